@@ -14,7 +14,7 @@ from moorage._core.decide import batch_rows
 from moorage._core.decide.batch_rows import LedgerSink
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 NONE = np.zeros(0, dtype=np.int32)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage.objects import Pod, Toleration
+from moorage.kube import Pod, Toleration
 
 NODES = 5000
 FULL = 0.9

@@ -9,7 +9,6 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any
 
-import bench.moved  # noqa: F401
 import numpy as np
 import pytest
 from bench.cluster import filled_scheduler

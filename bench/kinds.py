@@ -13,7 +13,7 @@ from bench.twins.plugin_twins import Twin
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.objects import Affinity, Pod, PodAffinity, WeightedPodAffinityTerm
+from moorage.kube import Affinity, Pod, PodAffinity, WeightedPodAffinityTerm
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 

@@ -16,7 +16,7 @@ from moorage import synthetic
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
-from moorage.plugins.registry import default_profile
+from moorage.engine.plugins.registry import default_profile
 
 NODES, PODS, RUN = 130_000, 1_000_000, 10_000
 

@@ -8,7 +8,7 @@ from bench.cluster import NODES
 from msgspec.structs import replace
 
 from moorage import Cluster, synthetic
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Container,
     ContainerImage,

@@ -20,7 +20,7 @@ from bench.scheduler_perf import read_workloads, run_workload
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster, Pod, write_cluster
+from moorage.kube import Cluster, Pod, write_cluster
 
 WORKLOADS = Path(__file__).parents[1] / "tests/data/scheduler_perf/excerpt/large-workloads.yaml"
 CASES = (

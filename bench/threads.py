@@ -25,7 +25,7 @@ from bench.table import markdown
 
 from moorage import Scheduler
 from moorage._core.decide.placer import Placer
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 ROUNDS = 40
 HEADINGS = ["what", "nodes", "best, 1", "best, 2", "median, 1", "median, 2", "ratio of best", "of medians"]

@@ -26,7 +26,7 @@ from PIL import Image, ImageChops
 from moorage import cli
 from moorage.cli.twin.asked_twin import AskedTwin
 from moorage.cli.twin.page_files import page_files
-from moorage.serve.twin import TwinServer
+from moorage.live.twin import TwinServer
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/pictures"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     Container,
     ContainerImage,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.go_texts import SECOND, format_nanoseconds, parse_duration
+from tests.doors.kube import SECOND, format_nanoseconds
+from tests.doors.kube import go_texts_parse_duration as parse_duration
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from bench.plugin_pods import copies, pod
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster, ContainerPort
-from moorage.plugins.pod_topology_spread import PodTopologySpread
-from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile
+from moorage.engine.plugins.pod_topology_spread import PodTopologySpread
+from moorage.engine.plugins.registry import default_profile
+from moorage.engine.scheduler import Profile
+from moorage.kube import Cluster, ContainerPort
 
 PODS = 1_000
 

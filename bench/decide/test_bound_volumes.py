@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects import (
+from moorage.engine.scheduler.scheduling_context import SchedulingContext
+from moorage.engine.volume.constants import BIND_COMPLETED, YES
+from moorage.kube import (
     Cluster,
     CSINode,
     CSINodeDriver,
@@ -29,8 +31,6 @@ from moorage.objects import (
     Volume,
     VolumeNodeResources,
 )
-from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.volume.constants import BIND_COMPLETED, YES
 
 DRIVER, ZONE = "ebs.csi.aws.com", "topology.kubernetes.io/zone"
 MODES, SIZE = ("ReadWriteOnce",), {"storage": "1Gi"}

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from moorage import Cluster, Scheduler
-from moorage.devices import DeviceDemands
-from moorage.objects import Pod, decode_object
+from moorage.engine.devices import DeviceDemands
+from moorage.kube import Pod, decode_object
 
 NODES, PODS, DRIVER = 500, 500, "gpu.example.com"
 GROUP = {"apiVersion": "resource.k8s.io/v1"}

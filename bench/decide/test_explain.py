@@ -10,7 +10,7 @@ from bench.decide.test_bound_volumes import bound
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Cluster, LabelSelector, Pod, Taint, TopologySpreadConstraint
+from moorage.kube import Cluster, LabelSelector, Pod, Taint, TopologySpreadConstraint
 
 SPREAD = TopologySpreadConstraint(
     max_skew=1,

@@ -17,7 +17,7 @@ from bench.twins.term_twins import TermBatch
 
 from moorage import Scheduler
 from moorage._core.decide.decider import num_feasible_nodes_to_find
-from moorage.objects import Node
+from moorage.kube import Node
 
 PODS = 1000
 

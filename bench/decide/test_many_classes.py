@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.decide.decider import num_feasible_nodes_to_find
-from moorage.objects import Node, Pod, Taint, Toleration
+from moorage.kube import Node, Pod, Taint, Toleration
 
 CLASSES, EACH = 1000, 5
 LINE = "1,000 classes at random, 5,000 nodes"

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 import moorage as mo
 from moorage import Profile, Scheduler
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
-from moorage.framework import Plugin
-from moorage.framework.profiles.native_library import include_dir, load_native_plugin
-from moorage.objects import Node, Pod
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.cycle.engine import Engine
+from moorage.engine.framework import Plugin
+from moorage.engine.framework.profiles.native_library import include_dir, load_native_plugin
+from moorage.engine.plugins.registry import default_profile
+from moorage.engine.scheduler.cycle.engine import Engine
+from moorage.kube import Node, Pod
 
 PODS = 1000
 LINE = "batch of 1,000 with the native example"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Node,
     NodeAffinity,

@@ -10,7 +10,7 @@ from bench.cluster import NODES
 from bench.state.drains import drained, objects
 
 from moorage import Scheduler, synthetic
-from moorage.objects import Pod, build_cluster
+from moorage.kube import Pod, build_cluster
 
 NODES_EMPTIED, REPLICAS, DRAINS = 10, 1_000, 200
 

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage.framework import Plugin, Profile
-from moorage.objects import Pod, PodSchedulingGate
-from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.registry import default_profile
-from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.engine.framework import Plugin, Profile
+from moorage.engine.plugins.node_resources_fit import NodeResourcesFit
+from moorage.engine.plugins.registry import default_profile
+from moorage.engine.plugins.scheduling_gates import SchedulingGates
+from moorage.kube import Pod, PodSchedulingGate
 from moorage.store import ObjectStore
 
 QUEUED = 5000

@@ -9,7 +9,9 @@ from bench import plugin_pods
 from bench.cluster import NODES, fill
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.objects import (
+from moorage.engine.scheduler.groups.group_batch import GroupBatch
+from moorage.engine.scheduler.groups.place_group import place_group
+from moorage.kube import (
     GangSchedulingPolicy,
     Node,
     NodeStatus,
@@ -20,8 +22,6 @@ from moorage.objects import (
     PodGroupSpec,
     TopologyConstraint,
 )
-from moorage.scheduler.groups.group_batch import GroupBatch
-from moorage.scheduler.groups.place_group import place_group
 
 HALF = 0.5  # of the cluster is in use before
 RACK, RACKS = "topology.kubernetes.io/rack", 50

@@ -18,7 +18,10 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage._core.preempt.preemptor import Preemptor
-from moorage.objects import (
+from moorage.engine.preemption.dry_run import PreemptionDryRuns
+from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.engine.scheduler.placing.place import Placing
+from moorage.kube import (
     Affinity,
     AllDisruptionMode,
     DisruptionMode,
@@ -36,9 +39,6 @@ from moorage.objects import (
     PodSchedulingGroup,
     PodStatus,
 )
-from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.place import Placing
 
 EACH = 4  # pods on a node
 PODS = 500

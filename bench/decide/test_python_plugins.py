@@ -10,7 +10,7 @@ import pytest
 from bench import plugin_pods as pods
 
 from moorage import Scheduler
-from moorage.framework import (
+from moorage.engine.framework import (
     CycleState,
     FilterPlugin,
     NodesView,
@@ -19,8 +19,8 @@ from moorage.framework import (
     Profile,
     ScorePlugin,
 )
-from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
+from moorage.engine.plugins.registry import default_profile
+from moorage.kube import Pod
 
 SINGLE = 50
 

@@ -15,7 +15,7 @@ from moorage import Scheduler, synthetic
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 SINGLE = 100
 MANY_NODES = 100_000

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from moorage import Timeline, exponential, poisson, synthetic
-from moorage.gym import SchedulingVectorEnv
+from moorage.sim.gym import SchedulingVectorEnv
 
 ENVIRONMENTS, STEPS = 16, 200
 OPENB_NODES = 1_213  # as many as the nodes of the GPU trace of Alibaba

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak
 from moorage._core.preempt.preemptor import Preemptor
-from moorage.cache import SchedulerCache, Snapshot
-from moorage.objects import Node, Pod, decode_object
-from moorage.queue import SchedulingQueue
+from moorage.engine.cache import SchedulerCache, Snapshot
+from moorage.engine.queue import SchedulingQueue
+from moorage.kube import Node, Pod, decode_object
 from moorage.store import ObjectStore
 
 NODES, PODS = 500, 500

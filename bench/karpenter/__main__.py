@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moorage.autoscaling import KarpenterOptions, read_instance_types
-from moorage.autoscaling.karpenter import ClusterObjects, Situation, provision
-from moorage.objects import decode_object
+from moorage.autoscalers import KarpenterOptions, read_instance_types
+from moorage.autoscalers.karpenter import ClusterObjects, Situation, provision
+from moorage.kube import decode_object
 
 Json = dict[str, Any]
 HERE = Path(__file__).parent

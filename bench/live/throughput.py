@@ -24,9 +24,9 @@ from tests.live.kit.cluster_workload import PATHS, create, objects
 from tests.live.kit.control_plane import ControlPlane
 from tests.live.kit.live_process import CONFIGURATION, Process
 
-from moorage.objects import Pod
+from moorage.kube import Pod
+from moorage.live.client import ApiClient, connect
 from moorage.store import Informer
-from moorage.store.api import ApiClient, connect
 
 NODES = 1_000
 TICK = os.sysconf("SC_CLK_TCK")

@@ -24,7 +24,7 @@ from bench import kubectl_dump as dump
 from tests.cli.options.test_cluster_options import KUBECONFIG
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import Pod, decode_object
+from moorage.kube import Pod, decode_object
 from moorage.store import ObjectStore
 
 EVENTS, PAUSE, TICK = 200, 0.05, os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.autoscaling.group_settings import NodeGroup
+from moorage.autoscalers.group_settings import NodeGroup
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from bench import plugin_pods as pods
 from bench.cluster import NODES, filled_scheduler, plain_pods
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 PODS = 4_000
 KINDS: dict[str, Callable[[], Pod]] = {

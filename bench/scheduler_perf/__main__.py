@@ -19,7 +19,7 @@ from fractions import Fraction
 from moorage.cli.messages import print_message
 from moorage.cli.output import Table, write_answer
 from moorage.errors import InputError, MoorageError, number_of
-from moorage.releases import DEFAULT, release_named
+from moorage.kube.releases import DEFAULT, release_named
 
 from . import Workload, WorkloadReport, read_workloads, run_workload
 from .report import COLUMNS, row

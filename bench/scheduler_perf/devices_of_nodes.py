@@ -6,17 +6,17 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from moorage.controllers.resource_claims import ResourceClaimController
-from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import Allocator
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.claims.binding_conditions import has_conditions
-from moorage.devices.device_state import DeviceState
-from moorage.facade import Scheduler
-from moorage.objects import Node, Pod
-from moorage.objects.model.meta import Condition, ObjectMeta
-from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
-from moorage.objects.model.resource_slices import (
+from moorage.answers.scheduler import Scheduler
+from moorage.controllers.resource_claim_controller import ResourceClaimController
+from moorage.engine.devices.allocation.allocation_results import allocation_of
+from moorage.engine.devices.allocation.allocator import Allocator
+from moorage.engine.devices.allocation.claim_requests import ClaimRequests
+from moorage.engine.devices.claims.binding_conditions import has_conditions
+from moorage.engine.devices.device_state import DeviceState
+from moorage.kube import Node, Pod
+from moorage.kube.model.meta import Condition, ObjectMeta
+from moorage.kube.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
+from moorage.kube.model.resource_slices import (
     Device,
     DeviceAttribute,
     DeviceCapacity,

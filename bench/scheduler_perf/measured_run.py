@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from moorage._core.queue.in_flight import keys_of
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.framework.configuration import ConfigurationError
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Eviction, Failure
+from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError
-from moorage.facade import Scheduler
-from moorage.framework.configuration import ConfigurationError
-from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Eviction, Failure
-from moorage.scheduler.loop import Loop, Policy
 from moorage.store import ObjectStore
 
 from .attempt_clock import AttemptClock

@@ -11,12 +11,12 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import Object, Pod, validate
-from moorage.objects.read.decode import CLUSTER_SCOPED, decode_kind, is_known
-from moorage.objects.read.files import read_text
-from moorage.objects.read.object_defaults import default_object, priority_classes
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.objects.workloads.naming import Names
+from moorage.kube import Object, Pod, validate
+from moorage.kube.read.decode import CLUSTER_SCOPED, decode_kind, is_known
+from moorage.kube.read.files import read_text
+from moorage.kube.read.object_defaults import default_object, priority_classes
+from moorage.kube.read.yaml_reader import read_yaml
+from moorage.kube.workloads.naming import Names
 from moorage.store.kinds import struct_named
 
 from .go_template import GoTemplate, parse

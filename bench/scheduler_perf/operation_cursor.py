@@ -15,11 +15,11 @@ import msgspec
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.queue.in_flight import pods_of
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Failure
 from moorage.errors import InputError, located
-from moorage.facade import Scheduler
-from moorage.objects import Pod
-from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure
+from moorage.kube import Pod
 
 from .attempt_clock import AttemptClock
 from .object_templates import BASE_POD, ObjectTemplate, read_template

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.go_texts import SECOND, parse_duration
-from moorage.objects import Object, Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.read.object_defaults import default_object
+from moorage.kube import Object, Pod
+from moorage.kube.go_texts import SECOND, parse_duration
+from moorage.kube.model.meta import Condition
+from moorage.kube.read.object_defaults import default_object
 
 from .object_templates import CLASSES, ObjectTemplate
 from .operation_cursor import Operations, Wait, WorkloadFailedError, WorkloadStuckError

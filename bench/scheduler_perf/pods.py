@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from moorage.engine.scheduler.placing.schedule_pods import replica
 from moorage.errors import InputError
-from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import PersistentVolumeClaimVolumeSource, Pod, Volume
-from moorage.objects.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
-from moorage.scheduler.placing.schedule_pods import replica
+from moorage.kube.model.meta import Object
+from moorage.kube.model.pod import PersistentVolumeClaimVolumeSource, Pod, Volume
+from moorage.kube.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 
 from .object_templates import ObjectTemplate
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from moorage.engine.framework.configuration import dependents_off
+from moorage.engine.framework.configuration import feature_gates as all_gates
 from moorage.errors import InputError, located
-from moorage.framework.configuration import dependents_off
-from moorage.framework.configuration import feature_gates as all_gates
-from moorage.objects.read.decode import decode
-from moorage.objects.read.files import read_text, source_name
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.releases import DEFAULT, release_named
-from moorage.releases.feature_gates import gates_of, releases_with
+from moorage.kube.read.decode import decode
+from moorage.kube.read.files import read_text, source_name
+from moorage.kube.read.yaml_reader import read_yaml
+from moorage.kube.releases import DEFAULT, release_named
+from moorage.kube.releases.feature_gates import gates_of, releases_with
 
 from .object_templates import fold_case, read_template
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
@@ -139,8 +139,8 @@ def read_workloads(file: str, only: str = "", version: str | None = None) -> lis
     only : str, optional
         ``CASE`` or ``CASE/WORKLOAD``; other cases are checked only for their shape.
     version : str, optional
-        The release that workloads are run as; by default `moorage.releases.DEFAULT`, or the first that has
-        the pod groups of a workload.
+        The release that workloads are run as; by default `DEFAULT` of `moorage.kube.releases`, or the
+        first that has the pod groups of a workload.
 
     Returns
     -------

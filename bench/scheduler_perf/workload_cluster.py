@@ -8,15 +8,15 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.volume.constants import MIGRATED_PLUGINS
 from moorage.errors import located
-from moorage.facade import Scheduler
-from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
-from moorage.objects.model.node import HOSTNAME, NodeStatus
-from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
-from moorage.objects.read.object_defaults import default_object
-from moorage.objects.workloads.naming import Names
+from moorage.kube import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
+from moorage.kube.model.node import HOSTNAME, NodeStatus
+from moorage.kube.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
+from moorage.kube.read.object_defaults import default_object
+from moorage.kube.workloads.naming import Names
 from moorage.store import ApiError, NotFoundError, find_object
-from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .devices_of_nodes import SimulatedDevices
 from .object_templates import CLASSES, ObjectTemplate

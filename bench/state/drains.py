@@ -14,7 +14,7 @@ from collections.abc import Callable
 from bench.table import markdown
 
 import moorage as mo
-from moorage.objects import Object, build_cluster, decode_object
+from moorage.kube import Object, build_cluster, decode_object
 
 NODES, SETS, REPLICAS = 5_000, 500, 100
 

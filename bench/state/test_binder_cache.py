@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from moorage import synthetic
-from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
-from moorage.objects import Pod
-from moorage.objects.model.godel import BEST_EFFORT, RESOURCE_TYPE
+from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo
+from moorage.kube import Pod
+from moorage.kube.model.godel import BEST_EFFORT, RESOURCE_TYPE
 
 NODES, PODS, MANY = 10_000, 100_000, 10_000
 

@@ -13,8 +13,8 @@ from bench.twins.cache_twin import CacheTwin, TreeTwin, TwinInfo
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
-from moorage.cache import SchedulerCache, Snapshot
-from moorage.objects import Cluster, Node, Pod
+from moorage.engine.cache import SchedulerCache, Snapshot
+from moorage.kube import Cluster, Node, Pod
 from moorage.store import ObjectStore
 
 PODS = 50_000

@@ -13,9 +13,9 @@ import pytest
 from bench.cluster import filled_scheduler, plain_pods
 
 from moorage import Scheduler
-from moorage.extenders.extender_wire import ExtenderArgs
-from moorage.objects import encode_object
-from moorage.serve import ExtenderServer, ExtenderService
+from moorage.engine.extenders.extender_wire import ExtenderArgs
+from moorage.kube import encode_object
+from moorage.live.serve import ExtenderServer, ExtenderService
 
 NODES = 5000
 VERBS = ("filter", "prioritize")

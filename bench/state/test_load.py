@@ -13,8 +13,8 @@ import pytest
 from bench import kubectl_dump
 
 from moorage import Scheduler, edit
-from moorage.objects import Cluster, Pod, load, read_object, write_cluster
-from moorage.objects.read.write import dump_yaml
+from moorage.kube import Cluster, Pod, load, read_object, write_cluster
+from moorage.kube.read.write import dump_yaml
 from moorage.sim.synthetic import synthetic
 
 LOADING = "reading 5,000 nodes, 50,000 pods from JSON"
@@ -25,8 +25,8 @@ MEGABYTES = 400
 PEAK = """
 import resource, sys
 from moorage import Scheduler
-from moorage.objects import load
-import moorage.scheduler
+from moorage.kube import load
+import moorage.engine.scheduler
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = peak()
 cluster = load(sys.argv[1])

@@ -11,9 +11,10 @@ import pytest
 
 from moorage import Scheduler
 from moorage._core.base.watch_events import Notice
-from moorage.framework import QUEUE
-from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
-from moorage.objects import (
+from moorage.engine.framework import QUEUE
+from moorage.engine.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
+from moorage.engine.queue import SchedulingQueue
+from moorage.kube import (
     Affinity,
     Container,
     LabelSelector,
@@ -26,7 +27,6 @@ from moorage.objects import (
     PodSpec,
     ResourceRequirements,
 )
-from moorage.queue import SchedulingQueue
 
 N = 1_000_000
 REJECTED = 10_000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects import Node, ObjectMeta, Pod
+from moorage.kube import Node, ObjectMeta, Pod
 from moorage.store import Informer, ObjectStore
 
 N = 50_000

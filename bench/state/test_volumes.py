@@ -9,7 +9,14 @@ from bench.cluster import NODES
 from msgspec.structs import replace
 
 from moorage import synthetic
-from moorage.objects import (
+from moorage.engine.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder, VolumeSources
+from moorage.engine.volume.binding.claims import (
+    claim_class,
+    reaches_node,
+    requested_storage,
+    storage_capacity,
+)
+from moorage.kube import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -28,8 +35,6 @@ from moorage.objects import (
     VolumeNodeAffinity,
 )
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder, VolumeSources
-from moorage.volume.binding.claims import claim_class, reaches_node, requested_storage, storage_capacity
 
 HOST = "kubernetes.io/hostname"
 VOLUMES = 1_000

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from moorage._core.state.zone_tree import zone_key
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 Amounts = tuple[int, int]
 

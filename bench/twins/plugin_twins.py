@@ -19,7 +19,7 @@ from bench.twins.numpy_twin import JUST_ABOVE_ERROR
 
 from moorage import Scheduler
 from moorage._core.decide.plan import UNRESOLVABLE
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 Positions = npt.NDArray[np.intp]
 Scores = npt.NDArray[np.int64]

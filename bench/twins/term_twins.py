@@ -18,7 +18,7 @@ from bench.twins.plugin_twins import (
     Verdicts,
 )
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 
 class HardSpread(Twin):

@@ -6,7 +6,7 @@ import sys
 from threading import Event
 
 from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.serve.twin import TwinServer
+from moorage.live.twin import TwinServer
 
 
 def server(*files: str, port: int = 8080) -> TwinServer:

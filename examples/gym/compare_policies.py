@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import moorage as mo
-from moorage.gym import SchedulingEnv
+from moorage.sim.gym import SchedulingEnv
 
 Policy = Callable[[dict[str, Any], np.random.Generator], int]
 

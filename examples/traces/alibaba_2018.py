@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moorage.objects import Resources
+from moorage.kube import Resources
 from moorage.sim.loaders.alibaba import add_task, kind_of
 from moorage.sim.loaders.trace_builder import TraceBuilder
 from moorage.sim.loaders.trace_rows import csv_rows, number_of

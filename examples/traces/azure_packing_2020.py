@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.errors import InputError
-from moorage.objects import Resources
-from moorage.objects.read.files import source_name
+from moorage.kube import Resources
+from moorage.kube.read.files import source_name
 from moorage.sim.loaders.trace_builder import TraceBuilder
 from moorage.sim.timeline import Timeline
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage.errors import InputError
-from moorage.objects.read.files import source_name
+from moorage.kube.read.files import source_name
 from moorage.sim.loaders.trace_builder import TraceBuilder, make_node, name_of
 from moorage.sim.loaders.trace_rows import csv_rows, json_rows, lines, number_of
 from moorage.sim.timeline import Timeline

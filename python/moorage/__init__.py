@@ -14,56 +14,56 @@ from moorage._version import __version__
 
 if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
-    from .changes.change import Change as Change
-    from .controllers.workloads import PodTimes as PodTimes
-    from .controllers.workloads import Rollout as Rollout
+    from .answers.difference import Difference as Difference
+    from .answers.explain.explain_document import Explanation as Explanation
+    from .answers.scheduler import Scheduler as Scheduler
+    from .cluster.changes.change import Change as Change
+    from .cluster.expanded import expanded as expanded
+    from .controllers import PodTimes as PodTimes
+    from .controllers import Rollout as Rollout
+    from .engine.framework.plugin.any_node_info import NodeInfo as NodeInfo
+    from .engine.framework.plugin.cycle_state import CycleState as CycleState
+    from .engine.framework.plugin.interface import BindPlugin as BindPlugin
+    from .engine.framework.plugin.interface import Code as Code
+    from .engine.framework.plugin.interface import EnqueueExtensions as EnqueueExtensions
+    from .engine.framework.plugin.interface import FilterPlugin as FilterPlugin
+    from .engine.framework.plugin.interface import NominatingInfo as NominatingInfo
+    from .engine.framework.plugin.interface import PermitPlugin as PermitPlugin
+    from .engine.framework.plugin.interface import PostBindPlugin as PostBindPlugin
+    from .engine.framework.plugin.interface import PostFilterPlugin as PostFilterPlugin
+    from .engine.framework.plugin.interface import PostFilterResult as PostFilterResult
+    from .engine.framework.plugin.interface import PreBindPlugin as PreBindPlugin
+    from .engine.framework.plugin.interface import PreBindPreFlightResult as PreBindPreFlightResult
+    from .engine.framework.plugin.interface import PreEnqueuePlugin as PreEnqueuePlugin
+    from .engine.framework.plugin.interface import PreFilterPlugin as PreFilterPlugin
+    from .engine.framework.plugin.interface import PreFilterResult as PreFilterResult
+    from .engine.framework.plugin.interface import PreScorePlugin as PreScorePlugin
+    from .engine.framework.plugin.interface import QueueSortPlugin as QueueSortPlugin
+    from .engine.framework.plugin.interface import ReservePlugin as ReservePlugin
+    from .engine.framework.plugin.interface import ScorePlugin as ScorePlugin
+    from .engine.framework.plugin.interface import SignPlugin as SignPlugin
+    from .engine.framework.plugin.interface import Status as Status
+    from .engine.framework.plugin.nodes_view import NodesView as NodesView
+    from .engine.framework.profiles.native_library import load_native_plugin as load_native_plugin
+    from .engine.framework.profiles.plugin_registry import Registry as Registry
+    from .engine.plugins.registry import default_profile as default_profile
+    from .engine.scheduler import Profile as Profile
+    from .engine.scheduler.cycle.results import Examination as Examination
+    from .engine.scheduler.cycle.results import Feasibility as Feasibility
+    from .engine.scheduler.cycle.results import ScheduleResult as ScheduleResult
+    from .engine.scheduler.placing.preempt_pods import Preemption as Preemption
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
-    from .explain.explain_document import Explanation as Explanation
-    from .facade import Scheduler as Scheduler
-    from .framework.plugin.any_node_info import NodeInfo as NodeInfo
-    from .framework.plugin.cycle_state import CycleState as CycleState
-    from .framework.plugin.interface import BindPlugin as BindPlugin
-    from .framework.plugin.interface import Code as Code
-    from .framework.plugin.interface import EnqueueExtensions as EnqueueExtensions
-    from .framework.plugin.interface import FilterPlugin as FilterPlugin
-    from .framework.plugin.interface import NominatingInfo as NominatingInfo
-    from .framework.plugin.interface import PermitPlugin as PermitPlugin
-    from .framework.plugin.interface import PostBindPlugin as PostBindPlugin
-    from .framework.plugin.interface import PostFilterPlugin as PostFilterPlugin
-    from .framework.plugin.interface import PostFilterResult as PostFilterResult
-    from .framework.plugin.interface import PreBindPlugin as PreBindPlugin
-    from .framework.plugin.interface import PreBindPreFlightResult as PreBindPreFlightResult
-    from .framework.plugin.interface import PreEnqueuePlugin as PreEnqueuePlugin
-    from .framework.plugin.interface import PreFilterPlugin as PreFilterPlugin
-    from .framework.plugin.interface import PreFilterResult as PreFilterResult
-    from .framework.plugin.interface import PreScorePlugin as PreScorePlugin
-    from .framework.plugin.interface import QueueSortPlugin as QueueSortPlugin
-    from .framework.plugin.interface import ReservePlugin as ReservePlugin
-    from .framework.plugin.interface import ScorePlugin as ScorePlugin
-    from .framework.plugin.interface import SignPlugin as SignPlugin
-    from .framework.plugin.interface import Status as Status
-    from .framework.plugin.nodes_view import NodesView as NodesView
-    from .framework.profiles.native_library import load_native_plugin as load_native_plugin
-    from .framework.profiles.plugin_registry import Registry as Registry
-    from .objects.edit import edit as edit
-    from .objects.model.cluster import Cluster as Cluster
-    from .objects.model.node import Namespace as Namespace
-    from .objects.model.node import Node as Node
-    from .objects.model.node import Taint as Taint
-    from .objects.model.pod import Pod as Pod
-    from .objects.model.pod import Toleration as Toleration
-    from .objects.read.load import load as load
-    from .objects.read.one_object import read_object as read_object
-    from .objects.read.write import object_to_dict as object_to_dict
-    from .plugins.registry import default_profile as default_profile
-    from .scheduler import Profile as Profile
-    from .scheduler.cycle.results import Examination as Examination
-    from .scheduler.cycle.results import Feasibility as Feasibility
-    from .scheduler.cycle.results import ScheduleResult as ScheduleResult
-    from .scheduler.difference import Difference as Difference
-    from .scheduler.expanded import expanded as expanded
-    from .scheduler.placing.preempt_pods import Preemption as Preemption
+    from .kube.edit import edit as edit
+    from .kube.model.cluster import Cluster as Cluster
+    from .kube.model.node import Namespace as Namespace
+    from .kube.model.node import Node as Node
+    from .kube.model.node import Taint as Taint
+    from .kube.model.pod import Pod as Pod
+    from .kube.model.pod import Toleration as Toleration
+    from .kube.read.load import load as load
+    from .kube.read.one_object import read_object as read_object
+    from .kube.read.write import object_to_dict as object_to_dict
     from .sim.replay import History as History
     from .sim.replay import Verification as Verification
     from .sim.replay import replay as replay
@@ -79,66 +79,66 @@ if TYPE_CHECKING:
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
-    "BindPlugin": "framework.plugin.interface",
-    "Change": "changes.change",
-    "Cluster": "objects.model.cluster",
-    "Code": "framework.plugin.interface",
-    "CycleState": "framework.plugin.cycle_state",
-    "Difference": "scheduler.difference",
-    "EnqueueExtensions": "framework.plugin.interface",
-    "Examination": "scheduler.cycle.results",
-    "Explanation": "explain.explain_document",
-    "Feasibility": "scheduler.cycle.results",
-    "FilterPlugin": "framework.plugin.interface",
+    "BindPlugin": "engine.framework.plugin.interface",
+    "Change": "cluster.changes.change",
+    "Cluster": "kube.model.cluster",
+    "Code": "engine.framework.plugin.interface",
+    "CycleState": "engine.framework.plugin.cycle_state",
+    "Difference": "answers.difference",
+    "EnqueueExtensions": "engine.framework.plugin.interface",
+    "Examination": "engine.scheduler.cycle.results",
+    "Explanation": "answers.explain.explain_document",
+    "Feasibility": "engine.scheduler.cycle.results",
+    "FilterPlugin": "engine.framework.plugin.interface",
     "History": "sim.replay",
     "InputError": "errors",
     "MoorageError": "errors",
-    "Namespace": "objects.model.node",
-    "Node": "objects.model.node",
-    "NodeInfo": "framework.plugin.any_node_info",
-    "NodesView": "framework.plugin.nodes_view",
-    "NominatingInfo": "framework.plugin.interface",
+    "Namespace": "kube.model.node",
+    "Node": "kube.model.node",
+    "NodeInfo": "engine.framework.plugin.any_node_info",
+    "NodesView": "engine.framework.plugin.nodes_view",
+    "NominatingInfo": "engine.framework.plugin.interface",
     "ObjectStore": "store",
-    "PermitPlugin": "framework.plugin.interface",
-    "Pod": "objects.model.pod",
-    "PodTimes": "controllers.workloads",
-    "PostBindPlugin": "framework.plugin.interface",
-    "PostFilterPlugin": "framework.plugin.interface",
-    "PostFilterResult": "framework.plugin.interface",
-    "PreBindPlugin": "framework.plugin.interface",
-    "PreBindPreFlightResult": "framework.plugin.interface",
-    "PreEnqueuePlugin": "framework.plugin.interface",
-    "PreFilterPlugin": "framework.plugin.interface",
-    "PreFilterResult": "framework.plugin.interface",
-    "PreScorePlugin": "framework.plugin.interface",
-    "Preemption": "scheduler.placing.preempt_pods",
-    "Profile": "scheduler",
+    "PermitPlugin": "engine.framework.plugin.interface",
+    "Pod": "kube.model.pod",
+    "PodTimes": "controllers",
+    "PostBindPlugin": "engine.framework.plugin.interface",
+    "PostFilterPlugin": "engine.framework.plugin.interface",
+    "PostFilterResult": "engine.framework.plugin.interface",
+    "PreBindPlugin": "engine.framework.plugin.interface",
+    "PreBindPreFlightResult": "engine.framework.plugin.interface",
+    "PreEnqueuePlugin": "engine.framework.plugin.interface",
+    "PreFilterPlugin": "engine.framework.plugin.interface",
+    "PreFilterResult": "engine.framework.plugin.interface",
+    "PreScorePlugin": "engine.framework.plugin.interface",
+    "Preemption": "engine.scheduler.placing.preempt_pods",
+    "Profile": "engine.scheduler",
     "Quantity": "_core.base.quantity",
-    "QueueSortPlugin": "framework.plugin.interface",
-    "Registry": "framework.profiles.plugin_registry",
-    "ReservePlugin": "framework.plugin.interface",
-    "Rollout": "controllers.workloads",
-    "ScheduleResult": "scheduler.cycle.results",
-    "Scheduler": "facade",
-    "ScorePlugin": "framework.plugin.interface",
-    "SignPlugin": "framework.plugin.interface",
-    "Status": "framework.plugin.interface",
-    "Taint": "objects.model.node",
+    "QueueSortPlugin": "engine.framework.plugin.interface",
+    "Registry": "engine.framework.profiles.plugin_registry",
+    "ReservePlugin": "engine.framework.plugin.interface",
+    "Rollout": "controllers",
+    "ScheduleResult": "engine.scheduler.cycle.results",
+    "Scheduler": "answers.scheduler",
+    "ScorePlugin": "engine.framework.plugin.interface",
+    "SignPlugin": "engine.framework.plugin.interface",
+    "Status": "engine.framework.plugin.interface",
+    "Taint": "kube.model.node",
     "Timeline": "sim.timeline",
-    "Toleration": "objects.model.pod",
+    "Toleration": "kube.model.pod",
     "Verification": "sim.replay",
     "bursts": "sim.timeline",
-    "default_profile": "plugins.registry",
+    "default_profile": "engine.plugins.registry",
     "diurnal": "sim.timeline",
-    "edit": "objects.edit",
-    "expanded": "scheduler.expanded",
+    "edit": "kube.edit",
+    "expanded": "cluster.expanded",
     "exponential": "sim.timeline",
-    "load": "objects.read.load",
-    "load_native_plugin": "framework.profiles.native_library",
+    "load": "kube.read.load",
+    "load_native_plugin": "engine.framework.profiles.native_library",
     "lognormal": "sim.timeline",
-    "object_to_dict": "objects.read.write",
+    "object_to_dict": "kube.read.write",
     "poisson": "sim.timeline",
-    "read_object": "objects.read.one_object",
+    "read_object": "kube.read.one_object",
     "replay": "sim.replay",
     "synthetic": "sim.synthetic",
     "verify": "sim.replay",

@@ -9,7 +9,7 @@ import os
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from moorage.errors import MoorageError
+from .errors import MoorageError
 
 ABANDONED = "this process was forked while another thread used this {}: fork while none does"
 _locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from moorage.errors import missing
+from .errors import missing
 
 if find_spec("pytest_benchmark") is None:
     raise ImportError(missing("pytest-benchmark", "bench"), name="pytest_benchmark")
 
 import pytest
 
-from moorage.facade import Scheduler
-from moorage.objects import Cluster, Pod, PriorityClass, load, read_object
-from moorage.objects.read.python_values import Source
-from moorage.scheduler.cycle.results import ScheduleResult
+from .answers.scheduler import Scheduler
+from .engine.scheduler.cycle.results import ScheduleResult
+from .kube import Cluster, Pod, PriorityClass, load, read_object
+from .kube.read.python_values import Source
 
 _MICROSECONDS = 1_000_000
 

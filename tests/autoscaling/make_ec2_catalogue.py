@@ -17,7 +17,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-TARGET = Path("python/moorage/autoscaling/providers/aws/catalogue/ec2_catalogue.json.gz")
+TARGET = Path("python/moorage/autoscalers/providers/aws/catalogue/ec2_catalogue.json.gz")
 GPUS = {"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
 LABEL = "karpenter.k8s.aws/instance-"
 USUAL_ADDRESSES = 50

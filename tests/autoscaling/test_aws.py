@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from moorage import Quantity, Scheduler, load
-from moorage.autoscaling import InstanceType
+from moorage.autoscalers import InstanceType
 from moorage.errors import InputError
-from moorage.objects import EC2NodeClass, Node, NodePool
+from moorage.kube import EC2NodeClass, Node, NodePool
 from tests.cases.console import blocks
 from tests.doors.autoscalers import types_of_objects
 

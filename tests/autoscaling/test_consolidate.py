@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from moorage import Scheduler, load
-from moorage.autoscaling import Consolidation, Growth, read_instance_types
+from moorage.autoscalers import Consolidation, Growth, read_instance_types
 from moorage.cli import main
 from moorage.errors import InputError
-from moorage.objects import Node
+from moorage.kube import Node
 from tests.doors.autoscalers import make_nodes, next_hit, node_fate
-from tests.doors.controllers import seconds
+from tests.doors.kube import seconds
 from tests.house.source import ROOT
 
 EXAMPLE = ROOT / "examples/karpenter/underused.yaml"
@@ -54,7 +54,7 @@ def test_what_karpenter_would_not_find_in_time_is_not_certain(monkeypatch: pytes
         return [note for note in answer(items()).notes if "not certain" in note]
 
     assert doubts() == []
-    monkeypatch.setattr("moorage.autoscaling.karpenter.disruption.disrupt.SECONDS_A_NODE", 20.0)
+    monkeypatch.setattr("moorage.autoscalers.karpenter.disruption.disrupt.SECONDS_A_NODE", 20.0)
     assert doubts() == [
         "Command 1 and its saving are not certain: Karpenter would look for it for some 80 s, and ends after "
         "60 s with what it has."

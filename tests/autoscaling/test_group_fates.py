@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscaling import GroupSettings, Growth, NodeGroup
+from moorage.autoscalers import GroupSettings, Growth, NodeGroup
 from moorage.cli import main
 from tests.doors.autoscalers import checked_groups, group_node_fate, group_refusals
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 import moorage.cli
 from moorage import Scheduler, load
-from moorage.autoscaling import GroupSettings, NodeGroup
+from moorage.autoscalers import GroupSettings, NodeGroup
 from moorage.cli import main
 from tests.doors.autoscalers import PROVIDER_LABELS
 from tests.house.source import ROOT

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.objects import Pod
+from moorage.kube import Pod
 from tests.doors.autoscalers import (
     ClusterAutoscaler,
     Flags,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscaling import Growth, InstanceType, read_instance_types
+from moorage.autoscalers import Growth, InstanceType, read_instance_types
 from tests.doors.autoscalers import pool_refusals
 from tests.house.source import ROOT
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moorage import InputError, Scheduler, load
-from moorage.autoscaling import InstanceType, KarpenterOptions, Provisioning, read_instance_types
-from moorage.objects import NodePool, decode_object
+from moorage.autoscalers import InstanceType, KarpenterOptions, Provisioning, read_instance_types
+from moorage.kube import NodePool, decode_object
 from tests.doors.autoscalers import ClusterObjects, ClusterView, Situation, provision, why_idle
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from moorage import InputError
-from moorage.autoscaling import InstanceType, read_instance_types, seen_types
-from moorage.objects import Node, NodeStatus, ObjectMeta
+from moorage.autoscalers import InstanceType, read_instance_types, seen_types
+from moorage.kube import Node, NodeStatus, ObjectMeta
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
 ZONE, KIND = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"

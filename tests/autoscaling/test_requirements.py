@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.autoscaling import Registration
+from moorage.autoscalers import Registration
 from tests.doors.autoscalers import RequirementSet, Vocabulary
 
 VALUES = ("a", "b", "1", "2", "5", "07", "-3")

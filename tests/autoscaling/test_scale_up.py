@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscaling import InstanceType, NewNode, Offering, ScaleUp
-from moorage.objects import Node, NodeClaim, Quantity
+from moorage.autoscalers import InstanceType, NewNode, Offering, ScaleUp
+from moorage.kube import Node, NodeClaim, Quantity
 from tests.doors.autoscalers import LatePod
 
 from .test_provision import pod, pool
@@ -131,7 +131,7 @@ def test_the_engines_disagree_where_the_real_ones_do(
 
 def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("scaling_rounds", "scale_up_answer"):
-        monkeypatch.setattr(f"moorage.autoscaling.{module}.MOST_ROUNDS", 1)
+        monkeypatch.setattr(f"moorage.autoscalers.{module}.MOST_ROUNDS", 1)
     scheduler = Scheduler(load([pool(), *[pod(f"a-{at}", "1") for at in range(4)], pod("big", "4")]))
     answer = scheduler.scale_up(types=four_cores())
     assert (answer.rounds, answer.complete) == (1, False)

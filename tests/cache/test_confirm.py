@@ -13,9 +13,9 @@ from tests.doors.engine import schedule_one
 from tests.make import node, pod, port
 
 from moorage import Scheduler
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheError
-from moorage.objects import Cluster, OwnerReference, Pod, PodStatus
+from moorage.kube import Cluster, OwnerReference, Pod, PodStatus
 from moorage.store import ObjectStore
 
 

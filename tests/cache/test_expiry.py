@@ -14,7 +14,7 @@ from tests.cache.threads import LIMIT
 from tests.house.source import ROOT
 from tests.make import node, pod
 
-from moorage.cache import SchedulerCache, new_scheduler_cache
+from moorage.engine.cache import SchedulerCache, new_scheduler_cache
 from moorage.errors import CacheError
 
 
@@ -226,7 +226,7 @@ def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
 
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:
-    code = "from moorage.cache import new_scheduler_cache; new_scheduler_cache(30.0, period=3600.0)"
+    code = "from moorage.engine.cache import new_scheduler_cache; new_scheduler_cache(30.0, period=3600.0)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "python", check=True, timeout=LIMIT)
 
 

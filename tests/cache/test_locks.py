@@ -13,8 +13,8 @@ from tests.locks import check_locked, guard, is_held
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, cnr, group, nm_node, pdb, pod, reservation
 
-from moorage.cache import NodeTree, SchedulerCache, Snapshot
-from moorage.objects import Pod, parse_selector
+from moorage.engine.cache import NodeTree, SchedulerCache, Snapshot
+from moorage.kube import Pod, parse_selector
 
 
 def test_a_node_tree() -> None:

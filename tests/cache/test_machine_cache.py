@@ -22,9 +22,9 @@ from tests.doors.engine import Placer, TieBreak
 from tests.doors.engine import bulk_operations as batches
 
 from moorage import default_profile
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 
 class CacheBranch(Branch):

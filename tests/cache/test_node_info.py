@@ -9,9 +9,9 @@ from tests.cache.world import everything
 from tests.doors.compat import BinderCache, CacheHandler
 from tests.make import node, pod, port
 
-from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
+from moorage.engine.cache import NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Affinity, Pod, PodAffinity, PodAffinityTerm
+from moorage.kube import Affinity, Pod, PodAffinity, PodAffinityTerm
 
 GPU = "example.com/gpu"
 TERM = PodAffinityTerm(topology_key="zone")

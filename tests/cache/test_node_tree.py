@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.cache.threads import LIMIT, running
 from tests.make import ZONE, node
 
-from moorage.cache import NodeTree, SchedulerCache
+from moorage.engine.cache import NodeTree, SchedulerCache
 from moorage.errors import CacheError
-from moorage.objects import Node
+from moorage.kube import Node
 
 OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
 

@@ -6,8 +6,8 @@ import pytest
 from tests.doors.compat import BinderCache, CacheHandler
 from tests.make import node, pod
 
-from moorage.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
-from moorage.objects import Taint
+from moorage.engine.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.kube import Taint
 
 
 def info(one: SchedulerCache, name: str) -> NodeInfo:

@@ -21,9 +21,9 @@ from tests.core.refusals import (
 )
 from tests.make import node, pod, port
 
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects import Pod, parse_selector
+from moorage.kube import Pod, parse_selector
 
 
 def cache() -> SchedulerCache:

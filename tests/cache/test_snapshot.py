@@ -12,9 +12,9 @@ from tests.conftest import NIGHTLY
 from tests.doors.engine import ClusterState, buffers
 from tests.make import node, pod
 
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Affinity, PodAffinity, PodAffinityTerm
+from moorage.kube import Affinity, PodAffinity, PodAffinityTerm
 
 NEAR = Affinity(pod_affinity=PodAffinity())
 APART = Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))

@@ -16,8 +16,8 @@ from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
 from tests.doors.engine import node_table
 from tests.make import node, pod
 
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
-from moorage.objects import Pod, parse_selector
+from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.kube import Pod, parse_selector
 
 Operation = Callable[[Pod], object]
 

@@ -13,7 +13,7 @@ from tests.cache.world import cache, disturb, said
 from tests.core.inside import dump
 from tests.make import node, pod
 
-from moorage.cache import ClusterCache, SchedulerCache, Transaction
+from moorage.engine.cache import ClusterCache, SchedulerCache, Transaction
 
 # ---- transactions ----------------------------------------------------------------------------------------
 

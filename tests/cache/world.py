@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.make import node, pod, port
 
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Transaction
+from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache, Transaction
 
 
 def cache() -> SchedulerCache:

@@ -190,7 +190,7 @@ def mutants(size: Size, seed: int) -> Figures:
     report = OUT / "mutants.json"
     report.unlink(missing_ok=True)
     numbers = ["--sample", str(size.mutants), "--seed", str(seed)]
-    rooms = ["--rooms", "python/moorage/queue"] if size.mutants < 100 else []
+    rooms = ["--rooms", "python/moorage/engine/queue"] if size.mutants < 100 else []
     python("-m", "tests.campaign.mutants", str(report), *numbers, *rooms)
     told = written("mutants")
     survived = sum(one["reason"] is None for one in told["survivors"].values())

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage import Cluster, Scheduler
-from moorage.objects import Node, Pod, dump, load
+from moorage.kube import Node, Pod, dump, load
 from tests.leaks.world import node, plain, pod, terms
 
 Operation = Callable[[Scheduler], object]

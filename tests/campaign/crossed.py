@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.errors import MoorageError
-from moorage.objects import Pod, decode_object
+from moorage.kube import Pod, decode_object
 from tests.conformance.extenders import URL, served
 from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios
 from tests.conformance.world import World

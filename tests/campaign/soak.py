@@ -21,8 +21,8 @@ from time import monotonic
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.cache import SchedulerCache, Snapshot
-from moorage.objects import Pod
+from moorage.engine.cache import SchedulerCache, Snapshot
+from moorage.kube import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 from tests.campaign import crossed
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.doors.engine import SelectorError, compile_selector, device_value
 from tests.doors.kube import MAX_WORK, CompileError
 
-from moorage.objects import Device, DeviceAttribute
+from moorage.kube import Device, DeviceAttribute
 
 DEVICE = device_value("d", Device(name="d", attributes={"s": DeviceAttribute(string="a" * 64)}))
 TEXT = 'device.attributes["d"].s'
@@ -45,7 +45,7 @@ EXPLODING = {
 @pytest.fixture
 def little_work(monkeypatch: pytest.MonkeyPatch) -> int:
     """A lower limit, which shows the same sooner."""
-    monkeypatch.setattr("moorage.cel.work.MAX_WORK", MAX_WORK // 20)
+    monkeypatch.setattr("moorage.kube.cel.work.MAX_WORK", MAX_WORK // 20)
     return MAX_WORK // 20
 
 

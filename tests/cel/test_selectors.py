@@ -17,9 +17,9 @@ from tests.doors.engine import (
 )
 from tests.doors.kube import CompileError, decode
 
-from moorage.devices import SelectorCache
-from moorage.objects import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
-from moorage.releases import RELEASES
+from moorage.engine.devices import SelectorCache
+from moorage.kube import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
+from moorage.kube.releases import RELEASES
 
 DEVICE = decode(
     {

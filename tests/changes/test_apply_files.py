@@ -13,7 +13,7 @@ from tests.make import make, manifest, node
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Deployment
+from moorage.kube import Deployment
 
 NODE = manifest(node("n1", cpu=64, memory="64Gi"))
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import machine, pods, replicas, scheduler
 
-from moorage.objects import Object, decode_object
+from moorage.kube import Object, decode_object
 
 
 def hpa(target: str, least: int | None, most: int, kind: str = "Deployment", **more: Any) -> Object:

@@ -22,7 +22,7 @@ from tests.objects.make import owned, pod, workload
 import moorage as mo
 from moorage import Scheduler, expanded
 from moorage.errors import InputError
-from moorage.objects import (
+from moorage.kube import (
     CSINode,
     Deployment,
     Namespace,

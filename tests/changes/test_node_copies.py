@@ -10,7 +10,7 @@ from tests.make import Json, claim, pod, scheduler, storage_class
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import CSIStorageCapacity
+from moorage.kube import CSIStorageCapacity
 
 ZONE, DISK = "topology.kubernetes.io/zone", "topology.disk.example/zone"
 KEY = "topology.lvm.example/node"

@@ -7,7 +7,7 @@ from tests.make import make, node, scheduler, workload
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 NODES = [node(name, labels={"pool": "x"}) for name in "ab"]
 

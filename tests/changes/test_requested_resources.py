@@ -11,7 +11,7 @@ from tests.doors.cluster import ResourceRequest
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Deployment, Pod
+from moorage.kube import Deployment, Pod
 
 VPA = """\
 apiVersion: autoscaling.k8s.io/v1

@@ -11,7 +11,7 @@ from tests.doors.kube import Suspended
 from tests.make import pod
 
 from moorage import Scheduler
-from moorage.objects import Deployment, OwnerReference, load
+from moorage.kube import Deployment, OwnerReference, load
 from moorage.store import ObjectStore
 
 

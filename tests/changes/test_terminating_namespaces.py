@@ -9,7 +9,7 @@ from tests.controllers.workloads.make import template
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, Pod
+from moorage.kube import Object, Pod
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TEXT = "unable to create new content in namespace old because it is being terminated"

@@ -28,7 +28,7 @@ def test_help_loads_neither_the_engine_nor_a_command() -> None:
 @pytest.mark.parametrize(
     ("program", "more"),
     [
-        ("import moorage.scheduler", {"importlib.metadata", "importlib.resources", "email"}),
+        ("import moorage.engine.scheduler", {"importlib.metadata", "importlib.resources", "email"}),
         (f"from moorage import Cluster, Scheduler; Scheduler(Cluster(), config={HEAD})", set()),
     ],
 )
@@ -51,9 +51,17 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     [
         (
             "check -f {} -o table",
-            {"autoscaling", "planning", "explain", "multi", "cel.program", "report", "serve"},
+            {
+                "autoscalers",
+                "answers.planning",
+                "answers.explain",
+                "compat",
+                "kube.cel.program",
+                "answers.report",
+                "live",
+            },
         ),
-        ("nodes -f {} -o json", {"multi", "cel.program", "report", "serve"}),
+        ("nodes -f {} -o json", {"compat", "kube.cel.program", "answers.report", "live"}),
     ],
 )
 def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_an_error_is_one_line(
     def load(*files: str, **rest: object) -> None:
         raise error
 
-    monkeypatch.setattr("moorage.objects.load", load)
+    monkeypatch.setattr("moorage.kube.load", load)
     assert (simulate("-f", "f.yaml"), capsys.readouterr()) == (code, ("", text))
 
 

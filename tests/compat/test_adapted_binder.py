@@ -26,9 +26,9 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
-from moorage.framework import FrameworkHandle
-from moorage.objects import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.scheduler import Profile
+from moorage.engine.framework import FrameworkHandle
+from moorage.engine.scheduler import Profile
+from moorage.kube import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import ObjectStore
 
 P, Q = "default/p", "default/q"

@@ -11,9 +11,9 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.engine.volume import VolumeError
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeError
 
 
 def test_it_answers_what_it_is_told_and_notes_the_calls() -> None:

@@ -8,7 +8,7 @@ from tests.volume.binding.binder_kit import PROVISIONED, PV_1A, UNBOUND, pod
 from tests.volume.samples import value
 
 from moorage.compat import new_pod_binding_cache
-from moorage.volume import BindingInfo
+from moorage.engine.volume import BindingInfo
 
 POD = pod(UNBOUND)
 OTHER = replace(POD, metadata=replace(POD.metadata, name="other"))

@@ -13,9 +13,9 @@ from tests.doors.controllers import InMemoryProvisioner
 from tests.doors.engine import EventRecorder
 
 from moorage.compat import VolumeHost
-from moorage.objects import PersistentVolume, Pod
+from moorage.engine.volume import VolumeError
+from moorage.kube import PersistentVolume, Pod
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeError
 
 STORE, RECORDER = ObjectStore(), EventRecorder()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.errors import ConfigurationError
-from moorage.releases import DEFAULT, default_gates, release_named
+from moorage.kube.releases import DEFAULT, default_gates, release_named
 from tests.doors.engine import effective, in_tree, load_configuration
 
 from .compare import differences, short

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework import CycleState, NotFoundError, Status, StatusError
-from moorage.objects import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
+from moorage.engine.framework import CycleState, NotFoundError, Status, StatusError
+from moorage.kube import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
 from moorage.store import ApiError, ObjectStore
 from tests.doors.engine import (
     DeviceCycleState,

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework import FilterPlugin
-from moorage.objects import Condition, Pod, PodGroup, decode_object
-from moorage.releases import DEFAULT
+from moorage.engine.framework import FilterPlugin
+from moorage.kube import Condition, Pod, PodGroup, decode_object
+from moorage.kube.releases import DEFAULT
 from tests.doors.engine import Loop, schedule_one
 from tests.scheduler.placing.alone import place_alone
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework import NominatingInfo
-from moorage.queue import QueuedPodInfo
-from moorage.releases import DEFAULT
+from moorage.engine.framework import NominatingInfo
+from moorage.engine.queue import QueuedPodInfo
+from moorage.kube.releases import DEFAULT
 from tests.doors.engine import Rejectors
 
 from .world import STEP_KEYS, World, check_keys

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import Quantity, Scheduler
-from moorage.framework import FilterPlugin, ScorePlugin
-from moorage.objects import Node
-from moorage.releases import DEFAULT, gates_of, release_named
+from moorage.engine.framework import FilterPlugin, ScorePlugin
+from moorage.kube import Node
+from moorage.kube.releases import DEFAULT, gates_of, release_named
 from tests.doors.engine import schedule_one, uses_volumes
 
 from .dra_mode import DRA_STEPS, STATE, DraCycle, DraWorld

@@ -9,11 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.framework import FilterPlugin
-from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
-from moorage.releases import DEFAULT, dependents_off, release_named
-from moorage.releases import feature_gates as all_gates
-from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError
+from moorage.engine.framework import FilterPlugin
+from moorage.engine.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError
+from moorage.kube import Namespace, Node, ObjectMeta, Pod, decode_object
+from moorage.kube.releases import DEFAULT, dependents_off, release_named
+from moorage.kube.releases import feature_gates as all_gates
 from tests.doors.engine import BIND_COMPLETED, Engine, Rotation, VolumeBinding, sources_of, with_annotations
 
 from .vectors import MalformedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from moorage.objects import decode_object
+from moorage.kube import decode_object
 
 Manifest = dict[str, Any]
 IMAGES = {"example.com/a:1": 400 * 2**20, "example.com/b:1": 90 * 2**20}

@@ -6,7 +6,7 @@ from msgspec.structs import force_setattr, replace
 from tests.doors.engine import ClusterState
 from tests.make import pod
 
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Node,
     NodeAffinity,

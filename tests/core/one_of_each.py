@@ -24,8 +24,8 @@ from tests.volume.make import uses, volume
 
 import moorage._core
 from moorage import Scheduler, load_native_plugin
-from moorage.cache import Snapshot
-from moorage.objects import (
+from moorage.engine.cache import Snapshot
+from moorage.kube import (
     Cluster,
     LabelSelector,
     NodeSelector,

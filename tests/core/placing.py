@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tests.core.make import pod_of
 from tests.doors.engine import ClusterState, LedgerSink, Placements, Placer, PodBatch
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 Ints = npt.NDArray[np.int32]
 

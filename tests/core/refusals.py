@@ -9,7 +9,7 @@ from tests.core.inside import dump
 from tests.doors.engine import ClusterState
 from tests.make import pod
 
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
 
 ASSUMED, ADDED, NEW = (pod(name, on="a", requests={"cpu": 1}) for name in ("assumed", "added", "new"))
 ADDED_ON_B = pod("added", on="b")

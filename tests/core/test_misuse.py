@@ -22,7 +22,7 @@ from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.errors import CacheError
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 
 # Bytes of address space that a call may take beyond what there is; filling much of it takes a second.
 ROOM = 4 << 30 if NIGHTLY else 256 << 20

@@ -13,9 +13,9 @@ from tests.doors.engine import Placer, TieBreak
 from tests.make import node, pod, port
 
 from moorage import default_profile
-from moorage.cache import NodeInfo, SchedulerCache, Snapshot
+from moorage.engine.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 Step = tuple[Any, ...]
 

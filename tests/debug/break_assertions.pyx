@@ -7,7 +7,7 @@ from tests.core.placing import place_run
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
-from moorage.plugins.registry import default_profile
+from moorage.engine.plugins.registry import default_profile
 
 from moorage._core.base.buffers cimport Buffer, Journal
 from moorage._core.base.change_log cimport LOG_ROW

@@ -21,7 +21,7 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.test_engine_over_wire import LIMIT
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import LiveScheduler
+from moorage.live.serve import LiveScheduler
 from moorage.store import ObjectStore, ServerError
 
 Labels = tuple[tuple[str, str], ...]

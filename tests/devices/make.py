@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.make import make
 
-from moorage.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from moorage.kube import DeviceClass, Node, ResourceClaim, ResourceSlice
 
 DRIVER = "gpu.example.com"
 Json = dict[str, Any]

@@ -7,8 +7,8 @@ from tests.devices.make import DRIVER, device, device_class, resource_slice
 from tests.doors.engine import AllocatedDevices, DeviceCounts, Features
 from tests.make import node
 
-from moorage.devices import DeviceSlices
-from moorage.objects import ResourceSlice
+from moorage.engine.devices import DeviceSlices
+from moorage.kube import ResourceSlice
 
 FEATURES = Features()
 MODEL = f'device.attributes["{DRIVER}"].model'

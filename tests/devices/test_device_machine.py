@@ -19,8 +19,8 @@ from tests.scheduler.placing.test_device_demands import Json, make, node, outcom
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.devices import Allocator, DeviceSlices, DeviceState, SelectorCache
-from moorage.objects import (
+from moorage.engine.devices import Allocator, DeviceSlices, DeviceState, SelectorCache
+from moorage.kube import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceClass,

@@ -11,7 +11,7 @@ from tests.devices.make import device_class
 from tests.doors.engine import ExtendedRequestsOfPods, ResourceClasses, claim_spec
 
 from moorage import Scheduler
-from moorage.objects import ContainerStatus, DeviceClass, Pod, PodStatus, ResourceRequirements, decode_object
+from moorage.kube import ContainerStatus, DeviceClass, Pod, PodStatus, ResourceRequirements, decode_object
 from moorage.store import InformerFactory, ObjectStore
 
 

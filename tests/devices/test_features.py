@@ -11,7 +11,7 @@ from tests.make import pod
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     DeviceTaint,
     DeviceTaintRule,
     DeviceTaintRuleSpec,

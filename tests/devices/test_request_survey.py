@@ -13,9 +13,9 @@ from tests.devices.make import DRIVER, claim, device, device_class, named_node, 
 from tests.doors.engine import AllocatedDevices, ClaimRequests, Features
 
 from moorage import Quantity
-from moorage.devices import Allocator, DeviceSlices, DeviceSurvey, RequestSurvey, SelectorCache
-from moorage.objects import ResourceClaim, ResourceSlice
-from moorage.releases import RELEASES
+from moorage.engine.devices import Allocator, DeviceSlices, DeviceSurvey, RequestSurvey, SelectorCache
+from moorage.kube import ResourceClaim, ResourceSlice
+from moorage.kube.releases import RELEASES
 
 NODE = named_node("n")
 MODEL = f'device.attributes["{DRIVER}"].model'

@@ -53,3 +53,30 @@ from moorage.cli.runs.simulation import Simulation as Simulation
 
 # What explanations that count as alike are about.
 from moorage.cli.runs.targets import Target as Target
+
+# A twin without a server of its own.
+from moorage.cli.twin.asked_twin import Answer as Answer
+from moorage.cli.twin.asked_twin import AskedTwin as AskedTwin
+
+# The server of tools, in this process.
+from moorage.cli.twin.mcp_server import McpServer as McpServer
+from moorage.cli.twin.mcp_server import mcp_server as mcp_server
+
+# Files of the page, as a browser gets them.
+from moorage.cli.twin.page_files import page_files as page_files
+
+# Questions by themselves, of any parameters: each is a command or a refusal.
+from moorage.cli.twin.questions import ASKED as ASKED
+from moorage.cli.twin.questions import Question as Question
+from moorage.cli.twin.questions import command_of as command_of
+from moorage.cli.twin.questions import named_questions as named_questions
+from moorage.cli.twin.questions import parameters_of as parameters_of
+from moorage.cli.twin.questions import question_of as question_of
+
+# A twin behind another server.
+from moorage.cli.twin.remote_twin import RemoteTwin as RemoteTwin
+
+# Standing questions that tests ask by hand; names of their metrics.
+from moorage.cli.twin.standing_questions import GAUGES as GAUGES
+from moorage.cli.twin.standing_questions import StandingAnswers as StandingAnswers
+from moorage.cli.twin.standing_questions import read_questions as read_questions

@@ -3,6 +3,17 @@
 # The type of a handler, for an annotation.
 from moorage.compat.adapted_binder import DecisionsHandler as DecisionsHandler
 
+# Documented names, which stand outside the room of compat so far.
+from moorage.compat.binder_cache import BinderCache as BinderCache
+from moorage.compat.binder_cache import CacheHandler as CacheHandler
+from moorage.compat.binder_cache import CachePodInfo as CachePodInfo
+from moorage.compat.binder_cache import QosNodeInfo as QosNodeInfo
+from moorage.compat.binder_cache import SchedulingStatus as SchedulingStatus
+from moorage.compat.binder_cache import StoreName as StoreName
+from moorage.compat.binder_cache import UnitStatus as UnitStatus
+from moorage.compat.binder_cache import Victims as Victims
+from moorage.compat.binder_cache import new_binder_cache as new_binder_cache
+
 # Documented names, one level below the room's own, under the spelling of v1.14.
 from moorage.compat.v1alpha1 import Code as Code
 from moorage.compat.v1alpha1 import ContextKey as ContextKey
@@ -37,14 +48,3 @@ from moorage.compat.v1alpha1 import adapt_factory as adapt_factory
 from moorage.compat.v1alpha1.framework import PodInPermit as PodInPermit
 from moorage.compat.v1alpha1.framework import WaitingPods as WaitingPods
 from moorage.compat.v1alpha1.plugin_interface import RWMutex as RWMutex
-
-# Documented names, which stand outside the room of compat so far.
-from moorage.multi.binder_cache import BinderCache as BinderCache
-from moorage.multi.binder_cache import CacheHandler as CacheHandler
-from moorage.multi.binder_cache import CachePodInfo as CachePodInfo
-from moorage.multi.binder_cache import QosNodeInfo as QosNodeInfo
-from moorage.multi.binder_cache import SchedulingStatus as SchedulingStatus
-from moorage.multi.binder_cache import StoreName as StoreName
-from moorage.multi.binder_cache import UnitStatus as UnitStatus
-from moorage.multi.binder_cache import Victims as Victims
-from moorage.multi.binder_cache import new_binder_cache as new_binder_cache

@@ -86,11 +86,11 @@ from moorage._core.decide.external import PythonExternal as PythonExternal
 
 # The core's loop, without a scheduler around it.
 from moorage._core.decide.placer import Placer as Placer
-
-# The bits of verdicts.
 from moorage._core.decide.plan import REASONS as REASONS
 from moorage._core.decide.plan import UNRESOLVABLE as UNRESOLVABLE
 from moorage._core.decide.plan import VERDICT_SHIFT as VERDICT_SHIFT
+
+# The bits of verdicts.
 from moorage._core.decide.plan import Plan as Plan
 
 # Runs of equal pods; routes are forced, to compare two ways that have to decide alike.
@@ -120,9 +120,9 @@ from moorage._core.preempt.bound_pods import held_of as held_of
 from moorage._core.preempt.bound_pods import nodes_of as nodes_of
 from moorage._core.preempt.bound_pods import not_terminating as not_terminating
 from moorage._core.preempt.bound_pods import selected as selected
+from moorage._core.preempt.dry_runs import NO_VICTIMS as NO_VICTIMS
 
 # Dry runs, compared with a twin that looks at objects.
-from moorage._core.preempt.dry_runs import NO_VICTIMS as NO_VICTIMS
 from moorage._core.preempt.dry_runs import DryRun as DryRun
 from moorage._core.preempt.dry_runs import DryRuns as DryRuns
 
@@ -170,423 +170,405 @@ from moorage._core.state.pod_spec import uses_volumes as uses_volumes
 from moorage._core.state.zone_tree import zone_key as zone_key
 
 # The search for devices, compared with its slow twin, with the same errors and texts.
-from moorage.devices.allocation.allocation_results import allocation_of as allocation_of
-from moorage.devices.allocation.allocator import AllocatedDevices as AllocatedDevices
-from moorage.devices.allocation.allocator import ClaimResult as ClaimResult
-from moorage.devices.allocation.allocator import DeviceResult as DeviceResult
-from moorage.devices.allocation.allocator import claim_results as claim_results
-from moorage.devices.allocation.claim_requests import AllocationError as AllocationError
-from moorage.devices.allocation.claim_requests import ClaimRequests as ClaimRequests
-from moorage.devices.allocation.claim_requests import PoolsInvalidError as PoolsInvalidError
-from moorage.devices.allocation.claim_requests import Request as Request
-from moorage.devices.allocation.claim_requests import SearchTimeoutError as SearchTimeoutError
-from moorage.devices.allocation.device_capacity import CapacityError as CapacityError
-from moorage.devices.allocation.device_capacity import consumed_amounts as consumed_amounts
-from moorage.devices.allocation.device_capacity import has_capacity as has_capacity
+from moorage.engine.devices.allocation.allocation_results import allocation_of as allocation_of
+from moorage.engine.devices.allocation.allocator import AllocatedDevices as AllocatedDevices
+from moorage.engine.devices.allocation.allocator import ClaimResult as ClaimResult
+from moorage.engine.devices.allocation.allocator import DeviceResult as DeviceResult
+from moorage.engine.devices.allocation.allocator import claim_results as claim_results
+from moorage.engine.devices.allocation.claim_requests import AllocationError as AllocationError
+from moorage.engine.devices.allocation.claim_requests import ClaimRequests as ClaimRequests
+from moorage.engine.devices.allocation.claim_requests import PoolsInvalidError as PoolsInvalidError
+from moorage.engine.devices.allocation.claim_requests import Request as Request
+from moorage.engine.devices.allocation.claim_requests import SearchTimeoutError as SearchTimeoutError
+from moorage.engine.devices.allocation.device_capacity import CapacityError as CapacityError
+from moorage.engine.devices.allocation.device_capacity import consumed_amounts as consumed_amounts
+from moorage.engine.devices.allocation.device_capacity import has_capacity as has_capacity
+from moorage.engine.devices.allocation.device_pools import NO_COUNTERS as NO_COUNTERS
 
 # Pools and devices of slices, for the slow twin, which looks at every slice.
-from moorage.devices.allocation.device_pools import NO_COUNTERS as NO_COUNTERS
-from moorage.devices.allocation.device_pools import DevicePool as DevicePool
-from moorage.devices.allocation.device_pools import PublishedDevice as PublishedDevice
-from moorage.devices.allocation.device_pools import PublishedSlice as PublishedSlice
-from moorage.devices.allocation.device_pools import SliceKinds as SliceKinds
-from moorage.devices.allocation.device_pools import properties_of as properties_of
-from moorage.devices.allocation.device_pools import selects as selects
+from moorage.engine.devices.allocation.device_pools import DevicePool as DevicePool
+from moorage.engine.devices.allocation.device_pools import PublishedDevice as PublishedDevice
+from moorage.engine.devices.allocation.device_pools import PublishedSlice as PublishedSlice
+from moorage.engine.devices.allocation.device_pools import SliceKinds as SliceKinds
+from moorage.engine.devices.allocation.device_pools import properties_of as properties_of
+from moorage.engine.devices.allocation.device_pools import selects as selects
 
 # Calls of a hint are counted: one for each class of pods.
-from moorage.devices.claims import claim_hints as claim_hints
+from moorage.engine.devices.claims import claim_hints as claim_hints
 
 # Conditions of a claim, one by one.
-from moorage.devices.claims.binding_conditions import BindingError as BindingError
-from moorage.devices.claims.binding_conditions import is_overdue as is_overdue
-from moorage.devices.claims.binding_conditions import is_ready as is_ready
+from moorage.engine.devices.claims.binding_conditions import BindingError as BindingError
+from moorage.engine.devices.claims.binding_conditions import is_overdue as is_overdue
+from moorage.engine.devices.claims.binding_conditions import is_ready as is_ready
 
 # Undo of the cache.
-from moorage.devices.claims.claim_cache import ClaimCache as ClaimCache
+from moorage.engine.devices.claims.claim_cache import ClaimCache as ClaimCache
+from moorage.engine.devices.claims.claim_writer import POD_RETRIES as POD_RETRIES
+from moorage.engine.devices.claims.claim_writer import RETRIES as RETRIES
 
 # Writes that fail: how often they are tried, and the texts.
-from moorage.devices.claims.claim_writer import POD_RETRIES as POD_RETRIES
-from moorage.devices.claims.claim_writer import RETRIES as RETRIES
-from moorage.devices.claims.claim_writer import ClaimWriter as ClaimWriter
+from moorage.engine.devices.claims.claim_writer import ClaimWriter as ClaimWriter
 
 # What a pod was given in a cycle, which vectors compare.
-from moorage.devices.claims.claims_of_cycle import DeviceCycleState as DeviceCycleState
-
-# Calls of a hint are counted: one for each class of pods.
-from moorage.devices.claims.pod_resource_claims import may_be_of as may_be_of
+from moorage.engine.devices.claims.claims_of_cycle import DeviceCycleState as DeviceCycleState
+from moorage.engine.devices.claims.pod_resource_claims import may_be_of as may_be_of
 
 # Counts of devices, compared with a recomputation.
-from moorage.devices.device_counts import DeviceCounts as DeviceCounts
+from moorage.engine.devices.device_counts import DeviceCounts as DeviceCounts
 
 # Claims of equal pods, without a scheduler around them.
-from moorage.devices.device_demands import AskingClaim as AskingClaim
+from moorage.engine.devices.device_demands import AskingClaim as AskingClaim
 
 # Attributes as the slow twin of the search compares them.
-from moorage.devices.device_properties import comparable_value as comparable_value
-from moorage.devices.device_properties import find_attribute as find_attribute
+from moorage.engine.devices.device_properties import comparable_value as comparable_value
+from moorage.engine.devices.device_properties import find_attribute as find_attribute
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.
-from moorage.devices.device_selector import FIELDS as FIELDS
-from moorage.devices.device_selector import Selector as Selector
-from moorage.devices.device_selector import compile_selector as compile_selector
-from moorage.devices.device_selector import device_value as device_value
+from moorage.engine.devices.device_selector import FIELDS as FIELDS
+from moorage.engine.devices.device_selector import Selector as Selector
+from moorage.engine.devices.device_selector import compile_selector as compile_selector
+from moorage.engine.devices.device_selector import device_value as device_value
 
 # Which class provides a resource, and the claim that is made of it.
-from moorage.devices.extended_resources import ExtendedRequestsOfPods as ExtendedRequestsOfPods
-from moorage.devices.extended_resources import ResourceClasses as ResourceClasses
-from moorage.devices.extended_resources import claim_spec as claim_spec
+from moorage.engine.devices.extended_resources import ExtendedRequestsOfPods as ExtendedRequestsOfPods
+from moorage.engine.devices.extended_resources import ResourceClasses as ResourceClasses
+from moorage.engine.devices.extended_resources import claim_spec as claim_spec
 
 # What each gate about devices switches off.
-from moorage.devices.features import Features as Features
-
-# The texts of errors.
-from moorage.devices.selector_error import SelectorError as SelectorError
+from moorage.engine.devices.features import Features as Features
+from moorage.engine.devices.selector_error import SelectorError as SelectorError
 
 # How large an answer may be is lowered, a reader is left out; types of answers are gone through.
-from moorage.extenders import extender_transport as extender_transport
-from moorage.extenders import extender_wire as extender_wire
+from moorage.engine.extenders import extender_transport as extender_transport
+from moorage.engine.extenders import extender_wire as extender_wire
+from moorage.engine.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
 
 # A client by itself: what it sends, which answers it refuses, TLS.
-from moorage.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
-from moorage.extenders.http_extender import HTTPExtender as HTTPExtender
-from moorage.extenders.http_extender import make_extenders as make_extenders
+from moorage.engine.extenders.http_extender import HTTPExtender as HTTPExtender
+from moorage.engine.extenders.http_extender import make_extenders as make_extenders
+from moorage.engine.framework.configuration import POINTS as POINTS
 
 # Loading step by step, with upstream's texts; parts of an effective configuration.
-from moorage.framework.configuration import POINTS as POINTS
-from moorage.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
-from moorage.framework.configuration import build_extenders as build_extenders
-from moorage.framework.configuration import build_profiles as build_profiles
-from moorage.framework.configuration import dependents_off as dependents_off
-from moorage.framework.configuration import effective as effective
+from moorage.engine.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
+from moorage.engine.framework.configuration import build_extenders as build_extenders
+from moorage.engine.framework.configuration import build_profiles as build_profiles
+from moorage.engine.framework.configuration import dependents_off as dependents_off
+from moorage.engine.framework.configuration import effective as effective
 
 # Arguments of all plugins, gone through.
-from moorage.framework.configuration.args import ARGS as ARGS
+from moorage.engine.framework.configuration.args import ARGS as ARGS
 
 # Loading step by step, with upstream's texts.
-from moorage.framework.configuration.load_configuration import load_configuration as load_configuration
+from moorage.engine.framework.configuration.load_configuration import load_configuration as load_configuration
 
 # Interfaces of today, beside earlier ones; kinds of events, gone through.
-from moorage.framework.plugin import events as events
-from moorage.framework.plugin import interface as interface
+from moorage.engine.framework.plugin import events as events
+from moorage.engine.framework.plugin import interface as interface
 
 # Texts of amounts, resource by resource.
-from moorage.framework.plugin.amounts import compared as compared
-from moorage.framework.plugin.amounts import offered as offered
-from moorage.framework.plugin.amounts import readable as readable
+from moorage.engine.framework.plugin.amounts import compared as compared
+from moorage.engine.framework.plugin.amounts import offered as offered
+from moorage.engine.framework.plugin.amounts import readable as readable
 
 # Events by which tests move pods, and hints that are called once for a class.
-from moorage.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
-from moorage.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
-from moorage.framework.plugin.events import NODE_ADD as NODE_ADD
-from moorage.framework.plugin.events import NODE_DELETE as NODE_DELETE
-from moorage.framework.plugin.events import PodEvents as PodEvents
-from moorage.framework.plugin.events import index_of as index_of
-from moorage.framework.plugin.events import indexed as indexed
-from moorage.framework.plugin.events import needed_labels as needed_labels
-from moorage.framework.plugin.events import node_update_events as node_update_events
-from moorage.framework.plugin.events import of_class as of_class
-from moorage.framework.plugin.events import on as on
-from moorage.framework.plugin.events import pod_labels as pod_labels
-from moorage.framework.plugin.events import queue_if as queue_if
+from moorage.engine.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
+from moorage.engine.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
+from moorage.engine.framework.plugin.events import NODE_ADD as NODE_ADD
+from moorage.engine.framework.plugin.events import NODE_DELETE as NODE_DELETE
+from moorage.engine.framework.plugin.events import PodEvents as PodEvents
+from moorage.engine.framework.plugin.events import index_of as index_of
+from moorage.engine.framework.plugin.events import indexed as indexed
+from moorage.engine.framework.plugin.events import needed_labels as needed_labels
+from moorage.engine.framework.plugin.events import node_update_events as node_update_events
+from moorage.engine.framework.plugin.events import of_class as of_class
+from moorage.engine.framework.plugin.events import on as on
+from moorage.engine.framework.plugin.events import pod_labels as pod_labels
+from moorage.engine.framework.plugin.events import queue_if as queue_if
 
 # Extenders that tests write, and the victims that they are told.
-from moorage.framework.plugin.extender import Extender as Extender
-from moorage.framework.plugin.extender import Victims as Victims
+from moorage.engine.framework.plugin.extender import Extender as Extender
+from moorage.engine.framework.plugin.extender import Victims as Victims
 
 # Trees of groups that a test makes; what an index forgets.
-from moorage.framework.plugin.group_index import GroupTree as GroupTree
-from moorage.framework.plugin.group_index import PodGroups as PodGroups
+from moorage.engine.framework.plugin.group_index import GroupTree as GroupTree
+from moorage.engine.framework.plugin.group_index import PodGroups as PodGroups
 
 # What a handle hands out, by itself and for controllers without a scheduler.
-from moorage.framework.plugin.handle import AlikeEvents as AlikeEvents
-from moorage.framework.plugin.handle import EventRecorder as EventRecorder
-from moorage.framework.plugin.handle import Parallelizer as Parallelizer
+from moorage.engine.framework.plugin.handle import AlikeEvents as AlikeEvents
+from moorage.engine.framework.plugin.handle import EventRecorder as EventRecorder
+from moorage.engine.framework.plugin.handle import Parallelizer as Parallelizer
 
 # Attributes that are computed once, by themselves.
-from moorage.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
+from moorage.engine.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
 
 # Columns of two sources, which have to be alike.
-from moorage.framework.plugin.nodes_view import CycleColumns as CycleColumns
-from moorage.framework.plugin.nodes_view import InfoNodes as InfoNodes
-from moorage.framework.plugin.nodes_view import TableNodes as TableNodes
+from moorage.engine.framework.plugin.nodes_view import CycleColumns as CycleColumns
+from moorage.engine.framework.plugin.nodes_view import InfoNodes as InfoNodes
+from moorage.engine.framework.plugin.nodes_view import TableNodes as TableNodes
 
 # What each plugin says of a pod in its signature.
-from moorage.framework.plugin.signing import Signer as Signer
+from moorage.engine.framework.plugin.signing import Signer as Signer
 
 # Locks and threads; pods whose binding is held up.
-from moorage.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind
-from moorage.framework.plugin.waiting_pods import WaitingPods as WaitingPods
+from moorage.engine.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind
+from moorage.engine.framework.plugin.waiting_pods import WaitingPods as WaitingPods
 
 # What forks may share, as it has no state.
-from moorage.framework.plugin.writes import AT_ONCE as AT_ONCE
+from moorage.engine.framework.plugin.writes import AT_ONCE as AT_ONCE
 
 # Profiles that are refused, with their texts.
-from moorage.framework.profiles.build_profiles import check_profiles as check_profiles
-from moorage.framework.profiles.build_profiles import make_profiles as make_profiles
+from moorage.engine.framework.profiles.build_profiles import check_profiles as check_profiles
+from moorage.engine.framework.profiles.build_profiles import make_profiles as make_profiles
 
 # Which plugins the core runs; plugins of this kind that tests write.
-from moorage.framework.profiles.in_core import NativePlugin as NativePlugin
-from moorage.framework.profiles.in_core import VolumePlugin as VolumePlugin
-from moorage.framework.profiles.in_core import VolumesOfBatch as VolumesOfBatch
-from moorage.framework.profiles.in_core import gates_by_group as gates_by_group
-from moorage.framework.profiles.in_core import gates_only_with as gates_only_with
+from moorage.engine.framework.profiles.in_core import NativePlugin as NativePlugin
+from moorage.engine.framework.profiles.in_core import VolumePlugin as VolumePlugin
+from moorage.engine.framework.profiles.in_core import VolumesOfBatch as VolumesOfBatch
+from moorage.engine.framework.profiles.in_core import gates_by_group as gates_by_group
+from moorage.engine.framework.profiles.in_core import gates_only_with as gates_only_with
 
 # Plugins behind the C ABI that tests compile or make of bytes.
-from moorage.framework.profiles.native_library import from_address as from_address
-from moorage.framework.profiles.native_library import from_capsule as from_capsule
-from moorage.framework.profiles.native_library import include_dir as include_dir
+from moorage.engine.framework.profiles.native_library import from_address as from_address
+from moorage.engine.framework.profiles.native_library import from_capsule as from_capsule
+from moorage.engine.framework.profiles.native_library import include_dir as include_dir
 
 # Plugins of rows that tests write.
-from moorage.framework.profiles.row_plugin import RowPlugin as RowPlugin
+from moorage.engine.framework.profiles.row_plugin import RowPlugin as RowPlugin
 
 # Scores and statuses of PreemptHandle, and one that is built another way.
-from moorage.framework.runtime import preempt_handle as preempt_handle
+from moorage.engine.framework.runtime import preempt_handle as preempt_handle
 
 # The order in which PreBind plugins run side by side.
-from moorage.framework.runtime.binding_points import pre_bind_groups as pre_bind_groups
+from moorage.engine.framework.runtime.binding_points import pre_bind_groups as pre_bind_groups
 
 # The bridge to plugins outside the core, node by node.
-from moorage.framework.runtime.bridge import Bridge as Bridge
+from moorage.engine.framework.runtime.bridge import Bridge as Bridge
 
 # How many calls are not measured.
-from moorage.framework.runtime.observer import SAMPLED as SAMPLED
+from moorage.engine.framework.runtime.observer import SAMPLED as SAMPLED
 
 # The type of what is decided about, for a twin.
-from moorage.framework.runtime.runtime import Target as Target
+from moorage.engine.framework.runtime.runtime import Target as Target
 
 # Scores of each plugin, with texts of errors.
-from moorage.framework.runtime.scoring import NodePluginScores as NodePluginScores
+from moorage.engine.framework.runtime.scoring import NodePluginScores as NodePluginScores
 
 # A plugin's steps, taken without a scheduler.
-from moorage.framework.runtime.steps import take_all as take_all
+from moorage.engine.framework.runtime.steps import take_all as take_all
 
 # The time of an allocation is shortened to one that a test can reach.
-from moorage.plugins import dynamic_resources as dynamic_resources
+from moorage.engine.plugins import dynamic_resources as dynamic_resources
 
 # Plugins that tests call, order, replace or leave out.
-from moorage.plugins.dynamic_resources import DynamicResources as DynamicResources
-from moorage.plugins.gang_scheduling import GangScheduling as GangScheduling
-from moorage.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
-from moorage.plugins.node_resources_fit import NodeResourcesFit as NodeResourcesFit
+from moorage.engine.plugins.dynamic_resources import DynamicResources as DynamicResources
+from moorage.engine.plugins.gang_scheduling import GangScheduling as GangScheduling
+from moorage.engine.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
+from moorage.engine.plugins.node_resources_fit import NodeResourcesFit as NodeResourcesFit
 
 # The taint of a cordon.
-from moorage.plugins.node_unschedulable import UNSCHEDULABLE as UNSCHEDULABLE
-
-# Plugins that tests call, order, replace or leave out.
-from moorage.plugins.node_volume_limits import NodeVolumeLimits as NodeVolumeLimits
-from moorage.plugins.pod_topology_spread import PodTopologySpread as PodTopologySpread
-from moorage.plugins.priority_sort import PrioritySort as PrioritySort
+from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE as UNSCHEDULABLE
+from moorage.engine.plugins.node_volume_limits import NodeVolumeLimits as NodeVolumeLimits
+from moorage.engine.plugins.pod_topology_spread import PodTopologySpread as PodTopologySpread
+from moorage.engine.plugins.priority_sort import PrioritySort as PrioritySort
 
 # All plugins, gone through; configurations that are read with them.
-from moorage.plugins.registry import IN_TREE as IN_TREE
-from moorage.plugins.registry import IN_TREE_CLASSES as IN_TREE_CLASSES
-from moorage.plugins.registry import in_tree as in_tree
-from moorage.plugins.registry import in_tree_registry as in_tree_registry
-from moorage.plugins.registry import read_configuration as read_configuration
-
-# Plugins that tests call, order, replace or leave out.
-from moorage.plugins.scheduling_gates import SchedulingGates as SchedulingGates
-from moorage.plugins.volume_binding import VolumeBinding as VolumeBinding
-from moorage.plugins.volume_binding import sources_of as sources_of
+from moorage.engine.plugins.registry import IN_TREE as IN_TREE
+from moorage.engine.plugins.registry import IN_TREE_CLASSES as IN_TREE_CLASSES
+from moorage.engine.plugins.registry import in_tree as in_tree
+from moorage.engine.plugins.registry import in_tree_registry as in_tree_registry
+from moorage.engine.plugins.registry import read_configuration as read_configuration
+from moorage.engine.plugins.scheduling_gates import SchedulingGates as SchedulingGates
+from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding
+from moorage.engine.plugins.volume_binding import sources_of as sources_of
 
 # Tables of labels, and the way without a description of needs, which has to decide alike.
-from moorage.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
-from moorage.plugins.volume_zone import VolumeZone as VolumeZone
+from moorage.engine.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
+from moorage.engine.plugins.volume_zone import VolumeZone as VolumeZone
 
 # What preempts for groups is replaced; the parameters of the plugin.
-from moorage.preemption import default_preemption as default_preemption
+from moorage.engine.preemption import default_preemption as default_preemption
 
 # Steps of preemption, one by one, with upstream's texts.
-from moorage.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
-from moorage.preemption.actuation import evict_victims as evict_victims
-from moorage.preemption.actuation import make_room as make_room
-from moorage.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
-from moorage.preemption.eligibility import is_leaving as is_leaving
-from moorage.preemption.eligibility import num_candidates as num_candidates
-from moorage.preemption.eligibility import potential_nodes as potential_nodes
-from moorage.preemption.eligibility import why_not_eligible as why_not_eligible
-from moorage.preemption.evaluator import FoundCandidates as FoundCandidates
-from moorage.preemption.evaluator import call_extenders as call_extenders
-from moorage.preemption.evaluator import random_offset as random_offset
-from moorage.preemption.eviction_units import Unit as Unit
-from moorage.preemption.eviction_units import groups_of as groups_of
-from moorage.preemption.eviction_units import units_by_importance as units_by_importance
-from moorage.preemption.eviction_units import violations as violations
-from moorage.preemption.pick import CRITERIA as CRITERIA
+from moorage.engine.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
+from moorage.engine.preemption.actuation import evict_victims as evict_victims
+from moorage.engine.preemption.actuation import make_room as make_room
+from moorage.engine.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
+from moorage.engine.preemption.eligibility import is_leaving as is_leaving
+from moorage.engine.preemption.eligibility import num_candidates as num_candidates
+from moorage.engine.preemption.eligibility import potential_nodes as potential_nodes
+from moorage.engine.preemption.eligibility import why_not_eligible as why_not_eligible
+from moorage.engine.preemption.evaluator import FoundCandidates as FoundCandidates
+from moorage.engine.preemption.evaluator import call_extenders as call_extenders
+from moorage.engine.preemption.evaluator import random_offset as random_offset
+from moorage.engine.preemption.eviction_units import Unit as Unit
+from moorage.engine.preemption.eviction_units import groups_of as groups_of
+from moorage.engine.preemption.eviction_units import units_by_importance as units_by_importance
+from moorage.engine.preemption.eviction_units import violations as violations
+from moorage.engine.preemption.pick import CRITERIA as CRITERIA
 
 # Preemptions that are held up, and when they are tried again.
-from moorage.preemption.running_preemptions import RETRY as RETRY
-from moorage.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
+from moorage.engine.preemption.running_preemptions import RETRY as RETRY
+from moorage.engine.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
 
 # How a request is lowered: where, by how much, and that the rest of the pod stays.
-from moorage.requirements.lowering import drop_request as drop_request
-from moorage.requirements.lowering import effective_request as effective_request
-from moorage.requirements.lowering import lower as lower
+from moorage.engine.requirements.lowering import drop_request as drop_request
+from moorage.engine.requirements.lowering import effective_request as effective_request
+from moorage.engine.requirements.lowering import lower as lower
 
 # A selector is taken apart as conflicts need it; a pod tolerates one more taint.
-from moorage.requirements.node_selection import finer_constraints as finer_constraints
-from moorage.requirements.node_selection import tolerate as tolerate
-from moorage.requirements.node_selection import toleration_of as toleration_of
+from moorage.engine.requirements.node_selection import finer_constraints as finer_constraints
+from moorage.engine.requirements.node_selection import tolerate as tolerate
+from moorage.engine.requirements.node_selection import toleration_of as toleration_of
 
 # Constraints are dropped one by one, to see that the changes of an explanation are all there are.
-from moorage.requirements.terms import term_constraints as term_constraints
+from moorage.engine.requirements.terms import term_constraints as term_constraints
 
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
-from moorage.scheduler import loop as loop
-from moorage.scheduler import scheduler as scheduler
-from moorage.scheduler import scheduler_metrics as scheduler_metrics
+from moorage.engine.scheduler import loop as loop
+from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
 
 # The latest time that a clock may tell.
-from moorage.scheduler.checked_clock import MOST as MOST
-
-# Which controller of volumes options ask for.
-from moorage.scheduler.cluster_options import ClusterOptions as ClusterOptions
+from moorage.engine.scheduler.checked_clock import MOST as MOST
+from moorage.engine.scheduler.cycle.binding_cycle import THREADS as THREADS
 
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.
-from moorage.scheduler.cycle.binding_cycle import THREADS as THREADS
-from moorage.scheduler.cycle.binding_cycle import Started as Started
-from moorage.scheduler.cycle.binding_cycle import threads_for as threads_for
-from moorage.scheduler.cycle.cycle import binding_cycle as binding_cycle
-from moorage.scheduler.cycle.cycle import prepare_for_binding_cycle as prepare_for_binding_cycle
-from moorage.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
-from moorage.scheduler.cycle.cycle import schedule_pod as schedule_pod
+from moorage.engine.scheduler.cycle.binding_cycle import Started as Started
+from moorage.engine.scheduler.cycle.binding_cycle import threads_for as threads_for
+from moorage.engine.scheduler.cycle.cycle import binding_cycle as binding_cycle
+from moorage.engine.scheduler.cycle.cycle import prepare_for_binding_cycle as prepare_for_binding_cycle
+from moorage.engine.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
+from moorage.engine.scheduler.cycle.cycle import schedule_pod as schedule_pod
 
 # Why a pod failed, as tests give it back to the queue.
-from moorage.scheduler.cycle.diagnosis import Rejectors as Rejectors
-from moorage.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
+from moorage.engine.scheduler.cycle.diagnosis import Rejectors as Rejectors
+from moorage.engine.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
 
 # The engine of a profile: replaced by twins, and called without the queue.
-from moorage.scheduler.cycle.engine import Engine as Engine
+from moorage.engine.scheduler.cycle.engine import Engine as Engine
 
 # Which engine has its turn, as vectors say it.
-from moorage.scheduler.cycle.engines import Rotation as Rotation
+from moorage.engine.scheduler.cycle.engines import Rotation as Rotation
 
 # Who would be evicted, without evicting.
-from moorage.scheduler.cycle.examine_preemption import examine_preemption as examine_preemption
+from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption as examine_preemption
 
 # Scores of extenders are noted for vectors.
-from moorage.scheduler.cycle.extended_search import ExtendedSearch as ExtendedSearch
+from moorage.engine.scheduler.cycle.extended_search import ExtendedSearch as ExtendedSearch
 
 # Patches of a pod's status, one by one.
-from moorage.scheduler.cycle.scheduled_condition import StatusPatch as StatusPatch
-from moorage.scheduler.cycle.scheduled_condition import not_scheduled as not_scheduled
-from moorage.scheduler.cycle.scheduled_condition import patch_pod as patch_pod
+from moorage.engine.scheduler.cycle.scheduled_condition import StatusPatch as StatusPatch
+from moorage.engine.scheduler.cycle.scheduled_condition import not_scheduled as not_scheduled
+from moorage.engine.scheduler.cycle.scheduled_condition import patch_pod as patch_pod
+from moorage.engine.scheduler.event_handlers import STORAGE as STORAGE
 
 # Handlers are called one by one, and their calls are noted.
-from moorage.scheduler.event_handlers import STORAGE as STORAGE
-from moorage.scheduler.event_handlers import NodeHandler as NodeHandler
+from moorage.engine.scheduler.event_handlers import NodeHandler as NodeHandler
 
 # Limits are lowered; placements that are tried are noted.
-from moorage.scheduler.groups import group_attempt as group_attempt
-from moorage.scheduler.groups import group_batch as group_batch
-from moorage.scheduler.groups import placement_memory as placement_memory
+from moorage.engine.scheduler.groups import group_attempt as group_attempt
+from moorage.engine.scheduler.groups import group_batch as group_batch
+from moorage.engine.scheduler.groups import placement_memory as placement_memory
 
 # The way of a batch is left out, to compare it with cycles of single pods.
-from moorage.scheduler.groups.group_batch import GroupBatch as GroupBatch
+from moorage.engine.scheduler.groups.group_batch import GroupBatch as GroupBatch
 
 # Patches of a group's status, one by one.
-from moorage.scheduler.groups.group_status import patch_groups as patch_groups
+from moorage.engine.scheduler.groups.group_status import patch_groups as patch_groups
 
 # One group is placed without the queue, and compared with cycles of single pods.
-from moorage.scheduler.groups.members import Members as Members
-from moorage.scheduler.groups.place_group import place_group as place_group
+from moorage.engine.scheduler.groups.members import Members as Members
+from moorage.engine.scheduler.groups.place_group import place_group as place_group
 
 # What is remembered of placements, and what makes it void.
-from moorage.scheduler.groups.placement_memory import PlacementMemory as PlacementMemory
+from moorage.engine.scheduler.groups.placement_memory import PlacementMemory as PlacementMemory
 
 # Single steps of a run, interrupted or compared with twins.
-from moorage.scheduler.loop import Loop as Loop
-from moorage.scheduler.loop import Policy as Policy
+from moorage.engine.scheduler.loop import Loop as Loop
+from moorage.engine.scheduler.loop import Policy as Policy
 
 # Single cycles are replaced by errors, to see that they are not needed.
-from moorage.scheduler.placing import place as place
-from moorage.scheduler.placing import schedule_pods as schedule_pods
+from moorage.engine.scheduler.placing import place as place
+from moorage.engine.scheduler.placing import schedule_pods as schedule_pods
 
 # One step of a hinted run, and its cycles, which are noted.
-from moorage.scheduler.placing.listed_nodes import place_listed as place_listed
-from moorage.scheduler.placing.place import Placing as Placing
+from moorage.engine.scheduler.placing.listed_nodes import place_listed as place_listed
+from moorage.engine.scheduler.placing.place import Placing as Placing
 
 # Single cycles and replicas, with which runs of pods are compared.
-from moorage.scheduler.placing.schedule_pods import replica as replica
-from moorage.scheduler.placing.schedule_pods import schedule_one as schedule_one
+from moorage.engine.scheduler.placing.schedule_pods import replica as replica
+from moorage.engine.scheduler.placing.schedule_pods import schedule_one as schedule_one
 
 # The clock of a cluster's own store.
-from moorage.scheduler.queueing import time_of as time_of
-
-# How many classes of pods are kept.
-from moorage.scheduler.scheduler import FEW_CLASSES as FEW_CLASSES
+from moorage.engine.scheduler.queueing import time_of as time_of
 
 # Buckets of metrics, compared with upstream's; a type for annotations.
-from moorage.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
-from moorage.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
-
-# Who binds claims, without a scheduler.
-from moorage.scheduler.volume_controllers import ExternalController as ExternalController
-from moorage.scheduler.volume_controllers import SimulatedController as SimulatedController
-from moorage.scheduler.volume_controllers import volume_controller as volume_controller
-
-# Rows of a table as dicts.
-from moorage.tables.table import rows_of as rows_of
+from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
+from moorage.engine.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
 
 # Metrics go to a registry of the test.
-from moorage.volume import metrics as metrics
+from moorage.engine.volume import metrics as metrics
 
 # Which nodes volumes reach, all at once and one by one.
-from moorage.volume.binding import volume_topology as volume_topology
+from moorage.engine.volume.binding import volume_topology as volume_topology
 
 # Rules of a single claim or volume, one by one, and as parts of recomputations.
-from moorage.volume.binding.claims import claim_class as claim_class
-from moorage.volume.binding.claims import has_access_modes as has_access_modes
-from moorage.volume.binding.claims import have_equal_modes as have_equal_modes
-from moorage.volume.binding.claims import is_fully_bound as is_fully_bound
-from moorage.volume.binding.claims import reaches_node as reaches_node
-from moorage.volume.binding.claims import requested_storage as requested_storage
-from moorage.volume.binding.claims import storage_capacity as storage_capacity
-from moorage.volume.binding.claims import volume_class as volume_class
-from moorage.volume.binding.claims import with_annotations as with_annotations
+from moorage.engine.volume.binding.claims import claim_class as claim_class
+from moorage.engine.volume.binding.claims import has_access_modes as has_access_modes
+from moorage.engine.volume.binding.claims import have_equal_modes as have_equal_modes
+from moorage.engine.volume.binding.claims import is_fully_bound as is_fully_bound
+from moorage.engine.volume.binding.claims import reaches_node as reaches_node
+from moorage.engine.volume.binding.claims import requested_storage as requested_storage
+from moorage.engine.volume.binding.claims import storage_capacity as storage_capacity
+from moorage.engine.volume.binding.claims import volume_class as volume_class
+from moorage.engine.volume.binding.claims import with_annotations as with_annotations
 
 # Matching of claims and volumes, with upstream's tables, and by a search through all volumes.
-from moorage.volume.binding.matching import ClaimMatcher as ClaimMatcher
-from moorage.volume.binding.matching import find_matching_volume as find_matching_volume
-from moorage.volume.binding.matching import suitable_volumes as suitable_volumes
+from moorage.engine.volume.binding.matching import ClaimMatcher as ClaimMatcher
+from moorage.engine.volume.binding.matching import find_matching_volume as find_matching_volume
+from moorage.engine.volume.binding.matching import suitable_volumes as suitable_volumes
 
 # How well volumes are used, number by number.
-from moorage.volume.binding.utilization import Utilization as Utilization
+from moorage.engine.volume.binding.utilization import Utilization as Utilization
 
 # Upstream's reasons, which tables of two binders share.
-from moorage.volume.binding.volume_binder import BIND_CONFLICT as BIND_CONFLICT
-from moorage.volume.binding.volume_binder import NODE_CONFLICT as NODE_CONFLICT
-from moorage.volume.binding.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
-from moorage.volume.binding.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
-from moorage.volume.binding.volume_binder import VOLUME_MISSING as VOLUME_MISSING
+from moorage.engine.volume.binding.volume_binder import BIND_CONFLICT as BIND_CONFLICT
+from moorage.engine.volume.binding.volume_binder import NODE_CONFLICT as NODE_CONFLICT
+from moorage.engine.volume.binding.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
+from moorage.engine.volume.binding.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
+from moorage.engine.volume.binding.volume_binder import VOLUME_MISSING as VOLUME_MISSING
 
 # Upstream's annotations, of which tables are made.
-from moorage.volume.constants import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
-from moorage.volume.constants import BIND_COMPLETED as BIND_COMPLETED
-from moorage.volume.constants import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
-from moorage.volume.constants import MIGRATED_PLUGINS as MIGRATED_PLUGINS
-from moorage.volume.constants import SELECTED_NODE as SELECTED_NODE
+from moorage.engine.volume.constants import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
+from moorage.engine.volume.constants import BIND_COMPLETED as BIND_COMPLETED
+from moorage.engine.volume.constants import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
+from moorage.engine.volume.constants import MIGRATED_PLUGINS as MIGRATED_PLUGINS
+from moorage.engine.volume.constants import SELECTED_NODE as SELECTED_NODE
 
 # Documented names, two levels below the package.
-from moorage.volume.metrics import (
+from moorage.engine.volume.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
 )
-from moorage.volume.metrics import VOLUME_OPERATION_ERRORS as VOLUME_OPERATION_ERRORS
-from moorage.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_SECONDS
-from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
-from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
-from moorage.volume.metrics import register_volume_scheduling_metrics as register_volume_scheduling_metrics
+from moorage.engine.volume.metrics import VOLUME_OPERATION_ERRORS as VOLUME_OPERATION_ERRORS
+from moorage.engine.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_SECONDS
+from moorage.engine.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
+from moorage.engine.volume.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
+from moorage.engine.volume.metrics import (
+    register_volume_scheduling_metrics as register_volume_scheduling_metrics,
+)
 
 # The tables of csi-translation-lib, plugin by plugin.
-from moorage.volume.migration import MIGRATED as MIGRATED
-from moorage.volume.migration import driver_and_handle as driver_and_handle
-from moorage.volume.migration import in_tree_plugin as in_tree_plugin
-from moorage.volume.migration import inline_driver_and_handle as inline_driver_and_handle
-from moorage.volume.migration import migrated_driver as migrated_driver
-from moorage.volume.migration import migrated_plugins as migrated_plugins
-from moorage.volume.migration import required_affinity as required_affinity
+from moorage.engine.volume.migration import MIGRATED as MIGRATED
+from moorage.engine.volume.migration import driver_and_handle as driver_and_handle
+from moorage.engine.volume.migration import in_tree_plugin as in_tree_plugin
+from moorage.engine.volume.migration import inline_driver_and_handle as inline_driver_and_handle
+from moorage.engine.volume.migration import migrated_driver as migrated_driver
+from moorage.engine.volume.migration import migrated_plugins as migrated_plugins
+from moorage.engine.volume.migration import required_affinity as required_affinity
 
 # Volumes in use, compared with a recomputation; uses that a release loses.
-from moorage.volume.usage.in_use import VolumesInUse as VolumesInUse
-from moorage.volume.usage.in_use import disk_of as disk_of
-from moorage.volume.usage.lost_uses import LostUses as LostUses
+from moorage.engine.volume.usage.in_use import VolumesInUse as VolumesInUse
+from moorage.engine.volume.usage.in_use import disk_of as disk_of
+from moorage.engine.volume.usage.lost_uses import LostUses as LostUses
+
+# Rows of a table as dicts.
+from moorage.table import rows_of as rows_of

@@ -1,6 +1,7 @@
 """`python -m tests.doors.rewrite_imports`: tests import what lies inside a room through its door.
 
-A test imports from `moorage`, from a package directly below it, or from `tests/doors/ROOM.py`. This program
+A test imports from `moorage`, from a room or a part of one (`moorage.engine.queue`), or from
+`tests/doors/ROOM.py`. This program
 rewrites deeper imports of all tests. It adds to the doors what they lack and leaves their comments; you
 say why tests need what is new. It goes when the rooms have moved.
 """
@@ -20,29 +21,18 @@ import moorage
 DOORS = Path(__file__).parent
 TESTS = DOORS.parent
 ROOMS = {
-    "objects.workloads": "controllers",
-    "objects": "kube",
-    "cel": "kube",
-    "releases": "kube",
-    "go_texts": "kube",
-    "store.api": "live",
-    "store": "store",
-    "controllers": "controllers",
-    "changes": "cluster",
-    "facade": "cluster",
-    "autoscaling": "autoscalers",
-    "explain": "answers",
-    "planning": "answers",
-    "report": "answers",
-    "sim": "sim",
-    "gym": "sim",
-    "serve": "live",
-    "cli.twin": "live",
-    "cli": "cli",
-    "compat": "compat",
-    "multi": "compat",
+    "kube",
+    "store",
+    "engine",
+    "controllers",
+    "cluster",
+    "autoscalers",
+    "answers",
+    "sim",
+    "live",
+    "cli",
+    "compat",
 }
-"""Package below ``moorage`` to the room that it moves to; all others move to the engine."""
 NO_REASON = "# Say why tests need this."
 """The comment above names of a module that a door did not have; `test_doors.py` refuses it."""
 RENAMED = "# Two names of the room are the same."
@@ -56,13 +46,9 @@ class Name(NamedTuple):
 
 
 def room_of(module: str) -> str:
-    """The room that a module moves to."""
-    parts = module.split(".")[1:]
-    for length in (2, 1):
-        room = ROOMS.get(".".join(parts[:length]))
-        if room is not None:
-            return room
-    return "engine"
+    """The room that a module is in; the core is the engine's."""
+    room = module.split(".")[1]
+    return room if room in ROOMS else "engine"
 
 
 def value_of(module: str, name: str) -> object:
@@ -73,12 +59,14 @@ def value_of(module: str, name: str) -> object:
 
 def public_module(name: Name) -> str | None:
     """The package that exports a name to users, if one does."""
-    package = ".".join(name.module.split(".")[:2])
     value = value_of(*name)
     if isinstance(value, ModuleType):
         return None
-    if not package.startswith("moorage._") and getattr(import_module(package), name.name, None) is value:
-        return package
+    parts = name.module.split(".")
+    for package in (".".join(parts[:2]), ".".join(parts[:3])):
+        is_package = not package.startswith("moorage._") and hasattr(import_module(package), "__path__")
+        if is_package and getattr(import_module(package), name.name, None) is value:
+            return package
     if name.name in moorage.__all__ and getattr(moorage, name.name) is value:
         return "moorage"
     return None
@@ -137,17 +125,28 @@ class Door:
 
 
 def is_deep(node: ast.AST) -> bool:
-    """Whether a statement imports from below a package of the first level, or a module of such a package."""
+    """Whether a statement imports from below a part of a room, or a module of such a package."""
     if isinstance(node, ast.Import):
-        return any(each.name.startswith("moorage.") and each.name.count(".") > 1 for each in node.names)
+        return any(
+            each.name.startswith("moorage.") and each.name.count(".") > 1 and not _is_door(each.name)
+            for each in node.names
+        )
     if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
         return False
-    parts = node.module.split(".")
-    if parts[0] != "moorage" or len(parts) == 1:
+    if node.module.split(".")[0] != "moorage" or node.module == "moorage":
         return False
-    if len(parts) > 2 or parts[1].startswith("_core"):
-        return True
-    return any(isinstance(value_of(node.module, each.name), ModuleType) for each in node.names)
+    return not _is_door(node.module) or any(
+        isinstance(value := value_of(node.module, each.name), ModuleType) and not _is_door(value.__name__)
+        for each in node.names
+    )
+
+
+def _is_door(module: str) -> bool:
+    """Whether users may import from a module: a room, a part of one, or a module beside the rooms."""
+    parts = module.split(".")
+    if parts[1].startswith("_core"):
+        return False
+    return len(parts) == 2 or (len(parts) == 3 and hasattr(import_module(module), "__path__"))
 
 
 def statements(node: ast.ImportFrom, doors: dict[str, Door]) -> Iterator[str]:

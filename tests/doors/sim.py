@@ -18,9 +18,9 @@ from moorage.sim.measures.gpu_measures import CLASSES as CLASSES
 
 # Documented: the policies that a profile can name.
 from moorage.sim.policies import policies as policies
+from moorage.sim.policies.gpu_share import RESOURCE as RESOURCE
 
 # The keys of shares, and arrays of typical pods.
-from moorage.sim.policies.gpu_share import RESOURCE as RESOURCE
 from moorage.sim.policies.gpu_share import GpuShare as GpuShare
 from moorage.sim.policies.typical_pods import typical_pods as typical_pods
 
@@ -70,8 +70,6 @@ from moorage.sim.sweep.sweep_file import ReplayOptions as ReplayOptions
 from moorage.sim.sweep.sweep_file import TimelineSource as TimelineSource
 from moorage.sim.sweep.sweep_file import cells_of as cells_of
 from moorage.sim.sweep.sweep_file import decode_sweep as decode_sweep
-
-# Documented names one level below the room's own.
 from moorage.sim.timeline import Event as Event
 from moorage.sim.timeline import Verb as Verb
 

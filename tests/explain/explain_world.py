@@ -11,8 +11,8 @@ from tests.doors.engine import PodGates, effective_request
 from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler
-from moorage.explain import Change
-from moorage.objects import (
+from moorage.answers.explain import Change
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,

@@ -8,13 +8,7 @@ from tests.explain.test_explain_pod import scheduler
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.objects import (
-    Node,
-    Pod,
-    Taint,
-    build_cluster,
-    decode_object,
-)
+from moorage.kube import Node, Pod, Taint, build_cluster, decode_object
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

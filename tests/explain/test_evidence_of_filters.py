@@ -10,8 +10,8 @@ from tests.doors.answers import document
 from tests.explain.test_evidence import HOST, ZONE
 
 from moorage import Scheduler
-from moorage.explain import Explanation
-from moorage.objects import build_cluster, decode_object
+from moorage.answers.explain import Explanation
+from moorage.kube import build_cluster, decode_object
 
 
 def explained(text: str, key: str = "default/new", **settings: Any) -> Explanation:

@@ -18,9 +18,9 @@ from tests.core.make import declaring
 from tests.explain.explain_world import World
 from tests.make import container, make, node, pod
 
-from moorage.explain import Explanation
-from moorage.framework import Fact
-from moorage.objects import (
+from moorage.answers.explain import Explanation
+from moorage.engine.framework import Fact
+from moorage.kube import (
     Affinity,
     ContainerRestartRule,
     LabelSelector,

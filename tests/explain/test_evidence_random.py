@@ -16,9 +16,9 @@ from tests.doors.answers import RoomEvidence
 from tests.doors.engine import UNSCHEDULABLE
 from tests.explain.explain_world import World, random_pod, random_world
 
-from moorage.explain import Explanation
-from moorage.framework import Fact
-from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
+from moorage.answers.explain import Explanation
+from moorage.engine.framework import Fact
+from moorage.kube import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
 
 UNITS = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "": 1}
 

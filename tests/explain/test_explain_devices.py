@@ -20,8 +20,8 @@ from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.explain import Change, Explanation, explain_in_turn
-from moorage.objects import (
+from moorage.answers.explain import Change, Explanation, explain_in_turn
+from moorage.kube import (
     Object,
     ObjectMeta,
     Pod,

@@ -7,7 +7,7 @@ from tests.doors.answers import document
 from tests.make import container, node, pod
 from tests.scheduler.cycle.test_examine import named, scheduler
 
-from moorage.objects import Taint
+from moorage.kube import Taint
 
 API_VERSION = "explain.moorage.dev/v1"
 

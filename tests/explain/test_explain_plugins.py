@@ -9,8 +9,8 @@ from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, EvidencePlugin, Need, Status
-from moorage.objects import Cluster, Node, Pod, Taint
+from moorage.engine.framework import Code, EvidencePlugin, Need, Status
+from moorage.kube import Cluster, Node, Pod, Taint
 
 SPOT = Taint(key="spot", effect="NoSchedule")
 

@@ -12,17 +12,8 @@ from tests.make import ZONE, Json, make, node, pod, port
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
-from moorage.explain import Explanation
-from moorage.objects import (
-    Affinity,
-    Cluster,
-    Node,
-    Pod,
-    PodAffinity,
-    Taint,
-    Toleration,
-    build_cluster,
-)
+from moorage.answers.explain import Explanation
+from moorage.kube import Affinity, Cluster, Node, Pod, PodAffinity, Taint, Toleration, build_cluster
 from moorage.store import NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"

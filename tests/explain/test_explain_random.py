@@ -24,9 +24,9 @@ from tests.doors.engine import (
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage import default_profile
-from moorage.explain import Explanation
-from moorage.framework import FilterPlugin, Plugin, Profile
-from moorage.objects import Node, Pod, Toleration
+from moorage.answers.explain import Explanation
+from moorage.engine.framework import FilterPlugin, Plugin, Profile
+from moorage.kube import Node, Pod, Toleration
 
 SEEDS = range(1000 if NIGHTLY else 20)
 GATES = PodGates()

@@ -13,7 +13,7 @@ from tests.explain.explain_world import random_pod
 from tests.make import container, node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
+from moorage.kube import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
 
 GATES = PodGates()
 

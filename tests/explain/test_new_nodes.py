@@ -12,8 +12,8 @@ from tests.conftest import NIGHTLY
 from tests.explain.explain_world import World, random_pod, random_requests, random_world
 from tests.make import container, node, pod
 
-from moorage.explain import Explanation
-from moorage.objects import (
+from moorage.answers.explain import Explanation
+from moorage.kube import (
     DaemonSet,
     DaemonSetSpec,
     LabelSelector,

@@ -10,9 +10,9 @@ from tests.explain.explain_world import random_pod, random_world
 from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
-from moorage.explain import explain_in_turn
-from moorage.framework import Profile
-from moorage.objects import Cluster
+from moorage.answers.explain import explain_in_turn
+from moorage.engine.framework import Profile
+from moorage.kube import Cluster
 
 NODES = [node("idle", cpu=8), node("busy", cpu=8)]
 THERE = [pod("t", on="busy", requests={"cpu": 6})]

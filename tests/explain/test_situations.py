@@ -11,9 +11,9 @@ from tests.doors.answers import Turns, document
 from tests.make import ZONE, node, pod
 
 from moorage import Scheduler
+from moorage.answers.explain import Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.errors import InputError
-from moorage.explain import Situation, explain_after_run, explain_alone, explain_in_turn
-from moorage.objects import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
+from moorage.kube import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 
 
 def next_to(name: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from tests.doors.engine import schedule_one
 from tests.make import node
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler import Decision
+from moorage.engine.scheduler import Decision
+from moorage.kube import Cluster, Node, Pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ABC = [node("a", cpu=4), node("b", cpu=8), node("c", cpu=16)]

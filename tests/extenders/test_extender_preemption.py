@@ -10,7 +10,7 @@ from tests.extenders.extender_server import ExtenderServer
 from tests.extenders.test_http_extender import NODES, POD, P, extender, failure
 from tests.make import pod
 
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
 
 
 def cluster() -> SchedulerCache:

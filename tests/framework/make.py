@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moorage.cache import SchedulerCache
-from moorage.framework import Code, Framework, FrameworkHandle, Plugin, Profile, Status
-from moorage.objects import Node, Pod
-from moorage.releases import DEFAULT_GATES, FeatureGates
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import Code, Framework, FrameworkHandle, Plugin, Profile, Status
+from moorage.kube import Node, Pod
+from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from tests.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moorage.framework import NominatingInfo, PodNominator, WaitingPod
-from moorage.objects import Pod
+from moorage.engine.framework import NominatingInfo, PodNominator, WaitingPod
+from moorage.kube import Pod
 from tests.doors.engine import PodInPreBind, WaitingPods
 from tests.locks import check_locked, is_held
 from tests.make import pod

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
-from moorage import framework as fwk
-from moorage.autoscaling import NodeGroup
-from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
-from moorage.objects import (
+from moorage.autoscalers import NodeGroup
+from moorage.engine import framework as fwk
+from moorage.kube import (
     Affinity,
     Cluster,
     Deployment,
@@ -31,6 +30,7 @@ from moorage.objects import (
     PodTemplateSpec,
     Toleration,
 )
+from moorage.sim.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from tests.doors.engine import bound
 from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes, policies
 from tests.house.source import ROOT
@@ -237,7 +237,7 @@ def test_pods_that_name_a_node_take_part() -> None:
 
 
 def test_without_gymnasium_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['gymnasium'] = None\nimport moorage.gym"
+    code = "import sys; sys.modules['gymnasium'] = None\nimport moorage.sim.gym"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (
         result.stderr.splitlines()[-1]

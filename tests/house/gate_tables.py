@@ -1,6 +1,6 @@
 """``python -m tests.house.gate_tables VERSION KUBERNETES CLIENT-GO``: the feature gates of a release.
 
-Prints ``python/moorage/releases/gates/vVERSION.txt`` from the sources of a release, which
+Prints ``python/moorage/kube/releases/gates/vVERSION.txt`` from the sources of a release, which
 ``go mod download k8s.io/kubernetes@vVERSION.PATCH`` and ``… k8s.io/client-go@…`` leave on the disk.
 docs/guide/releasing.md says when this is done.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from moorage.releases import RELEASES, gates_of
+from moorage.kube.releases import RELEASES, gates_of
 from tests.doors.kube import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER, Effect, Gate, Stage
 
 HEAD = """# Feature gates
@@ -36,7 +36,7 @@ All other gates of a release are accepted, and no decision depends on them:
 
 """
 FOOT = """
-Their names are in `python/moorage/releases/gates/`.
+Their names are in `python/moorage/kube/releases/gates/`.
 
 <!-- Made by python -m tests.house.gates_page. -->
 """

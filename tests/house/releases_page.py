@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from moorage.releases import DEFAULT, RELEASES, Release
+from moorage.kube.releases import DEFAULT, RELEASES, Release
 from tests.doors.kube import described
 
 HEAD = """# Kubernetes releases
@@ -54,7 +54,7 @@ NOT_EXACT = """
 
 [Feature gates](gates.md) lists the default of every gate in every release.
 
-<!-- Made from python/moorage/releases/release.py, by python -m tests.house.releases_page. -->
+<!-- Made from python/moorage/kube/releases/release.py, by python -m tests.house.releases_page. -->
 """
 DATA = ("version", "patch", "plugins", "refused_gates", "scheme")
 """Fields that are not shown: names, data, and the place in upstream's code that errors about kinds name."""

@@ -64,10 +64,10 @@ def test_rooms_below_the_cache_take_the_base_of_the_core_alone() -> None:
         ("from . cimport ledger", True),
         ("from ..errors import InputError", True),
         ("from ..objects.pod import Pod", False),
-        ("    import moorage.cache as c", False),
+        ("    import moorage.engine.cache as c", False),
         ("cimport numpy as np, moorage._core.state.view", True),
         ("from libc.stdint cimport int64_t", True),
-        ('"""\nfrom moorage.cache import x\n"""', True),
+        ('"""\nfrom moorage.engine.cache import x\n"""', True),
         ("from moorage import objects", False),
     ],
 )
@@ -81,7 +81,7 @@ def test_an_import_out_of_the_core_is_found(line: str, ok: bool) -> None:
         ("from moorage._core.base.quantity import Quantity", True),
         ("    from moorage._core.state import ledger", False),
         ("from moorage import _core", False),
-        ("from moorage.cache import SchedulerCache", True),
+        ("from moorage.engine.cache import SchedulerCache", True),
     ],
 )
 def test_an_import_of_more_than_the_base_is_found(line: str, ok: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.releases import DEFAULT
+from moorage.kube.releases import DEFAULT
 from tests.cases.console import blocks as fenced_blocks
 from tests.cases.console import commands as shown_commands
 from tests.cases.console import run
@@ -61,7 +61,7 @@ def test_a_filter_of_the_example_rejects() -> None:
     exec(plugins(), found)
     mo = found["mo"]
     pod = {"metadata": {"name": "p", "labels": {"team": "a"}}, "spec": {"containers": [{"name": "c"}]}}
-    from moorage.objects import decode_object
+    from moorage.kube import decode_object
 
     scheduler = mo.Scheduler(mo.synthetic(nodes=3), profile=found["profile"])
     seen = scheduler.examine(decode_object({"kind": "Pod"} | pod))

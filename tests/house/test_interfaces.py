@@ -63,7 +63,7 @@ def test_every_test_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["moorage.cache.NoSuchCache", "moorage.no_such_room.NodeTree", "no_such_package"]
+    "name", ["moorage.engine.cache.NoSuchCache", "moorage.no_such_room.NodeTree", "no_such_package"]
 )
 def test_a_name_that_is_gone_is_an_error(name: str) -> None:
     with pytest.raises((ImportError, AttributeError)):

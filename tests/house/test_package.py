@@ -160,7 +160,7 @@ def test_no_name_is_near_one_that_is_not_public() -> None:
 
 def test_the_package_names_the_releases_that_it_has() -> None:
     import moorage
-    from moorage.releases import RELEASES
+    from moorage.kube.releases import RELEASES
 
     versions = sorted(RELEASES, key=Version)
     assert f"kube-scheduler {versions[0]} to {versions[-1]}." in (moorage.__doc__ or "")

@@ -38,5 +38,5 @@ def test_a_name_is_that_of_one_module() -> None:
 
 
 def test_a_name_that_recurs_is_seen() -> None:
-    one, other = PACKAGE / "moorage/queue/units.py", PACKAGE / "moorage/preemption/units.py"
+    one, other = PACKAGE / "moorage/engine/queue/units.py", PACKAGE / "moorage/engine/preemption/units.py"
     assert recurring([one, other, one.with_name("errors.py"), other.with_name("errors.py")]) == {"units"}

@@ -8,7 +8,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     GangSchedulingPolicy,
     ObjectMeta,
     Pod,

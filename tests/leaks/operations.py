@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage import CycleState, FilterPlugin, NodesView, ScorePlugin
-from moorage.cache import Snapshot
+from moorage.engine.cache import Snapshot
 from moorage.errors import MoorageError
-from moorage.objects import (
+from moorage.kube import (
     LabelSelector,
     LabelSelectorMatcher,
     Pod,

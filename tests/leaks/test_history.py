@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import ObjectStore
-from tests.doors.engine import scheduler as module
+from tests.doors.cluster import scheduler as module
 from tests.doors.live import wire_format
 from tests.leaks.test_leaks import blocks, resident
 from tests.make import manifest, node, owned, pod

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from moorage import Profile, Scheduler, default_profile
-from moorage.objects import Cluster, ContainerImage, Node
+from moorage.kube import Cluster, ContainerImage, Node
 from tests.core.child import limited, outcome_of
 from tests.core.placing import place_run
 from tests.doors.engine import buffers, bulk_operations, schedule_one

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from moorage import Profile, Scheduler, default_profile
-from moorage.framework import Plugin
-from moorage.objects import Cluster, Node, Pod
+from moorage.engine.framework import Plugin
+from moorage.kube import Cluster, Node, Pod
 from tests import make
 
 

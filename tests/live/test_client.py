@@ -15,13 +15,8 @@ from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 
 from moorage import Scheduler
-from moorage.objects import Namespace, Node, PersistentVolume, Pod, PodGroup
-from moorage.store import (
-    ApiError,
-    ForbiddenError,
-    Informer,
-    UnauthorizedError,
-)
+from moorage.kube import Namespace, Node, PersistentVolume, Pod, PodGroup
+from moorage.store import ApiError, ForbiddenError, Informer, UnauthorizedError
 
 pytestmark = pytest.mark.live
 Connected = Callable[..., ApiClient]

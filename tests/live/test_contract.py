@@ -9,7 +9,7 @@ from tests.doors.live import ApiClient
 from tests.store.test_contract import *  # noqa: F403
 from tests.store.test_contract import OTHER, Pages
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import ObjectClient
 
 pytestmark = pytest.mark.live

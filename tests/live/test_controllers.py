@@ -13,7 +13,7 @@ from tests.live.kit.fake_kubelet import FakeKubelet
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process
 
-from moorage.objects import PersistentVolumeClaim
+from moorage.kube import PersistentVolumeClaim
 
 pytestmark = pytest.mark.live
 NODES = 8

@@ -17,7 +17,7 @@ from tests.live.kit.cluster_workload import create, node, pod, priority_classes
 from tests.live.kit.control_plane import ADMIN, LIMIT, ControlPlane, await_all
 from tests.live.kit.live_process import Command, await_bound
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 pytestmark = pytest.mark.live
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.engine import FEW_CLASSES
+from tests.doors.cluster import FEW_CLASSES
 from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.followed_pods import FollowedPods

@@ -15,7 +15,7 @@ from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 pytestmark = pytest.mark.live
 

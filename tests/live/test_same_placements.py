@@ -19,7 +19,7 @@ from tests.live.kit.cluster_workload import create, occupied_objects, varied_obj
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, volume_controller
 
-from moorage.objects import PersistentVolumeClaim, Pod
+from moorage.kube import PersistentVolumeClaim, Pod
 from moorage.store import Informer
 
 pytestmark = pytest.mark.live

@@ -7,7 +7,7 @@ from typing import Any
 from tests.make import accepted, cluster, make
 
 from moorage import expanded
-from moorage.objects import Cluster, Object
+from moorage.kube import Cluster, Object
 
 CONTAINERS = [{"name": "c"}]
 

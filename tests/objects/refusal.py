@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 
 def refusal(path: Path, *, recursive: bool = False) -> str:

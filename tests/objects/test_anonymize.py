@@ -11,17 +11,7 @@ from tests.doors.kube import anonymize
 from tests.house.source import ROOT
 
 from moorage import Scheduler
-from moorage.objects import (
-    Cluster,
-    CSINode,
-    Object,
-    Pod,
-    PodDisruptionBudget,
-    decode_object,
-    dump,
-    load,
-    write,
-)
+from moorage.kube import Cluster, CSINode, Object, Pod, PodDisruptionBudget, decode_object, dump, load, write
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

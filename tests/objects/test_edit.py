@@ -9,7 +9,7 @@ from tests.objects.make import node, pod
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, Taint
+from moorage.kube import Node, Pod, Taint
 
 POD = pod("p", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
 

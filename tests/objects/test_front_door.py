@@ -1,4 +1,4 @@
-"""Whatever a manifest can hold is imported from `moorage.objects`."""
+"""Whatever a manifest can hold is imported from `moorage.kube`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 from msgspec.structs import fields
 from tests.doors.kube import _KINDS, Struct
 
-from moorage import objects
+from moorage import kube as objects
 
 
 def parts(type_: Any, seen: set[type[Struct]]) -> Iterator[type[Struct]]:

@@ -32,7 +32,7 @@ sys.exit(code)
 """,
     "report": """
 import moorage as mo
-from moorage.report import picture
+from moorage.answers.report import picture
 from moorage.sim.report import history_figure
 timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")
@@ -45,7 +45,7 @@ assert limit.bound >= limit.placed, limit
     "kube": """
 import sys
 from moorage.errors import MoorageError
-from moorage.store.api import connect
+from moorage.live.client import connect
 try:
     connect(sys.argv[1] + "/no-such-file", None)
 except MoorageError:
@@ -64,7 +64,7 @@ with make_executor("ray") as executor:
 """,
     "rl": """
 import moorage as mo
-from moorage.gym import SchedulingEnv
+from moorage.sim.gym import SchedulingEnv
 timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")
 seen, info = SchedulingEnv(timeline).reset(seed=1)

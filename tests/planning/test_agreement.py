@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
-from moorage.objects import Cluster, Deployment, Pod, ReplicaSet
+from moorage.kube import Cluster, Deployment, Pod, ReplicaSet
 
 REQUESTS = st.sampled_from(("100m", "300m", "700m"))
 

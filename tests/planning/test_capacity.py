@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
-from moorage.objects import Pod
+from moorage.kube import Pod
 from tests.core.make import pinned
 from tests.make import ZONE, make, node, pod, port, scheduler, storage_class, volume
 

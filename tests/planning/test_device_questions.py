@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import moorage as mo
 from moorage import Scheduler
 from moorage.cli import main
-from moorage.objects import (
+from moorage.kube import (
     Node,
     Object,
     ObjectMeta,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Pod
+from moorage.kube import Pod
 from tests.make import ZONE, make, node, pod, scheduler
 from tests.planning.test_capacity import clusters
 from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, member, store_of, topology, world

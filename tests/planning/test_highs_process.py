@@ -11,7 +11,7 @@ import pytest
 from moorage.cli import main
 from moorage.errors import MoorageError
 from tests.doors.answers import Rows, solve
-from tests.doors.live import AskedTwin
+from tests.doors.cli import AskedTwin
 from tests.house.source import ROOT
 
 SHOP = str(ROOT / "examples/shop/cluster.yaml")

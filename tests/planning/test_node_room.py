@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage import Scheduler
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 from tests.make import node, pod
 
 

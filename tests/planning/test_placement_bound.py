@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage import Scheduler
+from moorage.answers.planning import Survival
 from moorage.errors import InputError
-from moorage.objects import Pod
-from moorage.planning import Survival
+from moorage.kube import Pod
 from tests.make import make, node, owned, pod, scheduler, workload
 
 

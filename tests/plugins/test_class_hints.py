@@ -12,8 +12,8 @@ from tests.doors.engine import InterPodAffinity, index_of, needed_labels, of_cla
 from tests.queue.ask import node, pod
 
 from moorage import Scheduler
-from moorage.framework import ClusterEventWithHint, QueueingHint
-from moorage.objects import LabelSelector, LabelSelectorMatcher, Pod
+from moorage.engine.framework import ClusterEventWithHint, QueueingHint
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Pod
 
 KEYS, VALUES = ("a", "b"), ("0", "1")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

@@ -10,7 +10,7 @@ from tests.make import make
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage import Scheduler
-from moorage.objects import DeviceTaintRule
+from moorage.kube import DeviceTaintRule
 
 TOLERATES = {"tolerations": [{"key": "broken", "operator": "Exists"}]}
 ON = {"DRADeviceTaintRules": True}

@@ -13,7 +13,7 @@ from tests.make import node, pod, scheduler
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import AllocatedDeviceStatus, Object, Pod, ResourceClaim
+from moorage.kube import AllocatedDeviceStatus, Object, Pod, ResourceClaim
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 

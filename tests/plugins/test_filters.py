@@ -10,9 +10,9 @@ from tests.doors.engine import dependents_off
 from tests.make import node, pod, scheduler
 
 from moorage import default_profile
-from moorage.framework import Code
-from moorage.objects import Node, Pod
-from moorage.scheduler import Profile
+from moorage.engine.framework import Code
+from moorage.engine.scheduler import Profile
+from moorage.kube import Node, Pod
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 RESTART, USERS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"

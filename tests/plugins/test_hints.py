@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage import Scheduler
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 ZONE = "topology.kubernetes.io/zone"
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}

@@ -7,7 +7,7 @@ import pytest
 from tests.make import Json, make, node, pod, scheduler
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 HOST = "kubernetes.io/hostname"
 APP = {"app": "w"}

@@ -6,9 +6,9 @@ import pytest
 from tests.doors.engine import IN_TREE, in_tree
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Profile
-from moorage.preemption import DefaultPreemption
-from moorage.releases import RELEASES, Release, default_gates
+from moorage.engine.framework import Profile
+from moorage.engine.preemption import DefaultPreemption
+from moorage.kube.releases import RELEASES, Release, default_gates
 
 
 def test_names_are_unique_and_modules_are_named_after_them() -> None:
@@ -16,7 +16,7 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
     for plugin in IN_TREE:
         snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in plugin.name).lstrip("_")
         room = "preemption" if plugin is DefaultPreemption else "plugins"
-        assert plugin.__module__ == f"moorage.{room}.{snake}"
+        assert plugin.__module__ == f"moorage.engine.{room}.{snake}"
         assert plugin.__name__ == plugin.name
 
 

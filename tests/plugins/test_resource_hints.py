@@ -10,8 +10,8 @@ from tests.queue.ask import ask, node, pod
 from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
 from moorage import Scheduler
-from moorage.framework import ActionType
-from moorage.objects import (
+from moorage.engine.framework import ActionType
+from moorage.kube import (
     DeviceClass,
     DeviceClassSpec,
     ObjectMeta,

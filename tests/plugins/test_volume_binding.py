@@ -24,8 +24,8 @@ from tests.plugins.volume_binding_kit import (
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
-from moorage.framework import Code, CycleState
-from moorage.objects import Object, OwnerReference, PersistentVolumeClaim, PersistentVolumeClaimStatus
+from moorage.engine.framework import Code, CycleState
+from moorage.kube import Object, OwnerReference, PersistentVolumeClaim, PersistentVolumeClaimStatus
 
 STATE = "VolumeBinding"
 

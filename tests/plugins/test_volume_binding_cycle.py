@@ -21,8 +21,8 @@ from tests.plugins.volume_binding_kit import (
 )
 
 from moorage import Scheduler
-from moorage.framework import Code, CycleState, Status
-from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim
+from moorage.engine.framework import Code, CycleState, Status
+from moorage.kube import Cluster, PersistentVolume, PersistentVolumeClaim
 
 # ---- scores ------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
-from moorage.objects import (
+from moorage.engine.framework import Code, CycleState, FilterPlugin, Framework, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import (
     Cluster,
     CSIDriver,
     CSIDriverSpec,
@@ -29,7 +30,6 @@ from moorage.objects import (
     Pod,
     Volume,
 )
-from moorage.scheduler import Profile
 
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

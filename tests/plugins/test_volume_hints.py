@@ -9,7 +9,7 @@ from tests.doors.engine import index_of
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 
 def volumes(

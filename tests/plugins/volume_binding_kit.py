@@ -12,8 +12,9 @@ from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, CycleState, FilterPlugin, Status
-from moorage.objects import (
+from moorage.engine.framework import Code, CycleState, FilterPlugin, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
@@ -28,7 +29,6 @@ from moorage.objects import (
     ResourceRequirements,
     VolumeNodeAffinity,
 )
-from moorage.scheduler import Profile
 from moorage.store import ObjectStore
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -12,9 +12,9 @@ from tests.preemption.world import cycle, full, handle, nominated, preemptor, vi
 from tests.scheduler.make import events, scheduler_with
 
 from moorage import Scheduler
-from moorage.framework import NominatingInfo
-from moorage.objects import Condition, Pod
-from moorage.preemption import Evaluator
+from moorage.engine.framework import NominatingInfo
+from moorage.engine.preemption import Evaluator
+from moorage.kube import Condition, Pod
 from moorage.store import ApiError
 
 NOTE = "Preempted by pod p on node a"

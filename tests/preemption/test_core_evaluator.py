@@ -21,10 +21,10 @@ from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import Nothing
 
 from moorage import Scheduler, default_profile
-from moorage.framework import FrameworkHandle, Plugin
-from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
-from moorage.preemption import Evaluator
-from moorage.scheduler import Profile
+from moorage.engine.framework import FrameworkHandle, Plugin
+from moorage.engine.preemption import Evaluator
+from moorage.engine.scheduler import Profile
+from moorage.kube import Cluster, Namespace, ObjectMeta, Pod
 
 
 @dataclass

@@ -25,16 +25,9 @@ from tests.preemption.world import (
 
 import moorage as mo
 from moorage import default_profile
-from moorage.framework import Code
-from moorage.objects import (
-    Affinity,
-    LabelSelector,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    TopologySpreadConstraint,
-)
-from moorage.scheduler import Profile
+from moorage.engine.framework import Code
+from moorage.engine.scheduler import Profile
+from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 
 LABELS = {"app": "x"}
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.doors.engine import is_leaving, num_candidates, potential_nodes, why_not_eligible
 from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
 
-from moorage.framework import Code, Status
-from moorage.objects import Pod
+from moorage.engine.framework import Code, Status
+from moorage.kube import Pod
 
 HOPELESS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 REJECTED = Status(Code.UNSCHEDULABLE)

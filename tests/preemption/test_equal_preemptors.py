@@ -19,8 +19,9 @@ from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import csi_node, uses, volume
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Profile, QueueingHint
-from moorage.objects import (
+from moorage.engine.framework import Profile, QueueingHint
+from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,
@@ -31,7 +32,6 @@ from moorage.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import ObjectStore
 
 HOST = "kubernetes.io/hostname"

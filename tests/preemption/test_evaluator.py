@@ -19,10 +19,10 @@ from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
 
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import Code, FilterPlugin, NominatingInfo, Profile, Status
+from moorage.engine.preemption import Candidate, DefaultPreemption, Evaluator
 from moorage.errors import ExtenderError
-from moorage.framework import Code, FilterPlugin, NominatingInfo, Profile, Status
-from moorage.objects import Pod
-from moorage.preemption import Candidate, DefaultPreemption, Evaluator
+from moorage.kube import Pod
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 

@@ -18,8 +18,9 @@ from tests.preemption.world import LEAVING, find, full, nominated, preemptor, te
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
-from moorage.framework import CycleState
-from moorage.objects import (
+from moorage.engine.framework import CycleState
+from moorage.engine.preemption import EvictionUnits
+from moorage.kube import (
     AllDisruptionMode,
     DisruptionMode,
     Pod,
@@ -27,7 +28,6 @@ from moorage.objects import (
     PodSchedulingGroup,
     SingleDisruptionMode,
 )
-from moorage.preemption import EvictionUnits
 
 ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())
 NODES = [node("a"), node("b"), node("c")]

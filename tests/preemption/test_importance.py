@@ -8,7 +8,7 @@ from tests.doors.engine import Unit, start_time, violations
 from tests.preemption.world import budget, victim
 
 from moorage.errors import InputError
-from moorage.objects import LabelSelector, LabelSelectorRequirement, Pod, PodDisruptionBudgetSpec
+from moorage.kube import LabelSelector, LabelSelectorRequirement, Pod, PodDisruptionBudgetSpec
 
 LABELS = {"app": "x"}
 

@@ -6,7 +6,7 @@ import pytest
 from tests.doors.engine import CRITERIA, Victims
 from tests.preemption.world import victim
 
-from moorage.preemption import Candidate, pick_one_node
+from moorage.engine.preemption import Candidate, pick_one_node
 
 
 def at(second: int) -> str:

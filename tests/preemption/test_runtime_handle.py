@@ -14,10 +14,10 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
+from moorage.engine.scheduler import Profile
 from moorage.errors import MoorageError
-from moorage.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
-from moorage.objects import Pod, Taint
-from moorage.scheduler import Profile
+from moorage.kube import Pod, Taint
 
 NODES = [node("a"), node("b", cpu=8)]
 

@@ -19,10 +19,10 @@ from tests.preemption.world import budget, full, handle, nominated, preemptor, v
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
-from moorage.objects import Pod
-from moorage.preemption import Candidate, pick_one_node
-from moorage.scheduler import Profile
+from moorage.engine.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
+from moorage.engine.preemption import Candidate, pick_one_node
+from moorage.engine.scheduler import Profile
+from moorage.kube import Pod
 
 NODES = [node("a"), node("b")]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.make import ZONE
 
-from moorage.objects import Node, Pod, PodDisruptionBudget
+from moorage.kube import Node, Pod, PodDisruptionBudget
 
 
 def cpu(one: Pod) -> int:

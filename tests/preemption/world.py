@@ -9,8 +9,9 @@ from tests.doors.engine import FoundCandidates
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.framework import CycleState, FrameworkHandle, PreemptHandle, Status
-from moorage.objects import (
+from moorage.engine.framework import CycleState, FrameworkHandle, PreemptHandle, Status
+from moorage.engine.preemption import Evaluator
+from moorage.kube import (
     Cluster,
     Condition,
     LabelSelector,
@@ -21,7 +22,6 @@ from moorage.objects import (
     PodDisruptionBudgetStatus,
     PodStatus,
 )
-from moorage.preemption import Evaluator
 
 HOST = "kubernetes.io/hostname"
 NOW = "2026-03-11T10:00:00Z"

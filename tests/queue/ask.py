@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from moorage import Scheduler
-from moorage.framework import ActionType, ClusterEvent, QueueingHint
-from moorage.objects import Node, Pod
-from moorage.releases import DEFAULT_GATES
+from moorage.engine.framework import ActionType, ClusterEvent, QueueingHint
+from moorage.kube import Node, Pod
+from moorage.kube.releases import DEFAULT_GATES
 from tests import make as kit
 from tests.doors.engine import PodEvents, node_update_events
 from tests.make import node as node

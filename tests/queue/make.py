@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.framework import (
+from moorage.engine.framework import (
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
@@ -19,9 +19,9 @@ from moorage.framework import (
     QueueingHint,
     Status,
 )
-from moorage.objects import Pod, PodSchedulingGate
-from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
-from moorage.releases import DEFAULT, RELEASES, default_gates
+from moorage.engine.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
+from moorage.kube import Pod, PodSchedulingGate
+from moorage.kube.releases import DEFAULT, RELEASES, default_gates
 from tests.doors.engine import Notice, PrioritySort, on
 from tests.framework.make import framework
 from tests.make import pod

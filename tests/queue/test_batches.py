@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import ActionType, NominatingInfo
-from moorage.objects import Node, Pod, PodSchedulingGroup
-from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.engine.framework import ActionType, NominatingInfo
+from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
+from moorage.kube import Node, Pod, PodSchedulingGroup
 from tests.doors.engine import NODE_ADD, Notice, on
 from tests.make import node
 from tests.queue.make import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moorage.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
-from moorage.objects import Pod
-from moorage.queue import SchedulingQueue
+from moorage.engine.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
+from moorage.engine.queue import SchedulingQueue
+from moorage.kube import Pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     index_of,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from moorage.objects import PodSchedulingGroup
-from moorage.queue import QueuedPodInfo
+from moorage.engine.queue import QueuedPodInfo
+from moorage.kube import PodSchedulingGroup
 from tests.doors.engine import NODE_ADD, Notice
 from tests.locks import check_locked
 from tests.make import pod

@@ -12,8 +12,8 @@ from hypothesis.stateful import initialize, invariant, rule
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.objects import Node, Pod
-from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
+from moorage.kube import Node, Pod
 from tests.doors.engine import Rejectors
 from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
 from tests.store.informers.test_lossy import LossyMachine

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from moorage.framework import ActionType, ClusterEvent, QueueingHint
-from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
+from moorage.engine.framework import ActionType, ClusterEvent, QueueingHint
+from moorage.kube import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     NODE_ADD,

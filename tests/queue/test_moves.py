@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import (
+from moorage.engine.framework import (
     ActionType,
     ClusterEvent,
     NominatingInfo,
@@ -16,8 +16,8 @@ from moorage.framework import (
     QueueingHint,
     Status,
 )
-from moorage.objects import Pod, PodSchedulingGroup
-from moorage.queue import QueuedPodInfo
+from moorage.engine.queue import QueuedPodInfo
+from moorage.kube import Pod, PodSchedulingGroup
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from moorage.framework import Code, PreEnqueuePlugin, QueueSortPlugin, Status
-from moorage.queue import QueuedPodInfo
+from moorage.engine.framework import Code, PreEnqueuePlugin, QueueSortPlugin, Status
+from moorage.engine.queue import QueuedPodInfo
 from tests.doors.engine import NODE_ADD, on
 from tests.framework.make import make
 from tests.queue.make import (

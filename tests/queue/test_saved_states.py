@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from moorage.framework import ClusterEventWithHint
-from moorage.objects import PodSchedulingGroup
-from moorage.queue import Place, QueuedPodInfo, SchedulingQueue
+from moorage.engine.framework import ClusterEventWithHint
+from moorage.engine.queue import Place, QueuedPodInfo, SchedulingQueue
+from moorage.kube import PodSchedulingGroup
 from tests.doors.engine import NODE_ADD
 from tests.make import node, pod
 from tests.queue.make import Clock, fail, gating, make_queue, move, rejecting

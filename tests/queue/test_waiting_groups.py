@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import ActionType, ClusterEvent, QueueSortPlugin
-from moorage.objects import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
-from moorage.queue import QueuedPodInfo
-from moorage.releases import DEFAULT_GATES
+from moorage.engine.framework import ActionType, ClusterEvent, QueueSortPlugin
+from moorage.engine.queue import QueuedPodInfo
+from moorage.kube import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
+from moorage.kube.releases import DEFAULT_GATES
 from tests.doors.engine import ASSIGNED_POD_ADD, PodEvents, on, queue_if
 from tests.framework.make import make
 from tests.make import pod

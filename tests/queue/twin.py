@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.framework import ActionType, ClusterEvent
-from moorage.objects import Pod, group_of
-from moorage.queue import SchedulingQueue
-from moorage.releases import DEFAULT_GATES
+from moorage.engine.framework import ActionType, ClusterEvent
+from moorage.engine.queue import SchedulingQueue
+from moorage.kube import Pod, group_of
+from moorage.kube.releases import DEFAULT_GATES
 from tests.doors.engine import PodEvents
 from tests.queue.make import FORCE_ACTIVATE, names
 

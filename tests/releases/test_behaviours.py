@@ -12,11 +12,11 @@ from tests.make import Json
 
 import moorage as mo
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
+from moorage.engine.scheduler import Profile
 from moorage.errors import InputError
-from moorage.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
-from moorage.objects import Cluster, Node, Pod, PodDisruptionBudget
-from moorage.releases import RELEASES, default_gates
-from moorage.scheduler import Profile
+from moorage.kube import Cluster, Node, Pod, PodDisruptionBudget
+from moorage.kube.releases import RELEASES, default_gates
 
 ONE, TWO = {"cpu": "1"}, {"cpu": "2"}
 

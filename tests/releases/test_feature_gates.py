@@ -7,7 +7,7 @@ from tests.doors.kube import GATES, Effect, Gate, Stage, settable
 from tests.house import gates_page
 from tests.house.source import ROOT, is_test
 
-from moorage.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates
+from moorage.kube.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES = "devices/test_features.py::"

@@ -11,7 +11,7 @@ from tests.house import releases_page
 from tests.house.source import ROOT
 
 from moorage import Scheduler
-from moorage.releases import DEFAULT_GATES, RELEASES, Release, default_gates, feature_gates, gates_of
+from moorage.kube.releases import DEFAULT_GATES, RELEASES, Release, default_gates, feature_gates, gates_of
 
 V134, V135, V136, V137 = RELEASES.values()
 GROUPS = (

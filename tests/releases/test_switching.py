@@ -10,8 +10,8 @@ from tests.doors.kube import described, differing, switched
 from tests.house.source import ROOT
 
 from moorage import Scheduler
-from moorage.objects import load
-from moorage.releases import RELEASES, FeatureGates, Release, default_gates, feature_gates
+from moorage.kube import load
+from moorage.kube.releases import RELEASES, FeatureGates, Release, default_gates, feature_gates
 
 PAIRS = list(permutations(RELEASES, 2))
 

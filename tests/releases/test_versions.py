@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moorage.releases import RELEASES, Version, nearest_release, parse_version, release_named
+from moorage.kube.releases import RELEASES, Version, nearest_release, parse_version, release_named
 
 
 @pytest.mark.parametrize(

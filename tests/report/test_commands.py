@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from moorage.answers.report import comparison_page
 from moorage.cli import main
-from moorage.releases import DEFAULT
-from moorage.report import comparison_page
+from moorage.kube.releases import DEFAULT
 from tests.house.source import ROOT
 
 from .pages import COMMANDS, TRACE, Read

@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from moorage.answers.report import node_figure
 from moorage.cli import main
 from moorage.errors import MoorageError
-from moorage.report import node_figure
 from tests.conftest import NIGHTLY
 from tests.doors.answers import NodeUse, node_grid
 from tests.house.source import ROOT

@@ -8,9 +8,9 @@ from typing import Any
 from tests.make import node
 
 from moorage import Scheduler, default_profile
-from moorage.framework import CycleState, FilterPlugin, NodeInfo, Plugin, ReservePlugin
-from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler import Profile
+from moorage.engine.framework import CycleState, FilterPlugin, NodeInfo, Plugin, ReservePlugin
+from moorage.engine.scheduler import Profile
+from moorage.kube import Cluster, Node, Pod
 
 
 class Clock:

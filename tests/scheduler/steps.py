@@ -8,7 +8,7 @@ from tests.make import pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 KEY = "default/p"
 

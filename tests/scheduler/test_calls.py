@@ -16,14 +16,8 @@ from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage
 from moorage import Scheduler
-from moorage.devices import DeviceState
-from moorage.objects import (
-    Cluster,
-    LabelSelector,
-    ObjectMeta,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-)
+from moorage.engine.devices import DeviceState
+from moorage.kube import Cluster, LabelSelector, ObjectMeta, PodDisruptionBudget, PodDisruptionBudgetSpec
 
 PACKAGE = str(Path(moorage.__file__).parent)
 

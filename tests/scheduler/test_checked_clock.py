@@ -14,8 +14,8 @@ from tests.scheduler.transactions.interrupts import check_settled, check_usage
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.engine.framework import Code, Status
 from moorage.errors import ClockError
-from moorage.framework import Code, Status
 
 World = Callable[[Any], Scheduler]
 NO_TIMES = [float("nan"), float("inf"), -float("inf"), 2 * MOST, 10**400, None, "5", 1j]

@@ -13,7 +13,7 @@ from tests.make import node, pod
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ConfigurationError
-from moorage.objects import Cluster, Pod
+from moorage.kube import Cluster, Pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]

@@ -15,15 +15,10 @@ from tests.queue.ask import thing
 from tests.queue.make import Clock
 
 from moorage import Scheduler
+from moorage.engine.queue import QueuedPodInfo, SchedulingQueue
 from moorage.errors import InputError
-from moorage.objects import (
-    Cluster,
-    Condition,
-    Node,
-    Pod,
-)
-from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.releases import DEFAULT
+from moorage.kube import Cluster, Condition, Node, Pod
+from moorage.kube.releases import DEFAULT
 from moorage.store import DeletedFinalStateUnknown
 
 SEEN: list[tuple[str, str, str, bool]] = []

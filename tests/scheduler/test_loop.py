@@ -16,17 +16,9 @@ from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import (
-    Affinity,
-    Cluster,
-    LabelSelector,
-    ObjectMeta,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-)
-from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, ScheduleResult
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Failure, ScheduleResult
+from moorage.kube import Affinity, Cluster, LabelSelector, ObjectMeta, Pod, PodAffinity, PodAffinityTerm
 
 
 def beside(name: str, **labels: str) -> Pod:

@@ -23,8 +23,8 @@ from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
 from moorage import Scheduler, load_native_plugin
-from moorage.framework import Plugin
-from moorage.objects import Pod, PodStatus
+from moorage.engine.framework import Plugin
+from moorage.kube import Pod, PodStatus
 
 GPU = "example.com/gpu"
 EXAMPLE = ROOT / "examples" / "native_plugin"

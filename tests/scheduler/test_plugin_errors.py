@@ -15,9 +15,9 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage import default_profile
+from moorage.engine.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
 from moorage.errors import InputError
-from moorage.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 ERROR = ValueError("no such shelf")
 POINTS: list[Callable[[], Plugin]] = [

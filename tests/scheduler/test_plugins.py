@@ -14,8 +14,8 @@ from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
-from moorage.objects import Pod, PodSchedulingGate, PodStatus
+from moorage.engine.framework import Code, NominatingInfo, PreFilterResult, Status
+from moorage.kube import Pod, PodSchedulingGate, PodStatus
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP
 GPU = "nvidia.com/gpu"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.controllers import seconds
 from tests.doors.engine import time_of
+from tests.doors.kube import seconds
 from tests.make import pod
 
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from tests.make import node, pod
 from tests.scheduler.make import searched
 
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import CycleState, NodesView, PreFilterPlugin, Profile
 from moorage.errors import InputError
-from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     Node,

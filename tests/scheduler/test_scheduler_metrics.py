@@ -13,8 +13,8 @@ from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 
 from moorage import Scheduler
-from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
-from moorage.objects import Cluster, Pod, PodSchedulingGate
+from moorage.engine.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
+from moorage.kube import Cluster, Pod, PodSchedulingGate
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 

@@ -16,7 +16,7 @@ from tests.doors.engine import schedule_one
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Node, Pod
+from moorage.kube import Cluster, Node, Pod
 from moorage.store import ObjectStore
 
 NODE_NAMES = st.sampled_from(["a", "b", "c"])

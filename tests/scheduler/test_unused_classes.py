@@ -6,11 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from tests.doors.engine import scheduler as module
+from tests.doors.cluster import scheduler as module
 from tests.make import node
 
 from moorage import Scheduler
-from moorage.objects import Pod, PodDisruptionBudget, decode_object
+from moorage.kube import Pod, PodDisruptionBudget, decode_object
 from moorage.store import ObjectStore
 
 ZONES = ("a", "b", "c")

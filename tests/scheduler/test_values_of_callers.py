@@ -9,7 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import PriorityClass, object_to_dict
+from moorage.kube import PriorityClass, object_to_dict
 from moorage.store import AlreadyExistsError
 
 GOLD = {

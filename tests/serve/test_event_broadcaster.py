@@ -11,7 +11,7 @@ from tests.doors.live import MAX_TRIES, Connection, event_broadcaster
 from tests.doors.store import NotSentError
 from tests.make import pod
 
-from moorage.serve import EventBroadcaster
+from moorage.live.serve import EventBroadcaster
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
 
 

@@ -25,10 +25,10 @@ from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler
 from moorage.cli import main
+from moorage.engine.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
 from moorage.errors import ExtenderError
-from moorage.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
-from moorage.objects import Cluster, Node, Pod, Taint, encode_object
-from moorage.serve import ExtenderServer, ExtenderService
+from moorage.kube import Cluster, Node, Pod, Taint, encode_object
+from moorage.live.serve import ExtenderServer, ExtenderService
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"

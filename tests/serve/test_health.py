@@ -19,8 +19,8 @@ from tests.store.api.test_api_client import answers, pod
 from tests.store.api.test_reflector import take, watching
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import Pod
-from moorage.serve import LeaderLease
+from moorage.kube import Pod
+from moorage.live.serve import LeaderLease
 from moorage.store import ObjectStore, UnauthorizedError
 
 LIMIT = 30.0

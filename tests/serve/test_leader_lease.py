@@ -12,7 +12,7 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import EventBroadcaster, LeaderLease
+from moorage.live.serve import EventBroadcaster, LeaderLease
 
 PATH = "apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

@@ -20,7 +20,7 @@ from tests.doors.live import Connection, Session, Shares
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
+from moorage.live.serve import DelegatedAuthorization, LiveScheduler, SecureServer
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 
@@ -140,7 +140,7 @@ def test_a_client_may_hold_what_is_left_for_others() -> None:
 
 def test_connections_of_a_client_leave_some_for_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of 127.0.0.1 and 127.0.0.2 may have one of four, once the first has two."""
-    monkeypatch.setattr("moorage.serve.web_server.CONNECTIONS", 4)
+    monkeypatch.setattr("moorage.live.serve.web_server.CONNECTIONS", 4)
     files = str(folder / "server.crt"), str(folder / "server.key")
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), lambda: b"", {})
     address = "127.0.0.1", secure.port
@@ -261,7 +261,7 @@ def test_no_server_is_loaded_before_one_is_needed() -> None:
 import sys
 from moorage.cli import main
 main(["--help"])
-import moorage.cli.commands.live_command, moorage.cli.commands.mcp, moorage.serve.twin
+import moorage.cli.commands.live_command, moorage.cli.commands.mcp, moorage.live.twin
 assert "uvicorn" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

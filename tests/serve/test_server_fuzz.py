@@ -14,8 +14,8 @@ from tests.doors.live import Reply, TwinServer, WebServer
 from tests.make import node
 
 from moorage import Scheduler
-from moorage.objects import Cluster
-from moorage.serve import ExtenderServer, ExtenderService
+from moorage.kube import Cluster
+from moorage.live.serve import ExtenderServer, ExtenderService
 
 MAX_BODY = 4096
 LONG = b"<9>"

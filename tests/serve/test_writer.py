@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.make import pod
 
-from moorage.serve import Writer
+from moorage.live.serve import Writer
 from moorage.store import UnreachableError
 
 LIMIT = 30.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Node, Pod
+from moorage.kube import Cluster, Node, Pod
 from moorage.sim import Summary, summarize
 from tests import make
 from tests.doors.sim import Use

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.objects import Node, Object, Pod
+from moorage.kube import Node, Object, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 KINDS: tuple[type[Object], ...] = (Pod, Node)

@@ -16,7 +16,7 @@ from tests import make
 from tests.doors.live import ApiClient, Connection, Session
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import (
+from moorage.kube import (
     Condition,
     Node,
     Object,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.doors.kube import with_condition
 from tests.make import pod
 
-from moorage.objects import Condition, Pod
+from moorage.kube import Condition, Pod
 from moorage.store import ObjectStore, patch_pod_status
 
 NOW = "1970-01-01T00:01:40Z"

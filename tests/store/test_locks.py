@@ -6,7 +6,7 @@ from tests.locks import check_locked, guard
 from tests.make import pod
 from tests.store.informers.handlers import Recorder
 
-from moorage.objects import Condition, Pod
+from moorage.kube import Condition, Pod
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer, ObjectStore, WatchEvent
 
 

@@ -13,7 +13,7 @@ from tests import make
 from tests.store.informers.handlers import Replica
 from tests.store.observe import KINDS, observe
 
-from moorage.objects import Node, Object, Pod
+from moorage.kube import Node, Object, Pod
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

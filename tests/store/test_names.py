@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.make import pod
 from tests.store.test_contract import refused
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import AlreadyExistsError, ObjectStore
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.doors.store import Binding
 
-from moorage.objects import Condition, ObjectMeta, Pod, PodSpec, PodStatus
+from moorage.kube import Condition, ObjectMeta, Pod, PodSpec, PodStatus
 
 NOW = "2026-01-01T00:00:00Z"
 SCHEDULED = Condition(type="PodScheduled", status="True", last_transition_time=NOW)

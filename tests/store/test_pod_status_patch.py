@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.doors.engine import ClusterState
 from tests.make import pod
 
-from moorage.objects import Condition, Pod, PodStatus
+from moorage.kube import Condition, Pod, PodStatus
 from moorage.store import ObjectStore, patch_pod_status
 
 READY = Condition(type="Ready", status="True", reason="R", message="m", last_transition_time="then")

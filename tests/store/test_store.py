@@ -9,14 +9,8 @@ from msgspec.structs import replace
 from tests.make import node, pod
 from tests.store.test_contract import refused
 
-from moorage.objects import Condition, Object, Pod
-from moorage.store import (
-    AlreadyExistsError,
-    ConflictError,
-    InvalidObjectError,
-    NotFoundError,
-    ObjectStore,
-)
+from moorage.kube import Condition, Object, Pod
+from moorage.store import AlreadyExistsError, ConflictError, InvalidObjectError, NotFoundError, ObjectStore
 
 LIMITED = {"name": "c", "resources": {"limits": {"cpu": "x"}}}
 

@@ -8,7 +8,7 @@ import pytest
 from tests.make import node, pod
 from tests.store.observe import observe
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import ObjectStore, ResourceExpiredError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.make import node, pod
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import BadRequestError, ObjectStore, ResourceExpiredError, Watch
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Cluster, Pod, Toleration, decode_object
-from moorage.tables import Tabular
+from moorage.kube import Cluster, Pod, Toleration, decode_object
+from moorage.table import Tabular
 from tests.make import node, pod
 
 

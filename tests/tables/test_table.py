@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moorage.errors import MoorageError
-from moorage.tables import Table, Tabular
+from moorage.table import Table, Tabular
 from tests.doors.engine import ArrowColumn, rows_of
 
 

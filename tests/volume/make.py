@@ -7,7 +7,7 @@ from typing import Any
 from tests import make as kit
 from tests.make import ZONE as ZONE
 
-from moorage.objects import (
+from moorage.kube import (
     CSINode,
     DiskVolumeSource,
     EphemeralVolumeSource,

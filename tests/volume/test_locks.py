@@ -12,7 +12,7 @@ from tests.make import pod
 from tests.volume.binding.binder_kit import PV_1A, at
 
 from moorage.compat import new_pod_binding_cache
-from moorage.volume import new_assume_cache
+from moorage.engine.volume import new_assume_cache
 
 
 @pytest.mark.parametrize("values", [("a",), ("a", "b")])

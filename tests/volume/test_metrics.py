@@ -17,7 +17,7 @@ from tests.doors.engine import (
 from tests.volume.binding.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
 from tests.volume.samples import fresh_registry, value
 
-from moorage.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError
+from moorage.engine.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError
 
 
 def test_names_and_texts_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:

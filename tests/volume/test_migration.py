@@ -18,7 +18,8 @@ from tests.doors.engine import (
 )
 from tests.volume.make import uses
 
-from moorage.objects import (
+from moorage.engine.volume import VolumeError
+from moorage.kube import (
     CSINode,
     DiskVolumeSource,
     NodeSelector,
@@ -29,7 +30,6 @@ from moorage.objects import (
     PersistentVolumeSpec,
     VolumeNodeAffinity,
 )
-from moorage.volume import VolumeError
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

@@ -18,7 +18,7 @@ from tests.doors.controllers import (
 from tests.doors.engine import metrics
 
 import moorage.compat
-import moorage.volume
+import moorage.engine.volume
 from moorage.compat import (
     CachingVolumeBinder,
     FakeVolumeBinder,
@@ -26,7 +26,7 @@ from moorage.compat import (
     PodBindingCache,
     SchedulerVolumeBinder,
 )
-from moorage.volume import AssumeCache, PVAssumeCache, PVCAssumeCache
+from moorage.engine.volume import AssumeCache, PVAssumeCache, PVCAssumeCache
 
 BY_KEYWORD = Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD
 
@@ -52,7 +52,7 @@ BY_KEYWORD = Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD
 )
 def test_functions_have_the_parameters_of_upstreams(function: str, parameters: str) -> None:
     """What can be given by keyword only is no part of upstream's calls, and may be left out."""
-    rooms = (moorage.volume, metrics, moorage.compat, persistent_volume)
+    rooms = (moorage.engine.volume, metrics, moorage.compat, persistent_volume)
     (room,) = (room for room in rooms if hasattr(room, function))
     found = signature(getattr(room, function)).parameters.values()
     assert [one.name for one in found if one.kind not in BY_KEYWORD] == parameters.split()

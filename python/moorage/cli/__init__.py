@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
     if find_spec("click") is None:
         print(f"error: {missing('click', 'cli')}", file=sys.stderr)
         return 2
-    from moorage.cli.app import run
+    from .app import run
 
     return run(arguments, as_plugin)
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage._version import __version__
-from moorage.cli.options.command_groups import PLUGIN, CommandGroup
 from moorage.errors import MoorageError
 
+from .options.command_groups import PLUGIN, CommandGroup
+
 if TYPE_CHECKING:
-    from moorage.cli.options.inputs import PreparedInput
+    from .options.inputs import PreparedInput
 
 COMMANDS = {
     "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
@@ -78,7 +79,7 @@ def run(
     except MemoryError:
         return _fail("out of memory")
     except OSError as error:  # an error of stdout: readers raise errors of their own
-        from moorage.cli.output import discard_output
+        from .output import discard_output
 
         discard_output()
         return _fail(f"cannot write: {error.strerror}")
@@ -93,7 +94,7 @@ def _files_hint(error: click.UsageError) -> str:
 
 
 def _fail(message: str) -> int:
-    from moorage.cli.messages import print_message, with_hint
+    from .messages import print_message, with_hint
 
     print_message("error", with_hint(message))
     return 2

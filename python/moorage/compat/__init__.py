@@ -1,5 +1,8 @@
 """Interfaces of earlier releases: the framework API v1alpha1, the volume binder and the host of volume
-plugins of Kubernetes v1.14."""
+plugins of Kubernetes v1.14.
+"""
+
+from __future__ import annotations
 
 from .adapted_binder import AdaptedBinder as AdaptedBinder
 from .fake_binder import FakeVolumeBinder as FakeVolumeBinder

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.runtime.steps import Steps
-from moorage.objects import Node, Pod
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.engine.framework.plugin.handle import FrameworkHandle
+from moorage.engine.framework.runtime.steps import Steps
+from moorage.engine.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
+from moorage.engine.volume.binding.volume_binder import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    VolumeBinder,
+    VolumeSources,
+)
+from moorage.kube import Node, Pod
+from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
 from moorage.store.informers.handler_functions import last_state
-from moorage.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
-from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder, VolumeSources
 
 from .scheduler_binder import CachingVolumeBinder, PodBindingCache, SchedulerVolumeBinder, cached_volumes
 

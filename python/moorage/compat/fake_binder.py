@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 
 @dataclass

@@ -12,13 +12,11 @@ from dataclasses import replace
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
-from moorage.framework.runtime.steps import Steps, take_all
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.store import Informer, ObjectClient
-from moorage.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
-from moorage.volume.binding.claims import VolumeError
-from moorage.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes
-from moorage.volume.binding.volume_binder import (
+from moorage.engine.framework.runtime.steps import Steps, take_all
+from moorage.engine.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
+from moorage.engine.volume.binding.claims import VolumeError
+from moorage.engine.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes
+from moorage.engine.volume.binding.volume_binder import (
     POLL_INTERVAL,
     UNBOUND_IMMEDIATE,
     ProvisioningFailedError,
@@ -26,11 +24,13 @@ from moorage.volume.binding.volume_binder import (
     VolumeSources,
     counting_failures,
 )
-from moorage.volume.constants import SELECTED_NODE
-from moorage.volume.metrics import (
+from moorage.engine.volume.constants import SELECTED_NODE
+from moorage.engine.volume.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
     VOLUME_SCHEDULING_STAGE_LATENCY,
 )
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.store import Informer, ObjectClient
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from moorage.controllers.persistent_volume import PersistentVolumeController
-from moorage.objects import Object, Pod, Resources
-from moorage.volume import VolumeError
+from moorage.engine.volume import VolumeError
+from moorage.kube import Object, Pod, Resources
 
 logger = logging.getLogger("moorage.volume")
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from moorage.facade import Scheduler
-from moorage.framework.plugin.amounts import in_shown_order
-from moorage.objects import Node, Pod
-from moorage.objects.model.node import ZONE
-from moorage.scheduler import ScheduleResult
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.framework.plugin.amounts import in_shown_order
+from moorage.engine.scheduler import ScheduleResult
+from moorage.kube import Node, Pod
+from moorage.kube.model.node import ZONE
 
 NO_ZONE = "(no zone)"
 

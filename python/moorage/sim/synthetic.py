@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, Resources
-from moorage.objects.model.node import HOSTNAME, ZONE, NodeStatus
-from moorage.objects.model.pod import ResourceRequirements
+from moorage.kube import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, Resources
+from moorage.kube.model.node import HOSTNAME, ZONE, NodeStatus
+from moorage.kube.model.pod import ResourceRequirements
 
 # Cores of a node and percentage of such nodes; three ratios of memory per core are equally frequent.
 CORES = {4: 30, 8: 30, 16: 20, 32: 15, 64: 5}

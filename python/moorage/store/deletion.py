@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects import Object, ObjectMeta, Pod
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.kube import Object, ObjectMeta, Pod
+from moorage.kube.workloads.ownership import FINISHED
 
 from .clock import shifted, timestamp
 from .errors import conflict, invalid

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moorage.errors import MoorageError
-from moorage.objects import Object
-from moorage.objects.resource_names import plural, resource
+from moorage.kube import Object
+from moorage.kube.resource_names import plural, resource
 
 from .kinds import group_kind
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects import Pod, PodDisruptionBudget
-from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.pod import disruption_condition
-from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.kube import Pod, PodDisruptionBudget
+from moorage.kube.model.meta import Condition, with_condition
+from moorage.kube.model.pod import disruption_condition
+from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 
 from .errors import InvalidObjectError, TooManyRequestsError
 from .protocol import ObjectClient

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from moorage.objects import Node, Object, Pod, parse_selector
+from moorage.kube import Node, Object, Pod, parse_selector
 
 from .errors import BadRequestError
 from .protocol import Selector

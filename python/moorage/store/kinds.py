@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from moorage.objects import Object
-from moorage.objects.read.decode import CLUSTER_SCOPED
-from moorage.objects.resource_names import group_suffix
+from moorage.kube import Object
+from moorage.kube.read.decode import CLUSTER_SCOPED
+from moorage.kube.resource_names import group_suffix
 
 
 def _structs(base: type[Object]) -> Iterator[type[Object]]:

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from msgspec.structs import force_setattr, replace
 
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodSpec, PodStatus
+from moorage.kube import Pod
+from moorage.kube.model.meta import Condition
+from moorage.kube.model.pod import PodSpec, PodStatus
 
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from moorage.objects import Pod
-from moorage.objects.model.meta import Condition
-from moorage.objects.model.pod import PodStatus
+from moorage.kube import Pod
+from moorage.kube.model.meta import Condition
+from moorage.kube.model.pod import PodStatus
 
 from .errors import ConflictError, InvalidObjectError
 from .protocol import Patch, PatchType

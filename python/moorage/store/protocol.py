@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from moorage._core.base.watch_events import WatchEvent as WatchEvent
-from moorage.objects import LabelSelectorMatcher, Object, Pod
-from moorage.objects.read.python_values import Source
+from moorage.kube import LabelSelectorMatcher, Object, Pod
+from moorage.kube.read.python_values import Source
 
 from .errors import NotFoundError
 

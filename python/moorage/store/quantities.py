@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
-from moorage.objects import Node, Object, Pod
-from moorage.objects.model.field_rules import each, quantity
-from moorage.objects.model.meta import Resources
-from moorage.objects.model.pod import PodSpec, PodStatus
+from moorage.kube import Node, Object, Pod
+from moorage.kube.model.field_rules import each, quantity
+from moorage.kube.model.meta import Resources
+from moorage.kube.model.pod import PodSpec, PodStatus
 
 _each_quantity = each(lru_cache(maxsize=4096, typed=True)(quantity))  # of many objects, few differ
 _readable = SpecMemo("persistent_volume_claim")

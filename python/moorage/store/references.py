@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from moorage.errors import InputError, nearest, shorten
-from moorage.objects import Object
-from moorage.objects.resource_names import plural
+from moorage.kube import Object
+from moorage.kube.resource_names import plural
 
 from .kinds import is_namespaced, structs
 

@@ -14,25 +14,18 @@ from msgspec.structs import force_setattr, replace
 from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
-from moorage.objects import Object, Pod
-from moorage.objects.admission.siblings import Siblings
-from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.workload import PriorityClass
-from moorage.objects.read.one_object import read_one, with_defaults
-from moorage.objects.read.python_values import Source
-from moorage.objects.workloads.naming import Names, generated_names
-from moorage.objects.workloads.seen.seen_failures import SeenFailures
+from moorage.kube import Object, Pod
+from moorage.kube.admission.siblings import Siblings
+from moorage.kube.model.meta import Condition, with_condition
+from moorage.kube.model.workload import PriorityClass
+from moorage.kube.read.one_object import read_one, with_defaults
+from moorage.kube.read.python_values import Source
+from moorage.kube.workloads.naming import Names, generated_names
+from moorage.kube.workloads.seen.seen_failures import SeenFailures
+from moorage.store import deletion
 
-from . import deletion
 from .clock import epoch, timestamp
-from .errors import (
-    BadRequestError,
-    ResourceExpiredError,
-    already_exists,
-    invalid,
-    other_uid,
-    stale,
-)
+from .errors import BadRequestError, ResourceExpiredError, already_exists, invalid, other_uid, stale
 from .field_selectors import Predicate, predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent

@@ -11,8 +11,8 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Cause, ObjectMap
-from moorage.objects import Object, Pod
-from moorage.objects.model.meta import Condition
+from moorage.kube import Object, Pod
+from moorage.kube.model.meta import Condition
 
 from .errors import ResourceExpiredError, not_found
 from .field_selectors import Predicate

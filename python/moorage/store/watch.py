@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.objects import Object
+from moorage.kube import Object
 
 from .errors import ResourceExpiredError
 from .field_selectors import Predicate

@@ -10,8 +10,8 @@ from bench.scheduler_perf.operation_cursor import Wait, WorkloadFailedError, Wor
 from bench.scheduler_perf.pods import GONE
 from tests.benchmarks.scheduler_perf.make import NODE, nodes, placements, run_ops, workload
 
-from moorage.objects import Node
-from moorage.releases import DEFAULT
+from moorage.kube import Node
+from moorage.kube.releases import DEFAULT
 
 GROUP = """\
 apiVersion: scheduling.k8s.io/v1beta1

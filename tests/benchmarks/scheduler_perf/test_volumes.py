@@ -13,7 +13,7 @@ from tests.make import claim, make, manifest, volume
 
 from moorage import edit
 from moorage.errors import InputError
-from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
 
 CLAIM = """\
 kind: PersistentVolumeClaim

@@ -23,7 +23,7 @@ from tests.benchmarks.scheduler_perf.make import (
     workload,
 )
 
-from moorage.objects import Node
+from moorage.kube import Node
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.scheduler_perf.make import NODE, nodes, pods, run_ops
 
 from moorage.errors import InputError
-from moorage.objects import Node, Service
+from moorage.kube import Node, Service
 
 ZONE = "topology.kubernetes.io/zone"
 

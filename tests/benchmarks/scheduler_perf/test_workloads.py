@@ -28,7 +28,7 @@ from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Cluster, Namespace, Node, ResourceClaim
+from moorage.kube import Cluster, Namespace, Node, ResourceClaim
 
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 

@@ -20,8 +20,7 @@ from bench.scheduler_perf.go_template import parse as parse_template
 
 from moorage import Quantity, Timeline
 from moorage.errors import ExtenderError, InputError, MoorageError
-from moorage.go_texts import parse_duration
-from moorage.objects import Device, Node, Pod, decode_object, dump, load, parse_selector
+from moorage.kube import Device, Node, Pod, decode_object, dump, load, parse_selector
 from moorage.store import ApiError
 from tests.campaign.fuzz.scripted_plugin import native_plugin
 from tests.core.twins import quantity_twin
@@ -45,6 +44,7 @@ from tests.doors.kube import (
     resolve_plain,
     yaml_events,
 )
+from tests.doors.kube import go_texts_parse_duration as parse_duration
 from tests.doors.kube import parse_duration as parse_time_span
 from tests.doors.live import error_of, status_of, wire_format
 from tests.doors.sim import FORMATS, read_sweep

@@ -15,7 +15,7 @@ import tree_sitter_c
 from tests.campaign.mutants.cython import of_cython
 from tests.campaign.mutants.mutant import ROOT, Mutant, offsets
 
-BESIDE = {
+PARTS = {
     "scheduler": [
         "tests/tables/test_results.py",
         "tests/preemption/test_equal_preemptors.py",
@@ -23,13 +23,34 @@ BESIDE = {
     "queue": ["tests/scheduler/test_queueing.py", "tests/scheduler/test_run.py"],
     "preemption": ["tests/scheduler/whole", "tests/scheduler/groups"],
     "cache": ["tests/core/state"],
+    "requirements": ["tests/explain"],
 }
-"""Room of the package to tests beside those of its own folder that have to kill its mutants."""
-ROOMS = {
-    f"python/moorage/{room.name}": [f"tests/{room.name}", *BESIDE.get(room.name, ())]
-    for room in sorted((ROOT / "python/moorage").iterdir())
-    if (ROOT / "tests" / room.name).is_dir() and not room.name.startswith("__")
-} | {room: ["tests/core", "tests/preemption", "tests/scheduler"] for room in ("csrc", "pyx")}
+"""Part of the engine to tests beside those of its own folder that have to kill its mutants."""
+FOLDERS = {
+    "kube": ["objects", "cel", "releases"],
+    "store": ["store"],
+    "controllers": ["controllers"],
+    "cluster": ["changes", "scheduler"],
+    "autoscalers": ["autoscaling"],
+    "answers": ["explain", "planning", "report"],
+    "sim": ["sim", "gym"],
+    "live": ["serve", "store/api", "cli/twin"],
+    "cli": ["cli"],
+    "compat": ["compat", "multi"],
+}
+"""Room to folders of tests."""
+ROOMS = (
+    {
+        f"python/moorage/engine/{part.name}": [
+            *([f"tests/{part.name}"] if (ROOT / "tests" / part.name).is_dir() else []),
+            *PARTS.get(part.name, ()),
+        ]
+        for part in sorted((ROOT / "python/moorage/engine").iterdir())
+        if part.is_dir() and not part.name.startswith("__")
+    }
+    | {f"python/moorage/{room}": [f"tests/{name}" for name in names] for room, names in FOLDERS.items()}
+    | {room: ["tests/core", "tests/preemption", "tests/scheduler"] for room in ("csrc", "pyx")}
+)
 """Source folder to the tests that have to kill its mutants."""
 OUTER = ["tests/conformance", "tests/cases"]
 """Vectors and cases, which may kill the mutants of any room."""

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import default_profile
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     LabelSelector,
     Node,

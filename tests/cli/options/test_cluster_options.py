@@ -21,7 +21,7 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
-from moorage.objects import Deployment, Node, Pod, decode_object, load
+from moorage.kube import Deployment, Node, Pod, decode_object, load
 from moorage.store import ObjectStore
 
 KUBECONFIG = """apiVersion: v1

@@ -24,7 +24,7 @@ from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import ExtenderService, LiveScheduler
+from moorage.live.serve import ExtenderService, LiveScheduler
 from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -41,9 +41,9 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is repeated is repeated soon, and what fails is told soon."""
     for name in (
         "cli.options.serving.FOLLOW",
-        "serve.health.UNREADABLE_LIMIT",
-        "serve.live_scheduler.RETRY",
-        "store.api.reflector.INITIAL_BACKOFF",
+        "live.serve.health.UNREADABLE_LIMIT",
+        "live.serve.live_scheduler.RETRY",
+        "live.client.reflector.INITIAL_BACKOFF",
     ):
         monkeypatch.setattr(f"moorage.{name}", 0.0)
 

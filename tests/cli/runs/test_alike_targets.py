@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.doors.cli import Target, merge_alike
-from tests.doors.controllers import Workload
+from tests.doors.kube import Workload
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.explain import Explanation
-from moorage.objects import Cluster
+from moorage.answers.explain import Explanation
+from moorage.kube import Cluster
 
 
 def explained(free: int = 0) -> Explanation:

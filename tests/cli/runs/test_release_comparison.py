@@ -11,7 +11,7 @@ import pytest
 from tests.cli.make import node, pod
 
 from moorage.cli import main
-from moorage.releases import RELEASES
+from moorage.kube.releases import RELEASES
 
 
 def releases(before: str, after: str) -> list[str]:

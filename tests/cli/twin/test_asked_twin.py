@@ -20,13 +20,14 @@ from tests.cli.make import node, pod
 from tests.cli.options.test_cluster_options import run
 from tests.cli.options.test_cluster_options import server as server
 from tests.cli.served import served
-from tests.doors.live import AskedTwin, FollowedCluster, Limits, Reply, StandingAnswers, connect
+from tests.doors.cli import AskedTwin, StandingAnswers
+from tests.doors.live import FollowedCluster, Limits, Reply, connect
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
-from moorage.objects import decode_object
+from moorage.kube import decode_object
 
 DUMP = "cluster.json"
 

@@ -13,7 +13,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
-from tests.doors.live import AskedTwin, McpServer, RemoteTwin, TwinServer, mcp_server
+from tests.doors.cli import AskedTwin, McpServer, RemoteTwin, mcp_server
+from tests.doors.live import TwinServer
 from tests.house.source import ROOT
 
 from moorage.cli import main

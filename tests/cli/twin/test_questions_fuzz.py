@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.live import ASKED, AskedTwin, command_of, named_questions, parameters_of, question_of
+from tests.doors.cli import ASKED, AskedTwin, command_of, named_questions, parameters_of, question_of
 from tests.house.source import ROOT
 
 from moorage.errors import InputError

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.doors.live import Answer, AskedTwin, Question, StandingAnswers, read_questions
+from tests.doors.cli import Answer, AskedTwin, Question, StandingAnswers, read_questions
 from tests.house.source import ROOT
 
 from moorage.errors import InputError

@@ -12,8 +12,8 @@ from tests.house.source import ROOT
 
 import moorage as mo
 from moorage.cli import main
-from moorage.objects import Pod
-from moorage.tables import Tabular
+from moorage.kube import Pod
+from moorage.table import Tabular
 
 USERS = ROOT / "tests/data/users"
 DUMP = ("-f", str(USERS / "dump.json.gz"))
@@ -62,7 +62,7 @@ def test_a_run_that_is_rolled_back_leaves_nothing() -> None:
     for pod in pods:
         if pod.spec.node_name:
             cpu = pod.spec.containers[0].resources.requests["cpu"]
-            used[pod.spec.node_name] += mo.objects.parse_milli(cpu)
+            used[pod.spec.node_name] += mo.kube.parse_milli(cpu)
     known = dict(zip(sched.table.names, sched.table.requested["cpu"].tolist(), strict=False))
     assert used == {name: known[name] for name in used}
 

@@ -12,7 +12,7 @@ from tests.house.source import ROOT
 
 from moorage import Timeline, replay
 from moorage.cli import main
-from moorage.releases import feature_gates, release_named
+from moorage.kube.releases import feature_gates, release_named
 
 GANG = (ROOT / "tests/data/gang.yaml").read_text()
 GATES = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]

@@ -22,7 +22,7 @@ from tests.doors.engine import interface as today
 from tests.make import pod
 from tests.scheduler.make import scheduler_with
 
-from moorage.framework import CycleState as State
+from moorage.engine.framework import CycleState as State
 
 POD = pod("p")
 POINTS = ("reserve", "unreserve", "permit", "pre_bind")

@@ -33,7 +33,7 @@ from tests.scheduler.make import Clock, profile_with, scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.objects import Cluster, Pod
+from moorage.kube import Cluster, Pod
 from moorage.store import ObjectStore
 
 KEY = "default/p"

@@ -30,7 +30,7 @@ from tests.doors.compat import (
 )
 from tests.make import node, pod
 
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
 
 POD = pod("p")
 POINTS = ("Reserve", "Prebind", "Permit")

@@ -20,7 +20,7 @@ from tests.doors.compat import (
     Wait,
 )
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 Log = list[tuple[str, ...]]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from moorage.objects import Node, Pod, decode_object
+from moorage.kube import Node, Pod, decode_object
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
 from tests.conformance.world import World
@@ -21,7 +21,7 @@ from tests.doors.autoscalers import (
     PodPrices,
     ScaleUpResult,
 )
-from tests.doors.controllers import seconds
+from tests.doors.kube import seconds
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ import moorage as mo
 from moorage import Change, Scheduler
 from moorage.cli import main
 from moorage.errors import MoorageError
-from moorage.objects import Pod, VolumeAttachment
+from moorage.kube import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
 from tests.doors.cli import Preparation, RequestedChange, Simulation, judge
 

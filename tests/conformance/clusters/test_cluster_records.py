@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects import Object, dump
+from moorage.kube import Object, dump
 from moorage.store import NotFoundError
 from tests.conformance.clusters import cluster_mode
 from tests.conformance.clusters.cluster_mode import record_failures, wrong_in

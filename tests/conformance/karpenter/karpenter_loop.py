@@ -11,8 +11,8 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from moorage.autoscaling import NewClaim
-from moorage.objects import DaemonSet, Pod, decode_object
+from moorage.autoscalers import NewClaim
+from moorage.kube import DaemonSet, Pod, decode_object
 from tests.doors.autoscalers import (
     METHODS,
     VALIDATION_DELAY,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moorage import Quantity
-from moorage.autoscaling import (
+from moorage.autoscalers import (
     InstanceType,
     KarpenterOptions,
     Launch,
@@ -17,7 +17,7 @@ from moorage.autoscaling import (
     Provisioning,
     Registration,
 )
-from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
+from moorage.kube import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from tests.conformance.vectors import MalformedError
 from tests.doors.autoscalers import (
     AWS,
@@ -36,8 +36,7 @@ from tests.doors.autoscalers import (
     launched,
     provision,
 )
-from tests.doors.controllers import seconds
-from tests.doors.kube import decode
+from tests.doors.kube import decode, seconds
 
 from . import node_class_mode
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from moorage import Quantity
-from moorage.autoscaling import InstanceType, Offering
-from moorage.objects import EC2NodeClass, decode_object
+from moorage.autoscalers import InstanceType, Offering
+from moorage.kube import EC2NodeClass, decode_object
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
 from tests.doors.autoscalers import (

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from moorage.releases import DEFAULT, gates_of, release_named
+from moorage.kube.releases import DEFAULT, gates_of, release_named
 from tests.conformance.compare import differences
 from tests.conformance.configurations import check
 from tests.conformance.extenders import served

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from moorage.releases import dependents_off, gates_of, release_named
+from moorage.kube.releases import dependents_off, gates_of, release_named
 from tests.conformance.vectors import lines
 from tests.doors.kube import Effect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from moorage.releases import DEFAULT, release_named
+from moorage.kube.releases import DEFAULT, release_named
 
 Json = dict[str, Any]
 

@@ -19,7 +19,8 @@ from tests.doors.controllers import (
 )
 from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, EventRecorder
 
-from moorage.objects import (
+from moorage.engine.volume import VolumeError
+from moorage.kube import (
     CSIPersistentVolumeSource,
     LabelSelector,
     LabelSelectorRequirement,
@@ -38,7 +39,6 @@ from moorage.objects import (
     StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeError
 
 T = TypeVar("T", bound=Object)
 Bindable: TypeAlias = PersistentVolume | PersistentVolumeClaim

@@ -12,7 +12,7 @@ from tests.make import pod as make_pod
 from tests.volume.make import uses
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 
 NODE = node("n")
 PODS = [make_pod(f"p{number}", volumes=(uses(claim=f"c{number}"),)) for number in range(4)]

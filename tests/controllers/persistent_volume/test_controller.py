@@ -13,9 +13,9 @@ from tests.controllers.persistent_volume.controller_kit import NS, PLUGIN, Scrip
 from tests.doors.engine import VOLUME_OPERATION_SECONDS
 from tests.volume.samples import value
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.engine.volume import VolumeError
+from moorage.kube import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ApiError, ObjectStore
-from moorage.volume import VolumeError
 
 LIMIT = 60.0
 BOUND = "v 1Gi Bound to=c/uid bbc; c 1Gi of=v Bound chosen"

@@ -19,7 +19,7 @@ from tests.doors.engine import (
     volume_class,
 )
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.kube import PersistentVolume, PersistentVolumeClaim
 
 NAMES = st.sampled_from("ab")
 SIZES = st.sampled_from(["1Gi", "5Gi"])

@@ -9,7 +9,7 @@ from tests.doors.engine import VOLUME_OPERATION_ERRORS as ERRORS
 from tests.doors.engine import VOLUME_OPERATION_SECONDS as SECONDS
 from tests.volume.samples import fresh_registry, value
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.kube import PersistentVolume, PersistentVolumeClaim
 
 
 class Counted:

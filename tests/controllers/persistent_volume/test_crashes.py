@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import World
 from tests.make import node
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.kube import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, ObjectStore
 
 WRITES = ("create", "update", "patch", "delete")

@@ -10,7 +10,7 @@ from tests.make import claim as make_claim
 from tests.make import make, node, pod, scheduler, template, workload
 
 import moorage as mo
-from moorage.objects import Object, PersistentVolume
+from moorage.kube import Object, PersistentVolume
 
 ZONE, HOST, DISK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "topology.disk.example/zone"
 DRIVER = "disk.example"

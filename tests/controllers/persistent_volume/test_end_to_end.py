@@ -18,7 +18,8 @@ from tests.make import node, pod
 from tests.volume.make import storage_class, uses
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.engine.volume import is_volume_bound_to_claim
+from moorage.kube import (
     Node,
     NodeSelector,
     NodeSelectorRequirement,
@@ -29,7 +30,6 @@ from moorage.objects import (
     VolumeNodeAffinity,
 )
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import is_volume_bound_to_claim
 
 HOSTNAME = "kubernetes.io/hostname"
 WAITS = "WaitForFirstConsumer"

@@ -23,14 +23,14 @@ from tests.doors.engine import reaches_node
 from tests.make import ZONE
 from tests.make import node as make_node
 
-from moorage.objects import (
+from moorage.engine.volume import VolumeError
+from moorage.kube import (
     PersistentVolume,
     PersistentVolumeClaim,
     TopologySelectorLabelRequirement,
     TopologySelectorTerm,
 )
 from moorage.store import AlreadyExistsError, ApiError, ObjectStore
-from moorage.volume import VolumeError
 
 LIMIT = 60.0
 GOLD = "c 1Gi class=gold"

@@ -23,7 +23,7 @@ from tests.text_rows import rows
 from tests.volume.make import uses
 
 from moorage.errors import MoorageError
-from moorage.objects import Pod, StorageClass
+from moorage.kube import Pod, StorageClass
 
 TABLE = Path(__file__).with_name("tables.txt")
 

@@ -9,7 +9,7 @@ from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     DeviceClass,
     Node,
     ObjectMeta,

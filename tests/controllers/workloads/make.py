@@ -12,7 +12,7 @@ from tests.objects.make import workload
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Node, Object, Pod, build_cluster, decode_object
+from moorage.kube import Node, Object, Pod, build_cluster, decode_object
 
 
 def machine(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Object:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tests.doors.controllers import (
+from tests.doors.controllers import DaemonSetController
+from tests.doors.kube import (
     FINISHED,
-    DaemonSetController,
     create_daemons,
     daemon_spec,
     is_active,
@@ -15,12 +15,12 @@ from tests.doors.controllers import (
     is_updated,
     mark_of,
     node_of,
+    percent,
     should_run,
     written_revision,
 )
-from tests.doors.kube import percent
 
-from moorage.objects import DaemonSet, Pod, RollingUpdateDaemonSet
+from moorage.kube import DaemonSet, Pod, RollingUpdateDaemonSet
 
 
 class SlowDaemonSets(DaemonSetController):

@@ -10,12 +10,12 @@ import pytest
 from tests import make as kit
 from tests.conftest import NIGHTLY
 from tests.controllers.workloads.make import machine, scheduler, template
-from tests.doors.controllers import is_healthy
+from tests.doors.kube import is_healthy
 from tests.make import claim, make, manifest, storage_class, volume
 from tests.objects.make import owned, pod, workload
 
 from moorage import Scheduler, edit
-from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
+from moorage.kube import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
 
 DRIVER = "disk.example.com"
 SEEDS = range(200 if NIGHTLY else 12)

@@ -12,7 +12,7 @@ from tests.objects.make import owned, pod, workload
 from tests.scheduler.groups.gang_kit import gang, members
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup, PodStatus
+from moorage.kube import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup, PodStatus
 
 PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}
 

@@ -21,7 +21,7 @@ from tests.objects.make import owned, pod, workload
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Deployment,
     Node,
     Object,

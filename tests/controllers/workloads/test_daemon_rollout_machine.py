@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import machine, scheduler, template
 from tests.controllers.workloads.slow_daemon_sets import SlowDaemonSets
-from tests.doors.controllers import daemon_rollout
+from tests.doors.kube import daemon_rollout
 from tests.objects.make import workload
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Node, Object, Pod, build_cluster
+from moorage.kube import Node, Object, Pod, build_cluster
 from moorage.store import NotFoundError
 
 Step = Callable[[Scheduler], object]

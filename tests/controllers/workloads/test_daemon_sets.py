@@ -12,7 +12,7 @@ from tests.objects.make import pod, workload
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Object, Pod, build_cluster
+from moorage.kube import Object, Pod, build_cluster
 
 NODES = [machine(name) for name in "abcd"]
 

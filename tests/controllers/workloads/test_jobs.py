@@ -21,7 +21,7 @@ from tests.make import make
 from tests.objects.make import owned, pod, workload
 
 from moorage import Scheduler
-from moorage.objects import Job, Object, Pod
+from moorage.kube import Job, Object, Pod
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 IGNORE = {

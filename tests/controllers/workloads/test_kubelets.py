@@ -11,7 +11,7 @@ from tests.make import make, storage_class, volume
 from tests.objects.make import owned, pod, workload
 
 import moorage as mo
-from moorage.objects import Node, Object, PersistentVolume, Pod, ReplicaSet, build_cluster
+from moorage.kube import Node, Object, PersistentVolume, Pod, ReplicaSet, build_cluster
 
 READY, LOST = ({"type": "Ready", "status": status} for status in ("True", "Unknown"))
 

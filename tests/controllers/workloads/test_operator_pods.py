@@ -9,7 +9,7 @@ from tests.controllers.workloads.make import machine, pods, scheduler
 from tests.make import make
 
 from moorage import Scheduler
-from moorage.objects import Object, Pod
+from moorage.kube import Object, Pod
 
 NODES = [machine(name) for name in "ab"]
 STRIMZI = "core.strimzi.io/v1beta2", "StrimziPodSet"

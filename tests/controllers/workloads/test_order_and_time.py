@@ -14,7 +14,7 @@ from tests.make import accepted
 import moorage as mo
 from moorage import Scheduler
 from moorage.cli import main
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 Json = dict[str, Any]
 OLD, WAITS, LATE = (f"2026-0{month}-01T00:00:00Z" for month in (1, 2, 3))

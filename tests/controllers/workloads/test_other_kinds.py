@@ -12,7 +12,7 @@ from tests.make import make
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Object, Pod, build_cluster, write
+from moorage.kube import Object, Pod, build_cluster, write
 
 NODES = [machine(name) for name in "ab"]
 
@@ -60,7 +60,7 @@ def test_pods_are_made_come_back_and_are_scaled(workload: Any) -> None:
 @parents
 def test_what_a_dump_has_is_not_made_again(workload: Any, tmp_path: Path) -> None:
     one = scheduler(*NODES, workload(2))
-    kinds = mo.objects.model.workload
+    kinds = mo.kube.model.workload
     listed: list[Object] = []
     for kind in (Pod, kinds.ReplicaSet, kinds.ReplicationController, type(workload(1))):
         listed += one.client.list(kind)[0]

@@ -13,7 +13,7 @@ from tests.objects.make import workload
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Object, build_cluster
+from moorage.kube import Object, build_cluster
 
 NODES = [machine(name) for name in "abc"]
 

@@ -14,7 +14,7 @@ from tests.objects.make import owned, pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     ControllerRevision,
     Object,
     PersistentVolumeClaim,

@@ -11,7 +11,7 @@ from tests.core.inside import dump, entries, inside
 from tests.doors.engine import Buffer, ClusterState, Journal
 from tests.make import node, pod
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 
 @pytest.mark.parametrize(("itemsize", "items"), [(1, 1), (4, 16), (8, 1000), (64, 3)])

@@ -6,7 +6,7 @@ import pytest
 from tests.doors.engine import FieldRules
 
 from moorage.errors import InputError
-from moorage.objects import ObjectMeta, Pod
+from moorage.kube import ObjectMeta, Pod
 
 NOTHING: dict[str, str] = {}
 

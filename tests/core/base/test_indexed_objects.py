@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.core.base.test_watch_events import Maker, stored
 from tests.doors.engine import IndexedObjects, Mark, Notice
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import WatchEvent
 
 NAMES = ["a", "b", "c", "d"]

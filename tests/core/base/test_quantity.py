@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.core.twins.quantity_twin import BINARY, DECIMAL, INT64_MAX, exact, rounded_up
 
 from moorage import Quantity
-from moorage.objects import parse_milli, parse_value
+from moorage.kube import parse_milli, parse_value
 
 FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 SUFFIX = "unable to parse quantity's suffix"

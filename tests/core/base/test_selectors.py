@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.doors.engine import field_requirement_error, requirement_error, tolerates
 
-from moorage.objects import (
+from moorage.kube import (
     LabelSelector,
     LabelSelectorMatcher,
     LabelSelectorRequirement,

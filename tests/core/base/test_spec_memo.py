@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.doors.engine import SpecMemo
 
 from moorage.errors import InputError
-from moorage.objects import (
+from moorage.kube import (
     Container,
     ImageVolumeSource,
     LabelSelector,

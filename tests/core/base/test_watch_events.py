@@ -13,7 +13,7 @@ from tests.doors.kube import with_condition
 from tests.doors.store import _last_state, _with_condition, with_version
 from tests.make import pod
 
-from moorage.objects import Condition, OwnerReference, Pod, Volume
+from moorage.kube import Condition, OwnerReference, Pod, Volume
 from moorage.store import DeletedFinalStateUnknown, WatchEvent
 
 NAMES = ["a", "b", "c"]

@@ -16,7 +16,7 @@ from tests.core.twins.kernel_twins import Row, Shape
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,

@@ -10,7 +10,7 @@ from tests.doors.engine import PodBatch, account_copies, filters_rows_alone
 from tests.make import node, pod, port
 
 from moorage import Scheduler
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 
 TEMPLATE = pod("w", requests={"cpu": "300m", "memory": "1Gi", "example": 1})
 

@@ -13,7 +13,7 @@ from tests.doors.engine import Placer, group_by_verdict
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster, decode_object
+from moorage.kube import Cluster, decode_object
 
 
 def in_parts(placer: Placer, target: tuple[int, int, int]) -> tuple[object, ...]:

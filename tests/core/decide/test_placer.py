@@ -31,7 +31,7 @@ from tests.doors.engine import (
 from tests.make import node, pod, port
 
 from moorage import Cluster, Scheduler
-from moorage.objects import Pod, Taint, Toleration, decode_object
+from moorage.kube import Pod, Taint, Toleration, decode_object
 
 
 class Placing:

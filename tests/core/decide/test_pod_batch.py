@@ -25,7 +25,7 @@ from tests.doors.engine import (
 from tests.make import node, pod, port
 
 from moorage.errors import CacheError
-from moorage.objects import PersistentVolumeClaimVolumeSource, Pod, PodStatus, Volume
+from moorage.kube import PersistentVolumeClaimVolumeSource, Pod, PodStatus, Volume
 
 CLAIM = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
 Piece = tuple[int, int, int]

@@ -10,7 +10,7 @@ from tests.doors.engine import ClusterState, Placements, Placer, Plan, PythonExt
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 
 Nodes = list[tuple[int, int]]
 

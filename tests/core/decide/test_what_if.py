@@ -13,14 +13,7 @@ from tests.core.inside import dump
 from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound
 from tests.make import ZONE, node, pod, port
 
-from moorage.objects import (
-    Affinity,
-    LabelSelector,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    TopologySpreadConstraint,
-)
+from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 
 FILTERS = ["NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity"]
 ALL = 0b1111

@@ -18,7 +18,7 @@ from tests.doors.engine import (
 )
 from tests.make import pod
 
-from moorage.objects import (
+from moorage.kube import (
     AllocationResult,
     ContainerStatus,
     OwnerReference,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.doors.engine import BoundPods, held_of, nodes_of, not_terminating, selected
 from tests.make import pod
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import WatchEvent
 
 

@@ -14,7 +14,7 @@ from tests.make import node as make_node
 from tests.make import pod as make_pod
 
 from moorage.errors import InputError
-from moorage.objects import (
+from moorage.kube import (
     LabelSelector,
     ObjectMeta,
     Pod,

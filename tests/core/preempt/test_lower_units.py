@@ -15,7 +15,7 @@ from tests.scheduler.groups.gang_kit import world
 from tests.scheduler.groups.test_group_preemption import with_ports
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 NAMES = "abc"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.doors.engine import BackoffQueue, pods_of
 from tests.make import pod
 
-from moorage.queue import Place, QueuedPodInfo
+from moorage.engine.queue import Place, QueuedPodInfo
 
 SECOND = 1_000_000
 PLACES = Place.BACKOFF, Place.ERROR_BACKOFF

@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
-from tests.doors.controllers import seconds
 from tests.doors.engine import ClusterState, CreationClock, KeyedHeap, PriorityLanes, unschedulable_pods
+from tests.doors.kube import seconds
 from tests.make import pod
 
-from moorage.objects import Pod
-from moorage.queue import Place, QueuedPodInfo
+from moorage.engine.queue import Place, QueuedPodInfo
+from moorage.kube import Pod
 
 
 def entry(name: str, timestamp: float = 0.0, priority: int = 0, order: int = 0) -> QueuedPodInfo:

@@ -13,7 +13,7 @@ from tests.doors.engine import bulk_operations as batches
 from tests.make import node, pod
 
 from moorage.errors import CacheError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 GPU = "example.com/gpu"
 

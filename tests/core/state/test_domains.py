@@ -11,7 +11,7 @@ from tests.doors.engine import terms as core_terms
 from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors.engine import find_intolerable_taint, pod_matches_node_selector, tolerates
 
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Node,
     NodeAffinity,

@@ -10,7 +10,7 @@ from tests.core.make import pinned
 from tests.doors.engine import ClusterState, PodGates, Shape, spec_key
 from tests.make import container, node, pod, port
 
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Condition,
     ContainerStatus,

@@ -18,7 +18,7 @@ from tests.make import node, pod, port
 
 from moorage import default_profile
 from moorage.errors import CacheError
-from moorage.objects import Node, Pod, Taint, Toleration
+from moorage.kube import Node, Pod, Taint, Toleration
 
 NODE_NAMES = [f"n{number}" for number in range(6)]
 POD_NAMES = [f"p{number}" for number in range(8)]

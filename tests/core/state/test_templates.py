@@ -11,9 +11,9 @@ from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
 from tests.make import node, pod
 
-from moorage.cache import SchedulerCache, Snapshot
+from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.objects import DiskVolumeSource, ObjectMeta, Pod, Volume
+from moorage.kube import DiskVolumeSource, ObjectMeta, Pod, Volume
 
 TEMPLATE = pod("web", requests={"cpu": 1}, labels={"app": "web"})
 

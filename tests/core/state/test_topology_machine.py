@@ -17,7 +17,7 @@ from tests.make import node as make_node
 from tests.make import pod as make_pod
 
 from moorage import default_profile
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     LabelSelector,
     LabelSelectorRequirement,

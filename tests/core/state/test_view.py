@@ -16,7 +16,7 @@ from tests.doors.engine import ClusterState, Placer, TieBreak, count_verdicts
 from tests.make import node, pod
 
 from moorage import default_profile
-from moorage.objects import Container, Node, Taint
+from moorage.kube import Container, Node, Taint
 
 
 class Both:

@@ -10,7 +10,7 @@ from typing import Any
 from tests.core.twins.topology_twin import Topology, required
 from tests.doors.engine import required_features, tolerates
 
-from moorage.objects import LabelSelectorMatcher, Node, NodeSelectorMatcher, Pod, PodDisruptionBudget, Taint
+from moorage.kube import LabelSelectorMatcher, Node, NodeSelectorMatcher, Pod, PodDisruptionBudget, Taint
 
 Pair = tuple[str, str]
 Rejection = tuple[str, tuple[str, ...], bool]  # plugin, reasons, whether it is for good

@@ -10,7 +10,7 @@ from tests.core.twins.preemption_twin import rank
 from tests.core.twins.preemption_world import Groups
 from tests.doors.engine import UNRESOLVABLE, ClusterState, DryRuns, Placer
 
-from moorage.objects import Pod, PodDisruptionBudget
+from moorage.kube import Pod, PodDisruptionBudget
 
 Target = tuple[int, int, int]
 Placed = list[tuple[str, list[str]]]

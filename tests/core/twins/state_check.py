@@ -20,7 +20,7 @@ from tests.core.inside import (
 from tests.core.twins.state_twin import NodeInfo, StateTwin
 from tests.doors.engine import ClusterState
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 EXACT = 2**53
 BLOCK = 64  # positions

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.doors.engine import zone_key
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 Port = tuple[str, str, int]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.doors.engine import tolerates
 
-from moorage.objects import (
+from moorage.kube import (
     LabelSelectorMatcher,
     Node,
     NodeSelectorMatcher,

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.devices.make import claim, device, device_class, named_node, request, resource_slice
 from tests.doors.engine import AllocatedDevices, ClaimRequests, Features, allocation_of
 
-from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.objects import ResourceClaim
+from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.kube import ResourceClaim
 
 NODE = named_node("n")
 

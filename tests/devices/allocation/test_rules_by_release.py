@@ -19,9 +19,9 @@ from tests.doors.engine import (
 )
 
 from moorage import Quantity
-from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.objects import ResourceClaim, ResourceSlice
-from moorage.releases import RELEASES, default_gates, feature_gates
+from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.kube import ResourceClaim, ResourceSlice
+from moorage.kube.releases import RELEASES, default_gates, feature_gates
 
 Json = dict[str, Any]
 NODE = named_node("n")

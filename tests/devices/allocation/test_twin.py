@@ -14,10 +14,10 @@ from tests.devices.make import DRIVER, claim, device, device_class, named_node, 
 from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, Features
 
 from moorage import Quantity
-from moorage.devices import Allocator, DeviceSlices, SelectorCache
+from moorage.engine.devices import Allocator, DeviceSlices, SelectorCache
 from moorage.errors import MoorageError
-from moorage.objects import ResourceClaim, ResourceSlice
-from moorage.releases import RELEASES, Release
+from moorage.kube import ResourceClaim, ResourceSlice
+from moorage.kube.releases import RELEASES, Release
 
 Json = dict[str, Any]
 NODES = [named_node(name) for name in ("n", "m")]

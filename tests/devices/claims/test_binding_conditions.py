@@ -10,7 +10,7 @@ from tests.conformance.replay import replay
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import BindingError, is_overdue, is_ready
 
-from moorage.objects import ResourceClaim, object_to_dict
+from moorage.kube import ResourceClaim, object_to_dict
 
 BINDS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.devices.make import DRIVER, claim, request
 from tests.doors.engine import ClaimCache
 
-from moorage.objects import ResourceClaim
+from moorage.kube import ResourceClaim
 
 FIRST, SECOND = (DRIVER, "pool", "d0"), (DRIVER, "pool", "d1")
 

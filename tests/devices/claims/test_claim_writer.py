@@ -12,7 +12,7 @@ from tests.devices.make import claim, request
 from tests.doors.engine import POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
 from tests.make import pod
 
-from moorage.objects import (
+from moorage.kube import (
     ContainerExtendedResourceRequest,
     NodeAllocatableResourceClaimStatus,
     Pod,

@@ -9,11 +9,7 @@ from tests.devices.make import claim, device, device_class, request, resource_sl
 from tests.make import node, pod
 
 from moorage import Cluster, Quantity, Scheduler
-from moorage.objects import (
-    NodeAllocatableResourceClaimStatus,
-    Pod,
-    ResourceClaim,
-)
+from moorage.kube import NodeAllocatableResourceClaimStatus, Pod, ResourceClaim
 
 ON = {"DRANodeAllocatableResources": True}
 CORES = "example.com/cores"

@@ -29,7 +29,7 @@ from tests.scheduler.groups.gang_kit import (
 
 from moorage import Scheduler
 from moorage.errors import MoorageError
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     LabelSelector,
     Node,
@@ -40,7 +40,7 @@ from moorage.objects import (
     PodSchedulingGate,
     Taint,
 )
-from moorage.releases import DEFAULT_GATES
+from moorage.kube.releases import DEFAULT_GATES
 from moorage.store import NotFoundError
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -24,7 +24,7 @@ from tests.doors.engine import (
 
 from moorage import default_profile
 from moorage.errors import ConfigurationError, InputError
-from moorage.releases import DEFAULT_GATES, feature_gates, release_named
+from moorage.kube.releases import DEFAULT_GATES, feature_gates, release_named
 
 Json = dict[str, Any]
 REGISTRY = {plugin.name: plugin for plugin in IN_TREE}

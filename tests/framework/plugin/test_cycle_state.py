@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from moorage.framework import CycleState, NotFoundError
+from moorage.engine.framework import CycleState, NotFoundError
 
 
 class Counted:

@@ -8,12 +8,9 @@ import pytest
 from tests.doors.engine import PodEvents, node_update_events
 from tests.make import node, pod
 
-from moorage.framework import ActionType, ClusterEvent
-from moorage.objects import (
-    Node,
-    Pod,
-)
-from moorage.releases import DEFAULT_GATES, RELEASES, default_gates
+from moorage.engine.framework import ActionType, ClusterEvent
+from moorage.kube import Node, Pod
+from moorage.kube.releases import DEFAULT_GATES, RELEASES, default_gates
 
 ADD, DELETE, UPDATE, ALL = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL
 LABEL = ActionType.UPDATE_POD_LABEL

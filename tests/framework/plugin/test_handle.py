@@ -10,8 +10,8 @@ from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind
 from tests.framework.make import NoClient
 from tests.make import pod
 
-from moorage.cache import SchedulerCache
-from moorage.framework import FrameworkHandle
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import FrameworkHandle
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:

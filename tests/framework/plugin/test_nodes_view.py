@@ -9,8 +9,8 @@ import pytest
 from tests.doors.engine import CycleColumns, InfoNodes, TableNodes
 from tests.make import node, pod
 
-from moorage.cache import SchedulerCache
-from moorage.framework import NodesView
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import NodesView
 
 GPU = "nvidia.com/gpu"
 COLUMNS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.make import pod
 
-from moorage.framework import NominatingInfo, PodNominator
-from moorage.objects import Pod, PodStatus
+from moorage.engine.framework import NominatingInfo, PodNominator
+from moorage.kube import Pod, PodStatus
 
 
 def nominated(name: str, node: str = "") -> Pod:

@@ -8,12 +8,12 @@ import pytest
 from tests.doors.engine import InterPodAffinity, PodGates, PodTopologySpread, Signer
 from tests.make import Json, container, pod, port
 
-import moorage.framework as fwk
+import moorage.engine.framework as fwk
 from moorage import default_profile
-from moorage.cache import SchedulerCache
-from moorage.framework import Code, Framework, FrameworkHandle, Status
-from moorage.objects import Pod
-from moorage.scheduler import Profile
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import Code, Framework, FrameworkHandle, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import Pod
 from moorage.store import ObjectStore
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from moorage.engine.framework import Code, Status, as_status
 from moorage.errors import PluginError
-from moorage.framework import Code, Status, as_status
 
 REASONS = ("one", "two")
 

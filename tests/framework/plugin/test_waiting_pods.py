@@ -10,7 +10,7 @@ from tests.doors.engine import WaitingPods
 from tests.framework.make import ERROR, UNSCHEDULABLE, said
 from tests.make import pod
 
-from moorage.framework import Code, Status, WaitingPod
+from moorage.engine.framework import Code, Status, WaitingPod
 
 TIMEOUT = "rejected due to timeout after waiting {} at plugin {}"
 

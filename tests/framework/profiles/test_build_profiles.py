@@ -16,8 +16,7 @@ from tests.framework.make import UNSCHEDULABLE, framework, make, status
 from tests.make import node, pod
 
 from moorage import Scheduler
-from moorage.errors import ConfigurationError, InputError, MoorageError
-from moorage.framework import (
+from moorage.engine.framework import (
     BindPlugin,
     FilterPlugin,
     Plugin,
@@ -26,7 +25,8 @@ from moorage.framework import (
     Registry,
     ScorePlugin,
 )
-from moorage.objects import Cluster
+from moorage.errors import ConfigurationError, InputError, MoorageError
+from moorage.kube import Cluster
 
 
 class Sort(QueueSortPlugin):

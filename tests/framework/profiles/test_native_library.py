@@ -18,10 +18,10 @@ from tests.make import container, node, pod
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler, load_native_plugin
+from moorage.engine.framework import Plugin, Registry
+from moorage.engine.scheduler import Profile
 from moorage.errors import InputError
-from moorage.framework import Plugin, Registry
-from moorage.objects import Cluster, Container, ResourceRequirements
-from moorage.scheduler import Profile
+from moorage.kube import Cluster, Container, ResourceRequirements
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 Make = Callable[..., Path]

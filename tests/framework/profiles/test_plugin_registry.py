@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 import pytest
 from tests.doors.engine import IN_TREE, in_tree_registry
 
+from moorage.engine.framework import FilterPlugin, Plugin, Registry, installed_plugins
 from moorage.errors import InputError
-from moorage.framework import FilterPlugin, Plugin, Registry, installed_plugins
 
 
 class Offered(FilterPlugin):
@@ -64,8 +64,8 @@ def test_installed_plugins_are_found_by_their_entry_points() -> None:
         ("moorage.nowhere:X", "No module named 'moorage.nowhere'"),
         ("moorage.errors:Nothing", "module 'moorage.errors' has no attribute 'Nothing'"),
         (
-            "moorage.framework.profiles.plugin_registry:ENTRY_POINTS",
-            "moorage.framework.profiles.plugin_registry:ENTRY_POINTS is not callable",
+            "moorage.engine.framework.profiles.plugin_registry:ENTRY_POINTS",
+            "moorage.engine.framework.profiles.plugin_registry:ENTRY_POINTS is not callable",
         ),
     ],
 )

@@ -17,7 +17,7 @@ from tests.scheduler.transactions.interrupts import check_usage, struck
 from tests.sim.policies.test_gpu_share import configuration, free, node, pod, scheduler
 
 import moorage as mo
-from moorage import framework as fwk
+from moorage.engine import framework as fwk
 
 
 class Numbered(RowPlugin, fwk.FilterPlugin, fwk.ScorePlugin):

@@ -19,8 +19,8 @@ from tests.framework.make import (
 )
 from tests.make import pod
 
-import moorage.framework as fwk
-from moorage.framework import Code, CycleState, Status
+import moorage.engine.framework as fwk
+from moorage.engine.framework import Code, CycleState, Status
 
 POD = pod("p", on="a")
 SCORES = 'running Score plugins: plugin "P" failed with: {}'

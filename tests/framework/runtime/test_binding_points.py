@@ -19,7 +19,7 @@ from tests.framework.make import (
 )
 from tests.make import pod
 
-from moorage.framework import (
+from moorage.engine.framework import (
     BindPlugin,
     Code,
     CycleState,

@@ -11,7 +11,7 @@ from tests.doors.engine import UNRESOLVABLE as UNRESOLVABLE_BIT
 from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 from tests.make import node, pod
 
-from moorage.framework import (
+from moorage.engine.framework import (
     Answers,
     CycleState,
     FilterPlugin,

@@ -18,8 +18,7 @@ from tests.framework.make import (
 )
 from tests.make import node, pod
 
-from moorage.errors import PluginError
-from moorage.framework import (
+from moorage.engine.framework import (
     Code,
     CycleState,
     FilterPlugin,
@@ -30,7 +29,8 @@ from moorage.framework import (
     PreFilterRun,
     Status,
 )
-from moorage.objects import Pod
+from moorage.errors import PluginError
+from moorage.kube import Pod
 
 
 def pre_filter(name: str, answer: Any, **more: Any) -> Any:

@@ -12,10 +12,10 @@ from tests.scheduler.make import scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.cache import NodeInfo
+from moorage.engine.cache import NodeInfo
+from moorage.engine.framework import NominatingInfo
 from moorage.errors import MoorageError
-from moorage.framework import NominatingInfo
-from moorage.objects import Pod, Taint
+from moorage.kube import Pod, Taint
 
 NODES = [
     node("a", cpu=1),

@@ -11,8 +11,8 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import Framework, PreFilterPlugin, PreScorePlugin
-from moorage.objects import Pod
+from moorage.engine.framework import Framework, PreFilterPlugin, PreScorePlugin
+from moorage.kube import Pod
 
 HOSTNAME = "kubernetes.io/hostname"
 AWAY = {"labelSelector": {"matchLabels": {"app": "p"}}, "topologyKey": HOSTNAME}

@@ -10,7 +10,7 @@ from tests.doors.engine import NodePluginScores
 from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, framework, make, status
 from tests.make import pod
 
-from moorage.framework import CycleState, PreScorePlugin, ScorePlugin, Status
+from moorage.engine.framework import CycleState, PreScorePlugin, ScorePlugin, Status
 
 FAILED = 'running Score plugins: plugin "P" failed with: '
 NORMALIZE = 'running Normalize on Score plugins: plugin "P" failed with: '

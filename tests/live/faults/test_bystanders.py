@@ -33,7 +33,7 @@ from tests.live.kit.fault_proxy import Fault, FaultProxy
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process, volume_controller
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 pytestmark = pytest.mark.live
 FIGURES = Path("build/live/faults.jsonl")

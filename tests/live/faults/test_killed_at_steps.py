@@ -15,7 +15,7 @@ from tests.live.kit.fake_kubelet import FakeKubelet
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound, volume_controller
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.store import ConflictError
 
 pytestmark = pytest.mark.live

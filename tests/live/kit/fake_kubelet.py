@@ -8,7 +8,7 @@ from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, send
 from tests.live.kit.followed_pods import FollowedPods
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import ConflictError, NotFoundError
 
 

@@ -13,7 +13,7 @@ from tests.live.kit.cluster_workload import SIZE
 from tests.live.kit.control_plane import LIMIT
 
 from moorage import Quantity
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import ApiError, Informer
 
 

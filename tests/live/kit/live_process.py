@@ -14,7 +14,7 @@ from tests.doors.controllers import ControllerParameters, PersistentVolumeContro
 from tests.doors.live import ApiClient
 from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
 
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import ApiError, Informer, InformerFactory
 
 CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1

@@ -28,7 +28,7 @@ from tests.doors.kube import (
 from tests.make import pod as make_pod
 
 from moorage.errors import MoorageError
-from moorage.objects import (
+from moorage.kube import (
     LabelSelector,
     ObjectMeta,
     Pod,

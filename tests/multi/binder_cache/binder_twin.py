@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.doors.kube import ledger_of, node_name_of, unit_key
 
-from moorage.objects import Node, Pod, parse_milli, parse_value
+from moorage.kube import Node, Pod, parse_milli, parse_value
 
 
 class RefusedError(Exception):

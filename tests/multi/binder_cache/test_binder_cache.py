@@ -20,7 +20,7 @@ from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name
 from tests.make import node, port
 from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 NOMINATED_NODE = "godel.bytedance.com/nominated-node"
 

@@ -9,8 +9,8 @@ from tests.doors.compat import BinderCache, CachePodInfo, SchedulingStatus, Unit
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 
-from moorage.cache import Snapshot
-from moorage.objects import Node, Pod
+from moorage.engine.cache import Snapshot
+from moorage.kube import Node, Pod
 from moorage.store import Informer, ObjectStore
 
 

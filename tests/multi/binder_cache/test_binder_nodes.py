@@ -10,9 +10,9 @@ from tests.doors.kube import RESOURCE_TYPE, ledger_of
 from tests.make import container, node
 from tests.multi.binder_cache.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
 
-from moorage.cache import Resource
+from moorage.engine.cache import Resource
 from moorage.errors import InputError, MoorageError
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 
 QOS_LEVEL = "katalyst.kubewharf.io/qos_level"
 SCHEDULER_NAME = "godel.bytedance.com/scheduler-name"

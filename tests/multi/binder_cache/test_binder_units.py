@@ -8,7 +8,7 @@ from tests.doors.compat import SchedulingStatus, UnitStatus
 from tests.doors.kube import unit_key
 from tests.multi.binder_cache.binder_kit import GANG, Kit, group, member, pdb, pod
 
-from moorage.objects import PodSchedulingGroup
+from moorage.kube import PodSchedulingGroup
 
 
 @pytest.fixture

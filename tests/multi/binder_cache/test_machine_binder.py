@@ -17,9 +17,9 @@ from tests.make import node
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 
-from moorage.cache import Resource
+from moorage.engine.cache import Resource
 from moorage.errors import MoorageError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 NAMES = ("n1", "n2", "n3")
 UIDS = ("a", "b", "c", "d", "e")

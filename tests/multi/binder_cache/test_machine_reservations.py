@@ -14,7 +14,7 @@ from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod, reservation
 
 from moorage.errors import MoorageError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 TTL = 5.0
 

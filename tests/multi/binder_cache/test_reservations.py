@@ -8,7 +8,7 @@ from tests.doors.kube import RESERVATION, deployment_of, placeholder_of, placeho
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod
 
-from moorage.objects import Deployment, ObjectMeta, OwnerReference, Pod
+from moorage.kube import Deployment, ObjectMeta, OwnerReference, Pod
 
 
 def gone() -> Pod:

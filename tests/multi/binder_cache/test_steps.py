@@ -20,7 +20,7 @@ from tests.multi.binder_cache.binder_kit import GANG, TAKES, WANTS, Kit, cnr, po
 from tests.text_rows import rows
 
 from moorage.errors import MoorageError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 TABLE = Path(__file__).with_name("steps.txt")
 NOT_FOUND = "reservation info i/default/a-placeholder/n not found"

@@ -10,7 +10,7 @@ from tests.doors.kube import merge_tolerations
 from tests.make import Json, template
 
 from moorage import Scheduler, expanded, load
-from moorage.objects import Cluster, Toleration
+from moorage.kube import Cluster, Toleration
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "pods": "110"}}}
 

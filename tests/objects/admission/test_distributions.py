@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, expanded
-from moorage.objects import Cluster, Pod, Toleration, load
+from moorage.kube import Cluster, Pod, Toleration, load
 
 PROJECT, SELECTOR = "openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"
 DEFAULT, WHITELIST = (

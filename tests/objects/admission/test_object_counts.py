@@ -9,7 +9,7 @@ from tests.make import claim, make, node, scheduler, storage_class, template, wo
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Object, PersistentVolumeClaim, build_cluster
+from moorage.kube import Object, PersistentVolumeClaim, build_cluster
 
 FORBIDDEN = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, '
 FORBIDDEN += "used: count/deployments.apps=1, limited: count/deployments.apps=1"

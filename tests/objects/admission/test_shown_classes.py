@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moorage import Scheduler, expanded
-from moorage.objects import Cluster, Pod, PriorityClass, load
+from moorage.kube import Cluster, Pod, PriorityClass, load
 
 HINT = "kubectl get priorityclass -o json lists them"
 HEAD = "PriorityClasses that are not in the input are taken from pods that have them"

@@ -8,7 +8,7 @@ import pytest
 
 import moorage as mo
 from moorage import expanded
-from moorage.objects import Cluster, Pod, load
+from moorage.kube import Cluster, Pod, load
 
 Spec = dict[str, Any]
 RANGED = "kubernetes.io/limit-ranger"

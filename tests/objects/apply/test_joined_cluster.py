@@ -12,7 +12,7 @@ import pytest
 from tests.doors.kube import load as reading
 
 from moorage.cli import main
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 
 RANDOM = re.compile("-[a-z0-9]{5}\\b")
 """The end of a name that a controller makes during a run."""

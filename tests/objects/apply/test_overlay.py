@@ -14,7 +14,7 @@ from tests.objects.refusal import refusal
 
 from moorage import load
 from moorage.errors import InputError
-from moorage.objects import Cluster, Deployment, PersistentVolumeClaim, Rollout
+from moorage.kube import Cluster, Deployment, PersistentVolumeClaim, Rollout
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OLD, NEW = {"old": "yes"}, {"new": "yes"}

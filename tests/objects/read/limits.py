@@ -8,4 +8,4 @@ import pytest
 def lower_limits(monkeypatch: pytest.MonkeyPatch, most: int, *names: str) -> None:
     """Lower constants of modules that read."""
     for name in names:
-        monkeypatch.setattr(f"moorage.objects.read.{name}", most)
+        monkeypatch.setattr(f"moorage.kube.read.{name}", most)

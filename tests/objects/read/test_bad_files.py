@@ -17,7 +17,7 @@ from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 YAML = {

@@ -23,7 +23,7 @@ from tests.doors.kube import (
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 ROOT = Path(__file__).parents[3]
 

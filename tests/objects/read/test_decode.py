@@ -9,7 +9,7 @@ import pytest
 from tests.doors.kube import is_known
 
 from moorage.errors import InputError
-from moorage.objects import Deployment, Job, Node, Pod, Service, Taint, decode_object
+from moorage.kube import Deployment, Job, Node, Pod, Service, Taint, decode_object
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -8,7 +8,7 @@ import pytest
 from tests.make import Json, make, manifest, node, pod
 
 import moorage as mo
-from moorage.objects import DeviceTaintRule
+from moorage.kube import DeviceTaintRule
 
 GROUP = "resource.k8s.io"
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}

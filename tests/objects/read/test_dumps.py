@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moorage import expanded
-from moorage.objects import Cluster, load, parse_milli
+from moorage.kube import Cluster, load, parse_milli
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"

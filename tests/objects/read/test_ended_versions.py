@@ -9,7 +9,7 @@ from tests.doors.kube import _table, check_kind, ended_version
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.releases import RELEASES
+from moorage.kube.releases import RELEASES
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 

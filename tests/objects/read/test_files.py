@@ -16,7 +16,7 @@ from tests.objects.read.test_inputs import pack
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 WAY_OUT = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"

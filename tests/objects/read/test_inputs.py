@@ -15,7 +15,7 @@ import yaml
 from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
-from moorage.objects import Cluster, load
+from moorage.kube import Cluster, load
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage.objects import Cluster, load
+from moorage.kube import Cluster, load
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:

@@ -9,12 +9,7 @@ from tests.make import make
 from tests.objects.make import CONTAINERS, node, pod, workload
 
 from moorage.errors import InputError
-from moorage.objects import (
-    Quantity,
-    Toleration,
-    decode_object,
-    defaults,
-)
+from moorage.kube import Quantity, Toleration, decode_object, defaults
 
 PREEMPTS = "PreemptLowerPriority"
 

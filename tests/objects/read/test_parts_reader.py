@@ -19,7 +19,7 @@ from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, load
+from moorage.kube import Node, Pod, load
 
 TOKEN = "kube-api-access-x7k2p"
 OTHER_TOKEN = "kube-api-access-b4b4b"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from moorage.errors import InputError
-from moorage.objects import Deployment, Node, Pod, PriorityClass, dump, load, object_to_dict, read_object
+from moorage.kube import Deployment, Node, Pod, PriorityClass, dump, load, object_to_dict, read_object
 
 META = {"name": "web", "labels": {"app_name": "web"}, "creationTimestamp": "2026-01-02T03:04:05Z"}
 CONTAINER = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "500m"}}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moorage.objects import ResourceClaim, ResourceClaimTemplate, ResourceSlice, build_cluster, decode_object
+from moorage.kube import ResourceClaim, ResourceClaimTemplate, ResourceSlice, build_cluster, decode_object
 
 EXACT = {"deviceClassName": "gpu", "count": 2, "selectors": [{"cel": {"expression": "true"}}]}
 ALTERNATIVES = {"name": "s", "firstAvailable": [{"name": "t", "deviceClassName": "gpu"}]}

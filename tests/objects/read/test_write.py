@@ -17,7 +17,7 @@ from tests.house.source import ROOT
 from tests.objects.make import node, pod, workload
 
 from moorage import synthetic
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     Object,
     build_cluster,

@@ -54,7 +54,7 @@ def test_without_karpenter_nothing_of_it_is_loaded() -> None:
     code = (
         "import sys; from moorage import load;"
         "load([{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'a'}}]);"
-        "print(sorted(name for name in sys.modules if 'custom_schemas' in name or 'moorage.cel' in name))"
+        "print(sorted(name for name in sys.modules if 'custom_schemas' in name or 'kube.cel' in name))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[]\n"

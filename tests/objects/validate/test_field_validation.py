@@ -15,7 +15,7 @@ from tests.make import Json, template
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 
 def pod(name: str = "p", spec: Json | None = None, **fields: Any) -> Json:

@@ -10,7 +10,7 @@ from tests.doors.kube import refuse_comparisons
 from tests.make import pod
 
 from moorage.errors import InputError
-from moorage.objects import ObjectMeta, Pod, Toleration, decode_object
+from moorage.kube import ObjectMeta, Pod, Toleration, decode_object
 
 ABOVE = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}
 SPEC = {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}, ABOVE]}

@@ -7,7 +7,7 @@ from tests.make import make
 from tests.objects.make import node, pod, workload
 
 from moorage.errors import InputError, shorten
-from moorage.objects import Cluster, Container, ObjectMeta, Pod, PodSpec, build_cluster, defaults, validate
+from moorage.kube import Cluster, Container, ObjectMeta, Pod, PodSpec, build_cluster, defaults, validate
 
 
 def test_valid_objects_before_and_after_defaults() -> None:

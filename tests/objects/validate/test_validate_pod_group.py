@@ -11,7 +11,7 @@ from tests.doors.engine import disrupted_whole
 from tests.make import cluster, make
 from tests.objects.make import pod
 
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     CompositePodGroup,
     Pod,

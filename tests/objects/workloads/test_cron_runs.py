@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler, template
-from tests.doors.controllers import due, next_run
+from tests.doors.kube import due, next_run
 
-from moorage.objects import CronJob, Job, Object, build_cluster, decode_object
+from moorage.kube import CronJob, Job, Object, build_cluster, decode_object
 
 
 def cron_job(name: str, parallelism: int = 1, **spec: Any) -> Object:

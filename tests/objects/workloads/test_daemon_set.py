@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.objects.make import CONTAINERS, expand, node, owned, pod, workload
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -13,7 +13,7 @@ from tests.doors.kube import NO_STATUS
 from tests.make import cluster, make
 from tests.objects.make import owned, pod, workload
 
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     Object,
     PodDisruptionBudget,

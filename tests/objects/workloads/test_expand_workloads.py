@@ -11,7 +11,7 @@ from tests.make import make
 from tests.objects.make import CONTAINERS, expand, owned, pod, workload
 
 from moorage.errors import InputError
-from moorage.objects import Cluster, Object, Pod, ReplicaSet
+from moorage.kube import Cluster, Object, Pod, ReplicaSet
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 LABEL, HASH = "controller-revision-hash", "pod-template-hash"
 KINDS = ["StatefulSet", "DaemonSet", "Deployment"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.objects.make import expand, owned, pod, workload
 
-from moorage.objects import Object
+from moorage.kube import Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

@@ -8,7 +8,7 @@ import pytest
 from tests.objects.make import expand, node, workload
 
 from moorage import Scheduler
-from moorage.objects import Pod, decode_object, defaults
+from moorage.kube import Pod, decode_object, defaults
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -6,10 +6,10 @@ import uuid
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.doors.controllers import Names, stable_uid, template_hash
+from tests.doors.kube import Names, stable_uid, template_hash
 from tests.objects.make import CONTAINERS, workload
 
-from moorage.objects import PodTemplateSpec
+from moorage.kube import PodTemplateSpec
 
 
 def test_uid_is_a_uuid_and_pinned() -> None:

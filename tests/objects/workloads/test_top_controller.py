@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.controllers import Workloads
+from tests.doors.kube import Workloads
 
-from moorage.objects import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
+from moorage.kube import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
 
 
 def meta(name: str, owner: tuple[str, str] | None = None) -> ObjectMeta:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.controllers import ephemeral_claims
+from tests.doors.kube import ephemeral_claims
 from tests.make import make
 from tests.objects.make import CONTAINERS, expand, node, pod
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Object, PersistentVolumeClaim, StorageClass
+from moorage.kube import Cluster, Object, PersistentVolumeClaim, StorageClass
 
 ASKS = {
     "storageClassName": "k",

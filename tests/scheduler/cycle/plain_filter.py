@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.core.twins.state_check import amount, requests
 
-from moorage.objects import Node, Pod, PodAffinityTerm
+from moorage.kube import Node, Pod, PodAffinityTerm
 
 On = Mapping[str, list[Pod]]
 """The pods on each node, by its name."""

@@ -10,9 +10,10 @@ from tests.doors.engine import schedule_one
 from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
+from moorage.engine.scheduler import Profile
 from moorage.errors import CacheError
-from moorage.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     Node,
@@ -24,7 +25,6 @@ from moorage.objects import (
     PreferredSchedulingTerm,
     Taint,
 )
-from moorage.scheduler import Profile
 
 
 def scheduler(*nodes: Node, **settings: Any) -> Scheduler:

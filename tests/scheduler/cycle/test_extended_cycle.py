@@ -15,8 +15,8 @@ from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.cli import main
-from moorage.objects import Cluster, Pod, PodStatus
-from moorage.scheduler import Decision
+from moorage.engine.scheduler import Decision
+from moorage.kube import Cluster, Pod, PodStatus
 
 # ---- the nominated node
 

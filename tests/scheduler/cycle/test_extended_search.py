@@ -22,7 +22,7 @@ from tests.scheduler.make import events
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ExtenderError
-from moorage.objects import Node, Pod, PodStatus, decode_object
+from moorage.kube import Node, Pod, PodStatus, decode_object
 
 # ---- Filter
 

@@ -18,7 +18,8 @@ from tests.doors.engine import PodTopologySpread, schedule_one
 from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler, default_profile
-from moorage.objects import (
+from moorage.engine.scheduler import Profile
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,
@@ -28,7 +29,6 @@ from moorage.objects import (
     WeightedPodAffinityTerm,
     decode_object,
 )
-from moorage.scheduler import Profile
 
 HOSTNAME = "kubernetes.io/hostname"
 Outcome = list[tuple[str | None, int | None, int | None]]

@@ -17,7 +17,7 @@ from tests.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     LabelSelector,
     Pod,

@@ -11,10 +11,10 @@ from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import Code
+from moorage.engine.scheduler import Profile
 from moorage.errors import InputError
-from moorage.framework import Code
-from moorage.objects import Pod
-from moorage.scheduler import Profile
+from moorage.kube import Pod
 
 
 def profiles() -> list[Profile]:

@@ -10,9 +10,9 @@ from tests.framework.make import PENDING, UNRESOLVABLE, UNSCHEDULABLE, make, sta
 from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
-from moorage.framework import FilterPlugin, PermitPlugin, PreFilterPlugin, PreFilterResult
-from moorage.objects import Cluster, Taint
-from moorage.scheduler import Profile
+from moorage.engine.framework import FilterPlugin, PermitPlugin, PreFilterPlugin, PreFilterResult
+from moorage.engine.scheduler import Profile
+from moorage.kube import Cluster, Taint
 
 TAINT = Taint(key="k", effect="NoSchedule")
 

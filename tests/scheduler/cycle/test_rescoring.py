@@ -22,8 +22,9 @@ from tests.scheduler.cycle.test_opportunistic_batching import (
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler
-from moorage.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
-from moorage.objects import (
+from moorage.engine.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import (
     Affinity,
     Cluster,
     LabelSelector,
@@ -38,7 +39,6 @@ from moorage.objects import (
     Taint,
     WeightedPodAffinityTerm,
 )
-from moorage.scheduler import Profile
 
 NEW: dict[str, Any] = {"kubernetes_version": "1.37"}
 

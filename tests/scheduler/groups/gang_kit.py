@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tests.make import pod
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.engine.scheduler import ScheduleResult
+from moorage.kube import (
     BasicSchedulingPolicy,
     CompositePodGroup,
     CompositePodGroupSchedulingPolicy,
@@ -27,8 +28,7 @@ from moorage.objects import (
     TopologyConstraint,
     WorkloadReference,
 )
-from moorage.releases import FeatureGates, feature_gates, release_named
-from moorage.scheduler import ScheduleResult
+from moorage.kube.releases import FeatureGates, feature_gates, release_named
 from moorage.store import ObjectStore
 
 REF = WorkloadReference("w", "t")

@@ -14,8 +14,8 @@ from tests.doors.engine import Members, group_attempt, place_group, schedule_one
 from tests.make import node, pod
 
 from moorage import Cluster, Scheduler
-from moorage.framework import Placement
-from moorage.objects import (
+from moorage.engine.framework import Placement
+from moorage.kube import (
     BasicSchedulingPolicy,
     GangSchedulingPolicy,
     Node,

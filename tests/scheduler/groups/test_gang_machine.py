@@ -28,17 +28,9 @@ from tests.scheduler.transactions.interrupts import check_usage
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import MoorageError
-from moorage.objects import (
-    AllDisruptionMode,
-    DisruptionMode,
-    Node,
-    Pod,
-    PodGroup,
-    PodSchedulingGate,
-    group_of,
-)
-from moorage.scheduler import ScheduleResult
+from moorage.kube import AllDisruptionMode, DisruptionMode, Node, Pod, PodGroup, PodSchedulingGate, group_of
 from moorage.store import ObjectStore
 
 GROUPS = {"g": 3, "h": 2, "b": 0}

@@ -22,10 +22,10 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import Clock, profile_with
 
 from moorage import Scheduler, default_profile
+from moorage.answers.explain import explain_in_turn
+from moorage.engine.framework import Profile
 from moorage.errors import InputError
-from moorage.explain import explain_in_turn
-from moorage.framework import Profile
-from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSchedulingGate, ResourceRequirements
+from moorage.kube import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSchedulingGate, ResourceRequirements
 
 GODEL = "scheduling.godel.kubewharf.io"
 

@@ -13,7 +13,7 @@ from tests.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Container,
     LabelSelector,

@@ -11,7 +11,7 @@ from tests.make import node
 from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members, store_of
 
 from moorage import Cluster, Scheduler
-from moorage.objects import (
+from moorage.kube import (
     ObjectMeta,
     OwnerReference,
     Pod,

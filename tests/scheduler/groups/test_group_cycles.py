@@ -16,7 +16,7 @@ from tests.scheduler.groups.group_world import place
 from tests.scheduler.placing.alone import place_alone
 
 from moorage import Cluster, Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Container,
     LabelSelector,

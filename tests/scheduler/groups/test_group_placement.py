@@ -16,8 +16,8 @@ from tests.scheduler.groups.group_world import RACK, gang, made_up, members, not
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
-from moorage.objects import Pod
-from moorage.scheduler import ScheduleResult
+from moorage.engine.scheduler import ScheduleResult
+from moorage.kube import Pod
 
 SETTINGS: dict[str, Any] = {"feature_gates": TOPOLOGY}
 GROUP = st.tuples(st.just("group"), st.sampled_from([2, 2, 2, 1, 3]), st.sampled_from([3, 3, 3, 1, 0]))

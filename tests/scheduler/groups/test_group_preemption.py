@@ -40,17 +40,9 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Profile
-from moorage.objects import (
-    Affinity,
-    LabelSelector,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodGroup,
-    UnitKey,
-)
-from moorage.scheduler import Eviction, ScheduleResult
+from moorage.engine.framework import Profile
+from moorage.engine.scheduler import Eviction, ScheduleResult
+from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, PodGroup, UnitKey
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 

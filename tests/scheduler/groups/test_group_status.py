@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.doors.engine import patch_groups
 from tests.scheduler.groups.gang_kit import gang
 
-from moorage.objects import PodGroup, PodGroupStatus
+from moorage.kube import PodGroup, PodGroupStatus
 from moorage.store import ObjectStore
 
 GODEL = "scheduling.godel.kubewharf.io"

@@ -15,8 +15,8 @@ from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, place, racks
 
 from moorage import Cluster, Profile, Scheduler, default_profile
-from moorage.framework import Assignments, Placement, PlacementScorePlugin
-from moorage.objects import PodGroup
+from moorage.engine.framework import Assignments, Placement, PlacementScorePlugin
+from moorage.kube import PodGroup
 
 
 def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:

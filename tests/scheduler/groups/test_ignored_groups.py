@@ -24,7 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 
 import moorage as mo
 from moorage.cli import main
-from moorage.releases import DEFAULT_GATES
+from moorage.kube.releases import DEFAULT_GATES
 from moorage.store import NotFoundError
 
 NEEDS = "scheduled one by one: pod groups need Kubernetes 1.37 and the gate GenericWorkload=true"

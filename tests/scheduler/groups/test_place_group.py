@@ -14,10 +14,10 @@ from tests.scheduler.groups.group_world import basic, gang, made_up, members, ov
 from tests.scheduler.make import scheduler_with
 
 from moorage import Cluster, Scheduler, default_profile, synthetic
+from moorage.engine.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
+from moorage.engine.scheduler import Profile
 from moorage.errors import CacheError, MoorageError
-from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
-from moorage.objects import Pod
-from moorage.scheduler import Profile
+from moorage.kube import Pod
 
 
 def nominated(scheduler: Scheduler, pods: list[Pod], *nodes: str) -> list[Pod]:

@@ -8,7 +8,7 @@ from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY, world
 
 from moorage import Scheduler
-from moorage.framework import Placement
+from moorage.engine.framework import Placement
 
 MOST_CHAINS, MOST_PLACEMENTS = placement_memory.MOST_CHAINS, placement_memory.MOST_PLACEMENTS
 ROWS = np.zeros(1, dtype=np.int32)

@@ -11,7 +11,7 @@ from tests.make import node
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 from moorage import Scheduler
-from moorage.objects import Pod, PodResourceClaim, ResourceClaim
+from moorage.kube import Pod, PodResourceClaim, ResourceClaim
 
 
 def asking(pod: Pod, *claims: str) -> Pod:

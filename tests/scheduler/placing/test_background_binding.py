@@ -18,8 +18,9 @@ from tests.scheduler.steps import Steps
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, PreBindPreFlightResult, Status
-from moorage.objects import (
+from moorage.engine.framework import Code, PreBindPreFlightResult, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import (
     Node,
     Object,
     PersistentVolume,
@@ -28,7 +29,6 @@ from moorage.objects import (
     PodSchedulingGroup,
     StorageClass,
 )
-from moorage.scheduler import Profile
 from moorage.store import InformerFactory, ObjectStore
 
 P, Q, R = "default/p", "default/q", "default/r"

@@ -11,9 +11,9 @@ from tests.make import container, node, pod, port
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler
+from moorage.engine.framework import FilterPlugin, Status
 from moorage.errors import CacheError
-from moorage.framework import FilterPlugin, Status
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     NodeAffinity,

@@ -14,9 +14,9 @@ from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, NominatingInfo
-from moorage.objects import Pod
-from moorage.scheduler import Profile
+from moorage.engine.framework import Code, NominatingInfo
+from moorage.engine.scheduler import Profile
+from moorage.kube import Pod
 
 ONE_NODE = "0/1 nodes are available: 1 no."
 

@@ -18,9 +18,9 @@ from tests.framework.make import make as make_plugin
 from tests.scheduler.make import by_plugins
 
 from moorage import Cluster, Scheduler, default_profile
-from moorage.framework import ReservePlugin, Status
-from moorage.objects import Node, Object, Pod, ResourceClaim
-from moorage.scheduler import Profile
+from moorage.engine.framework import ReservePlugin, Status
+from moorage.engine.scheduler import Profile
+from moorage.kube import Node, Object, Pod, ResourceClaim
 from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'

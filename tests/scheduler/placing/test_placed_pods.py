@@ -9,9 +9,9 @@ from tests.core.inside import dump
 from tests.make import node, pod
 
 import moorage as mo
+from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import CacheError
-from moorage.objects import Cluster
-from moorage.scheduler import ScheduleResult
+from moorage.kube import Cluster
 from moorage.store import AlreadyExistsError, ObjectStore
 
 SMALL = {"cpu": "2"}

@@ -11,7 +11,7 @@ from tests.make import Json, claim, node, volume
 
 import moorage as mo
 from moorage.errors import MoorageError
-from moorage.objects import Object, Pod
+from moorage.kube import Object, Pod
 
 DRIVER = "d.x"
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}

@@ -21,7 +21,7 @@ from tests.scheduler.make import profile_with
 import moorage as mo
 from moorage import Preemption, Scheduler, default_profile
 from moorage.errors import CacheError, MoorageError
-from moorage.objects import Cluster, Pod
+from moorage.kube import Cluster, Pod
 
 
 def scheduler(*pods: Pod, others: Any = (), **settings: Any) -> Scheduler:
@@ -225,7 +225,7 @@ def test_a_failure_half_way_leaves_everything() -> None:
 @given(world=worlds(plain=True))
 def test_it_is_the_choice_of_post_filter(world: World) -> None:
     """A pod that fits nowhere gets the node that its own cycle would nominate it to."""
-    namespaces = [mo.objects.Namespace(metadata=mo.objects.ObjectMeta(name="default", labels={"team": "x"}))]
+    namespaces = [mo.kube.Namespace(metadata=mo.kube.ObjectMeta(name="default", labels={"team": "x"}))]
     pods = [pod for there in world.pods.values() for pod in there]
     pods = [replace(one, metadata=replace(one.metadata, uid=one.key)) for one in pods]
     nodes = list(world.nodes.values())

@@ -16,9 +16,9 @@ from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, Framework
-from moorage.objects import Cluster, Pod, PodStatus
-from moorage.scheduler import Eviction, Profile
+from moorage.engine.framework import Code, Framework
+from moorage.engine.scheduler import Eviction, Profile
+from moorage.kube import Cluster, Pod, PodStatus
 
 VAIN = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 "
 

@@ -9,8 +9,8 @@ from tests.scheduler.transactions.test_transactions import everything
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import CycleState, ReservePlugin
-from moorage.objects import Node, Pod
+from moorage.engine.framework import CycleState, ReservePlugin
+from moorage.kube import Node, Pod
 
 
 def pods() -> list[Pod]:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.doors.engine import StatusPatch, not_scheduled, patch_pod
 from tests.make import pod
 
-from moorage.framework import NominatingInfo
-from moorage.objects import Condition, Pod, PodStatus
+from moorage.engine.framework import NominatingInfo
+from moorage.kube import Condition, Pod, PodStatus
 from moorage.store import ForbiddenError, ObjectStore
 
 FAILED = not_scheduled("Unschedulable", "no room")

@@ -7,7 +7,7 @@ from tests.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Pod
+from moorage.kube import Cluster, Pod
 
 KEY = "default/p"
 

@@ -12,8 +12,9 @@ from tests.make import ZONE, node
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Scheduler, Status
+from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import CacheError
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     Cluster,
     Container,
@@ -29,7 +30,6 @@ from moorage.objects import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import ScheduleResult
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(

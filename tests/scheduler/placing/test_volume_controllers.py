@@ -6,22 +6,15 @@ import time
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.controllers import seconds
-from tests.doors.engine import (
-    BIND_CONFLICT,
-    UNBOUND_IMMEDIATE,
-    ClusterOptions,
-    CreationClock,
-    ExternalController,
-    SimulatedController,
-    volume_controller,
-)
+from tests.doors.cluster import ClusterOptions, ExternalController, SimulatedController, volume_controller
+from tests.doors.engine import BIND_CONFLICT, UNBOUND_IMMEDIATE, CreationClock
+from tests.doors.kube import seconds
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import claim, storage_class, uses
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     Object,
     PersistentVolume,

@@ -25,8 +25,8 @@ from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Profile
-from moorage.objects import (
+from moorage.engine.framework import Profile
+from moorage.kube import (
     Cluster,
     CSIDriver,
     CSIDriverSpec,

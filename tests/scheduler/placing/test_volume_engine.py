@@ -24,9 +24,9 @@ from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 import moorage as mo
 from moorage import Scheduler, default_profile
+from moorage.engine.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Status
 from moorage.errors import MoorageError
-from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Status
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     CSIDriver,
     CSIDriverSpec,

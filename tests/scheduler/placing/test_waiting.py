@@ -11,8 +11,8 @@ from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import Code
-from moorage.objects import Pod
+from moorage.engine.framework import Code
+from moorage.kube import Pod
 
 
 def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:

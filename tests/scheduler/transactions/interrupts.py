@@ -15,8 +15,8 @@ from tests.doors.engine import pod_requests
 
 import moorage
 from moorage import Scheduler
-from moorage.cache import Transaction
-from moorage.objects import Pod
+from moorage.engine.cache import Transaction
+from moorage.kube import Pod
 
 PACKAGE = str(Path(moorage.__file__).parent)
 

@@ -35,9 +35,9 @@ from tests.volume.make import storage_class, uses
 
 import moorage as mo
 from moorage import Quantity, Scheduler
+from moorage.engine.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.errors import InputError, MoorageError
-from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
-from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
+from moorage.kube import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
 from moorage.store import ObjectStore, WatchEvent
 
 

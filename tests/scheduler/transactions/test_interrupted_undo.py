@@ -18,7 +18,7 @@ from tests.scheduler.transactions.test_forks import busy_scheduler
 from tests.scheduler.transactions.test_transactions import everything, outcome, run, world, write
 
 from moorage import MoorageError, Preemption, Scheduler
-from moorage.objects import Pod
+from moorage.kube import Pod
 from moorage.store import Indexer
 
 Action = Callable[[Scheduler], None]

@@ -18,8 +18,8 @@ from tests.scheduler.transactions.interrupts import PACKAGE, check_settled, chec
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import Code, Status
-from moorage.objects import Node, Pod, PodGroup
+from moorage.engine.framework import Code, Status
+from moorage.kube import Node, Pod, PodGroup
 
 World = Callable[[], Scheduler]
 
@@ -172,7 +172,7 @@ GROUPS.append((gangs, schedule_group))
 
 @pytest.mark.parametrize(("make_world", "action"), GROUPS)
 def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) -> None:
-    assert strike_everywhere(make_world, action, 1, 37, f"{PACKAGE}/scheduler/groups") > 5
+    assert strike_everywhere(make_world, action, 1, 37, f"{PACKAGE}/engine/scheduler/groups") > 5
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) ->
 def test_an_interrupt_at_any_line_leaves_no_group_halfway(
     make_world: World, action: Any, offset: int
 ) -> None:
-    assert strike_everywhere(make_world, action, offset + 1, 5, f"{PACKAGE}/scheduler/groups") > 20
+    assert strike_everywhere(make_world, action, offset + 1, 5, f"{PACKAGE}/engine/scheduler/groups") > 20
 
 
 @pytest.mark.parametrize("action", [schedule, schedule_one])

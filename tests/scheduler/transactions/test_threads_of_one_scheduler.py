@@ -16,8 +16,8 @@ from tests.scheduler.transactions.interrupts import check_usage
 from tests.scheduler.transactions.test_transactions import world
 
 from moorage import Scheduler
-from moorage.framework import Plugin, PreEnqueuePlugin
-from moorage.objects import Node, Pod
+from moorage.engine.framework import Plugin, PreEnqueuePlugin
+from moorage.kube import Node, Pod
 
 ROUNDS = 5
 LIMIT = 120.0  # seconds; reached only by threads that wait for one another

@@ -20,7 +20,7 @@ from tests.volume.make import uses
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Node,
     Object,
     PersistentVolume,

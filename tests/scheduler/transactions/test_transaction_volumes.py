@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import replicas
-from tests.doors.engine import SELECTED_NODE, SimulatedController, schedule_pods, sources_of
+from tests.doors.cluster import SimulatedController
+from tests.doors.engine import SELECTED_NODE, schedule_pods, sources_of
 from tests.framework.make import make
 from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
@@ -21,9 +22,9 @@ from tests.volume.make import storage_class
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.engine.volume import AssumeCache
+from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import ObjectStore
-from moorage.volume import AssumeCache
 
 AT_ONCE = storage_class("at-once", "storage.example.com")
 

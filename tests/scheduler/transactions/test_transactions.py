@@ -15,8 +15,8 @@ from tests.scheduler.transactions.interrupts import check_settled
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import Code, NominatingInfo, Status
-from moorage.objects import Node, Pod, PodSchedulingGroup
+from moorage.engine.framework import Code, NominatingInfo, Status
+from moorage.kube import Node, Pod, PodSchedulingGroup
 from moorage.store import ObjectStore
 
 

@@ -9,7 +9,7 @@ from tests.make import make
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import CSIStorageCapacity, Object, build_cluster
+from moorage.kube import CSIStorageCapacity, Object, build_cluster
 
 
 def capacity(name: str, zone: str, size: str, of: str = "fast", **rest: Any) -> Object:

@@ -23,8 +23,8 @@ from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.objects import Pod, PodGroup
-from moorage.scheduler import Eviction
+from moorage.engine.scheduler import Eviction
+from moorage.kube import Pod, PodGroup
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 

@@ -34,7 +34,9 @@ from tests.scheduler.whole.whole_world import (
 )
 
 import moorage as mo
-from moorage.objects import (
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Failure
+from moorage.kube import (
     LabelSelector,
     Node,
     ObjectMeta,
@@ -44,8 +46,6 @@ from moorage.objects import (
     PodDisruptionBudgetStatus,
     Taint,
 )
-from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure
 from moorage.store import ApiError, ObjectStore
 
 

@@ -23,11 +23,11 @@ from tests.queue.twin import Entry, Registered, Twin
 from tests.scheduler.cycle.plain_filter import host_ports, requested
 
 from moorage import Scheduler
-from moorage.framework import ClusterEventWithHint, QueueingHint
-from moorage.objects import Node, Pod
-from moorage.queue import QueuedPodInfo
-from moorage.releases import DEFAULT_GATES
-from moorage.scheduler import Decision, ScheduleResult
+from moorage.engine.framework import ClusterEventWithHint, QueueingHint
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Decision, ScheduleResult
+from moorage.kube import Node, Pod
+from moorage.kube.releases import DEFAULT_GATES
 from moorage.store import ObjectStore
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)

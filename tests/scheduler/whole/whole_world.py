@@ -10,7 +10,7 @@ from tests.core.make import pinned
 from tests.make import ZONE, port
 from tests.scheduler.whole.whole_twin import FINISHED
 
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     LabelSelector,
     Pod,

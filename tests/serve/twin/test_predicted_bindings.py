@@ -15,7 +15,7 @@ from tests.serve.conftest import store as store
 from tests.serve.test_live_scheduler import Clock, asking, machine
 
 from moorage import Scheduler
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import ObjectStore
 
 

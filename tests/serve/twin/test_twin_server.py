@@ -14,7 +14,7 @@ import pytest
 from tests.doors.live import Reply, TwinServer
 from tests.serve.test_secure_server import connection, folder, review
 
-from moorage.serve import DelegatedAuthorization
+from moorage.live.serve import DelegatedAuthorization
 
 __all__ = ["folder"]
 SECRET = b"a secret of the body"

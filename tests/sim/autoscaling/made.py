@@ -8,7 +8,7 @@ import msgspec
 
 import moorage as mo
 from moorage import Timeline, edit
-from moorage.objects import Cluster, Pod, decode_object
+from moorage.kube import Cluster, Pod, decode_object
 from tests import make as kit
 from tests.doors.sim import AutoscalerSpec
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import Cluster
+from moorage.kube import Cluster
 from tests.sim.autoscaling.made import budget, deployment, group, pod, scalings, sizes, spec, tiny
 
 TIMES = st.integers(0, 900)

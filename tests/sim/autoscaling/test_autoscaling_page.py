@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from moorage import Timeline
-from moorage.autoscaling import NodeGroup, ScaleDown
+from moorage.autoscalers import NodeGroup, ScaleDown
 from tests.doors.autoscalers import EXPANDERS, known_groups
 from tests.doors.sim import AutoscalerSpec
 from tests.house.source import ROOT

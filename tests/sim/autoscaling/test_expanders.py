@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import Node
+from moorage.kube import Node
 from tests.doors.autoscalers import Flags, NodeGroup, Option, Template, _price_score, flags_of, narrow
 from tests.doors.sim import AutoscalerSpec
 from tests.sim.autoscaling.made import group, pod, spec, steps, timeline

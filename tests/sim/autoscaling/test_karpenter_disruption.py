@@ -8,7 +8,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import Cluster, Node, NodeClaim, Object, Pod, decode_object
+from moorage.kube import Cluster, Node, NodeClaim, Object, Pod, decode_object
 from tests import make as kit
 from tests.doors.sim import Disrupter, evaluate
 from tests.sim.autoscaling.made import budget, deployment, scalings

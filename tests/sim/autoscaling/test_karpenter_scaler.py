@@ -10,7 +10,7 @@ import pytest
 import moorage as mo
 from moorage import Timeline
 from moorage.errors import InputError
-from moorage.objects import Cluster, Node, Object, decode_object
+from moorage.kube import Cluster, Node, Object, decode_object
 from tests.doors.sim import AutoscalerSpec, checked, spec_value
 from tests.house.source import ROOT
 from tests.sim.autoscaling.made import pod, scalings, tiny

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import Cluster, EmptyDirVolumeSource, Pod, PodDisruptionBudgetStatus, Volume
+from moorage.kube import Cluster, EmptyDirVolumeSource, Pod, PodDisruptionBudgetStatus, Volume
 from tests.sim.autoscaling.made import budget, deployment, group, held, member, pod, scalings, steps, timeline
 
 RULES = {"unneededTime": "5m", "delayAfterAdd": 0}

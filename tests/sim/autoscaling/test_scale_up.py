@@ -12,7 +12,7 @@ import moorage as mo
 from moorage import Timeline
 from moorage.cli import main
 from moorage.errors import InputError
-from moorage.objects import Cluster, decode_object
+from moorage.kube import Cluster, decode_object
 from tests import make as kit
 from tests.doors.sim import spec_value
 from tests.make import workload

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import decode_object
+from moorage.kube import decode_object
 from tests.doors.sim import allocatable_of, requests_of
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, node, pod
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from moorage import Timeline, replay
-from moorage.objects import decode_object
+from moorage.kube import decode_object
 from tests.core.twins import gpu_share_twin as twin
 from tests.doors.sim import CLASSES, GpuShare, evaluate, gpu_allocation, policies, summary
 from tests.sim.measures.histories import State, moments, state_at, timelines

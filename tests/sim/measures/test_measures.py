@@ -13,7 +13,7 @@ from hypothesis import given, settings
 import moorage as mo
 from moorage import Timeline
 from moorage.errors import InputError
-from moorage.objects import Cluster, decode_object
+from moorage.kube import Cluster, decode_object
 from tests.doors.sim import MEASURES, allocatable_of, evaluate, measure, requests_of
 from tests.sim.measures.histories import TYPE, ZONE, State, moments, state_at, timelines, zoned
 from tests.sim.policies.test_gpu_share import node, pod
@@ -245,9 +245,9 @@ def doubled() -> Any:
     """A registered measure over columns."""
 
     @measure("doubled")
-    def twice(history: mo.History, by: float = 2) -> mo.tables.Table:  # type: ignore[name-defined]
+    def twice(history: mo.History, by: float = 2) -> mo.table.Table:  # type: ignore[name-defined]
         _, time, _, (used,), _ = history.usage_levels(["cpu"])
-        from moorage.tables import Table
+        from moorage.table import Table
 
         return Table({"time": time, "doubled": by * used})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.objects import Pod, decode_object
+from moorage.kube import Pod, decode_object
 from tests.doors.sim import typical_pods
 
 from .test_gpu_share import pod

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import Cluster, Node, Pod
+from moorage.kube import Cluster, Node, Pod
 from tests import make
 from tests.doors.sim import replayer
 

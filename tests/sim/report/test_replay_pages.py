@@ -9,7 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from moorage.tables import Table
+from moorage.table import Table
 from tests.doors.sim import duration, history_page, verification_page
 from tests.report.pages import Read
 from tests.sim.replay.test_replay import node, pod, timeline_of

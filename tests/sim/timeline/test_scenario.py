@@ -8,7 +8,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import write_cluster
+from moorage.kube import write_cluster
 from tests.doors.sim import Verb
 
 SCENARIO = """

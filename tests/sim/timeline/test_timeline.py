@@ -9,7 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline, bursts, diurnal, exponential, lognormal, poisson
-from moorage.objects import Pod
+from moorage.kube import Pod
 from tests.doors.kube import parse_duration
 from tests.doors.sim import Event, Verb
 

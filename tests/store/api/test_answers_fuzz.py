@@ -16,7 +16,7 @@ from tests.store.api.test_api_client import pod
 from tests.store.api.test_reflector import LIMIT, WRONG, wire_pod
 from tests.store.api.wire_server import Handler, WireServer
 
-from moorage.objects import Object, ObjectMeta, Pod, PodGroup
+from moorage.kube import Object, ObjectMeta, Pod, PodGroup
 from moorage.store import ApiError, InformerFactory, ObjectStore
 
 raw = st.binary(max_size=30)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.doors.live import ApiClient
 from tests.store.api.wire_server import Handler, WireServer, status
 
-from moorage.objects import ObjectMeta, PersistentVolume, Pod, PodGroup
+from moorage.kube import ObjectMeta, PersistentVolume, Pod, PodGroup
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,
@@ -28,8 +28,8 @@ from moorage.store import (
 # Threads that decode a type for the first time at once, which crashes msgspec where no decoder exists yet.
 FIRST_USE = """
 import threading
-from moorage.objects import Node, PersistentVolume
-from moorage.store.api import wire_format
+from moorage.kube import Node, PersistentVolume
+from moorage.live.client import wire_format
 text = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}}'
 gate = threading.Barrier(8)
 def work(struct):

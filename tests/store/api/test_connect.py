@@ -23,7 +23,7 @@ from tests.doors.live import (
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import Handler, WireServer
 
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

@@ -15,7 +15,7 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.wire_server import WireServer
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Node,
     Object,
     PersistentVolume,

@@ -14,15 +14,8 @@ from tests.doors.live import ApiClient, Backoff, Connection, Reflector, Session
 from tests.store.api.test_api_client import answers, cuts, pod
 from tests.store.api.wire_server import Handler, WireServer
 
-from moorage.objects import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
-from moorage.store import (
-    BadRequestError,
-    ForbiddenError,
-    Informer,
-    InformerFactory,
-    ObjectStore,
-    Replacement,
-)
+from moorage.kube import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
+from moorage.store import BadRequestError, ForbiddenError, Informer, InformerFactory, ObjectStore, Replacement
 
 LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 
@@ -160,7 +153,7 @@ def test_a_stream_that_has_lasted_is_opened_at_once(
 def test_bookmarks_move_the_version_forward(
     client: ApiClient, store: ObjectStore, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moorage.store.api.reflector.SHORT", 0.0)
+    monkeypatch.setattr("moorage.live.client.reflector.SHORT", 0.0)
     store.create(Node(metadata=ObjectMeta(name="n")))
     last = store.create(Node(metadata=ObjectMeta(name="m"))).metadata.resource_version
     meta = {"resourceVersion": last, "creationTimestamp": None}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.doors.live import status_of, wire_format
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import ServerError
 
 NO_TEXT = b'{"metadata": {"name": "\xb1", "resourceVersion": "\xb1"}, "type": "\xb1"}'

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.doors.kube import plural
 from tests.doors.store import structs
 
-from moorage.objects import Object, Pod, decode_object, object_to_dict
+from moorage.kube import Object, Pod, decode_object, object_to_dict
 from moorage.store import (
     AlreadyExistsError,
     ApiError,

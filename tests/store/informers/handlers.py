@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.objects import Object
+from moorage.kube import Object
 from moorage.store import DeletedFinalStateUnknown
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.make import node, pod
 from tests.store.informers.handlers import Recorder, Replica
 
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import Informer, InformerFactory, ObjectStore
 
 X = {"x": "1"}

@@ -8,7 +8,7 @@ import pytest
 from tests.doors.store import KeyLog
 from tests.make import node, pod
 
-from moorage.objects import Condition, Node, Pod, ReplicaSet, parse_selector
+from moorage.kube import Condition, Node, Pod, ReplicaSet, parse_selector
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
 
 

@@ -15,7 +15,7 @@ from tests.scheduler.test_store_feed import NODE_NAMES, Writes, assert_cache_fol
 from tests.store.informers.lossy import LossyClient
 
 from moorage import Scheduler
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import ObjectStore, Replacement, WatchEvent
 
 

@@ -13,7 +13,7 @@ from tests.make import node, pod
 from tests.store.informers.handlers import Recorder, Replica
 
 from moorage import edit
-from moorage.objects import Node, Pod
+from moorage.kube import Node, Pod
 from moorage.store import ConflictError, ForbiddenError, Informer, InformerFactory, ObjectStore
 
 LIMIT = 60.0

@@ -10,12 +10,8 @@ from tests.doors.kube import json_text
 from tests.make import make, pod
 from tests.store.test_contract import refused
 
-from moorage.objects import Condition, Node, Object, Pod, PodStatus, Taint, decode_object
-from moorage.store import (
-    BadRequestError,
-    InvalidObjectError,
-    ObjectStore,
-)
+from moorage.kube import Condition, Node, Object, Pod, PodStatus, Taint, decode_object
+from moorage.store import BadRequestError, InvalidObjectError, ObjectStore
 
 READY = Condition(type="Ready", status="True", last_transition_time="then")
 

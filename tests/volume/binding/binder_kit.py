@@ -12,7 +12,17 @@ from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NOD
 from tests.text_rows import rows
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
-from moorage.objects import (
+from moorage.engine.volume import (
+    BindingInfo,
+    DynamicProvision,
+    PodVolumes,
+    VolumeBinder,
+    VolumeSources,
+    listed_pods,
+    new_pv_assume_cache,
+    new_pvc_assume_cache,
+)
+from moorage.kube import (
     CSIDriver,
     CSIStorageCapacity,
     LabelSelector,
@@ -24,16 +34,6 @@ from moorage.objects import (
     StorageClass,
 )
 from moorage.store import ConflictError, Indexer, Lister, ObjectClient
-from moorage.volume import (
-    BindingInfo,
-    DynamicProvision,
-    PodVolumes,
-    VolumeBinder,
-    VolumeSources,
-    listed_pods,
-    new_pv_assume_cache,
-    new_pvc_assume_cache,
-)
 
 T = TypeVar("T", bound=Object)
 

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from tests.doors.engine import BETA_STORAGE_CLASS, with_annotations
 from tests.volume.binding.binder_kit import PV_1A, PV_1A_BOUND, UNBOUND, at, volume
 
-from moorage.objects import Node, PersistentVolume
-from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectStore
-from moorage.volume import (
+from moorage.engine.volume import (
     AssumeCache,
     ObjectNameError,
     ObjectNotFoundError,
@@ -24,6 +22,8 @@ from moorage.volume import (
     new_pv_assume_cache,
     new_pvc_assume_cache,
 )
+from moorage.kube import Node, PersistentVolume
+from moorage.store import DeletedFinalStateUnknown, InformerFactory, ObjectStore
 
 
 def caches() -> list[tuple[Any, Any]]:

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.volume.binding.binder_kit import volume
 
-from moorage.objects import PersistentVolume
-from moorage.volume import AssumeCache, PVAssumeCache, VolumeError
+from moorage.engine.volume import AssumeCache, PVAssumeCache, VolumeError
+from moorage.kube import PersistentVolume
 
 names = st.sampled_from(["a", "b", "c"])
 classes = st.sampled_from(["x", "y"])

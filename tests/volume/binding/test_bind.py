@@ -36,9 +36,7 @@ from tests.volume.binding.binder_kit import (
 )
 from tests.volume.samples import value
 
-from moorage.objects import Object, Pod
-from moorage.store import ConflictError
-from moorage.volume import (
+from moorage.engine.volume import (
     BindingInfo,
     BindTimeoutError,
     DynamicProvision,
@@ -46,6 +44,8 @@ from moorage.volume import (
     RunningBinding,
     VolumeError,
 )
+from moorage.kube import Object, Pod
+from moorage.store import ConflictError
 
 # ---- assuming ----------------------------------------------------------------------------------------------
 

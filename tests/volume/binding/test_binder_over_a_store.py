@@ -22,9 +22,9 @@ from tests.volume.binding.binder_kit import (
 )
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.engine.volume import VolumeError
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeError
 
 Step = Callable[[], None]
 

@@ -35,8 +35,8 @@ from tests.volume.binding.binder_kit import (
 )
 from tests.volume.samples import value
 
-from moorage.objects import LabelSelector, LabelSelectorRequirement, OwnerReference, StorageClass
-from moorage.volume import BindingInfo, DynamicProvision, PodVolumes, VolumeBinder, VolumeError
+from moorage.engine.volume import BindingInfo, DynamicProvision, PodVolumes, VolumeBinder, VolumeError
+from moorage.kube import LabelSelector, LabelSelectorRequirement, OwnerReference, StorageClass
 
 
 def test_without_claims_nothing_is_kept_or_dropped() -> None:

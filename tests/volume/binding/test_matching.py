@@ -31,7 +31,13 @@ from tests.volume.binding.binder_kit import (
     volume,
 )
 
-from moorage.objects import (
+from moorage.engine.volume import (
+    VolumeError,
+    get_bind_volume_to_claim,
+    is_delay_binding_mode,
+    is_volume_bound_to_claim,
+)
+from moorage.kube import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -40,12 +46,6 @@ from moorage.objects import (
     PersistentVolumeClaim,
     PersistentVolumeStatus,
     VolumeNodeAffinity,
-)
-from moorage.volume import (
-    VolumeError,
-    get_bind_volume_to_claim,
-    is_delay_binding_mode,
-    is_volume_bound_to_claim,
 )
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"

@@ -26,8 +26,8 @@ from tests.volume.binding.binder_kit import (
 )
 from tests.volume.samples import value
 
+from moorage.engine.volume import BindingInfo, RunningBinding, VolumeError
 from moorage.errors import MoorageError
-from moorage.volume import BindingInfo, RunningBinding, VolumeError
 
 REASONS = {"bind-conflict": BIND_CONFLICT, "node-conflict": NODE_CONFLICT, "missing": VOLUME_MISSING}
 Row = list[str]

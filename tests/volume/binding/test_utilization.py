@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import BETA_STORAGE_CLASS, Utilization
 
-from moorage.objects import (
+from moorage.engine.volume import BindingInfo, DynamicProvision, PodVolumes
+from moorage.kube import (
     CSIStorageCapacity,
     ObjectMeta,
     PersistentVolume,
@@ -19,7 +20,6 @@ from moorage.objects import (
     PersistentVolumeSpec,
     ResourceRequirements,
 )
-from moorage.volume import BindingInfo, DynamicProvision, PodVolumes
 
 
 def shape(*points: tuple[int, int]) -> Utilization:

@@ -13,7 +13,7 @@ from tests.doors.engine import volume_topology as reach_module
 from tests.make import node
 
 from moorage import Scheduler
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     CSINode,
     DiskVolumeSource,

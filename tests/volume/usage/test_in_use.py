@@ -19,11 +19,11 @@ from tests.make import node, pod
 from tests.store.informers.lossy import LossyClient
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
 
-from moorage.cache import SchedulerCache
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.volume import VolumeError
 from moorage.errors import CacheError
-from moorage.objects import Object, OwnerReference, Pod
+from moorage.kube import Object, OwnerReference, Pod
 from moorage.store import InformerFactory, NotFoundError, ObjectStore
-from moorage.volume import VolumeError
 
 NODES, CLAIMS, VOLUMES, DRIVERS = "abc", ("c0", "c1", "c2", "p0-e", "p1-e"), ("v0", "v1", "v2"), ("d0", "d1")
 SOURCES = [

@@ -14,7 +14,7 @@ from tests.make import node, pod
 from tests.volume.make import claim, uses, volume
 
 from moorage import Scheduler
-from moorage.objects import Cluster, Node, Pod
+from moorage.kube import Cluster, Node, Pod
 
 ONCE_POD = ("ReadWriteOncePod",)
 NODES = "abcdef"

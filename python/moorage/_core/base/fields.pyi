@@ -1,9 +1,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, final
 
-from moorage.objects.model.meta import Struct
-from moorage.objects.model.pod import Pod, PodSpec
-from moorage.objects.model.pod_group import CompositePodGroup, PodGroup
+from moorage.kube.model.meta import Struct
+from moorage.kube.model.pod import Pod, PodSpec
+from moorage.kube.model.pod_group import CompositePodGroup, PodGroup
 
 GROUP_ANNOTATION: str
 

@@ -1,6 +1,6 @@
 from typing import final
 
-from moorage.objects.model.meta import QuantityLike
+from moorage.kube.model.meta import QuantityLike
 
 @final
 class Quantity:

@@ -1,7 +1,7 @@
 from typing import NamedTuple
 
 from moorage._core.base.quantity import Quantity
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 DEFAULT_MILLI_CPU: Quantity
 DEFAULT_MEMORY: Quantity

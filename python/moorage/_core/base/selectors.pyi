@@ -3,9 +3,9 @@ from typing import Protocol, final
 
 from moorage._core.base.label_syntax import field_requirement_error as field_requirement_error
 from moorage._core.base.label_syntax import requirement_error as requirement_error
-from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.node import Node, Taint
-from moorage.objects.model.pod import NodeSelector, PodSpec
+from moorage.kube.model.meta import LabelSelector
+from moorage.kube.model.node import Node, Taint
+from moorage.kube.model.pod import NodeSelector, PodSpec
 
 class _Toleration(Protocol):
     @property

@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 from moorage._core.binder.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
-from moorage.multi.binder_cache.cache_handler import CacheHandler
-from moorage.objects.model.pod import Pod
+from moorage.compat.binder_cache.cache_handler import CacheHandler
+from moorage.kube.model.pod import Pod
 
 def find(state: ClusterState, pod: Pod) -> Pod | None: ...
 def find_uid(state: ClusterState, uid: str) -> Pod | None: ...

@@ -1,7 +1,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 def describe(
     state: ClusterState, name: str, allocatable: Sequence[Mapping[str | int, int]], held: bool

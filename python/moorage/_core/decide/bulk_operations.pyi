@@ -5,7 +5,7 @@ import numpy as np
 
 from moorage._core.base.watch_events import WatchEvent
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 _H = TypeVar("_H", bound=Pod | WatchEvent[Pod])
 

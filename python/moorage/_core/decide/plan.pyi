@@ -7,7 +7,7 @@ import numpy.typing as npt
 from moorage._core.decide.external import External
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import Shape
-from moorage.objects.model.pod import TopologySpreadConstraint
+from moorage.kube.model.pod import TopologySpreadConstraint
 
 VERDICT_SHIFT: int
 UNRESOLVABLE: int

@@ -3,7 +3,7 @@ from enum import IntFlag
 from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 END: int
 

@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterable
 
 from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 def new_pods(
     notices: Iterable[Notice[Pod]], is_bound: bool, is_ours: Callable[[Pod], bool] | None = None

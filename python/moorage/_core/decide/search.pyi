@@ -9,7 +9,7 @@ from moorage._core.decide.class_state import ClassStates
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.terms import Terms
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 MAX_THREADS: int
 

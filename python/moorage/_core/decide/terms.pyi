@@ -8,7 +8,7 @@ from moorage._core.decide.plan import Plan
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.domains import Counter
 from moorage._core.state.pod_terms import PodTerm
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 HOSTNAME: str
 HARD: str

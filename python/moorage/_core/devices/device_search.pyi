@@ -2,9 +2,9 @@ from collections.abc import Hashable, Sequence
 from typing import Self
 
 from moorage._core.devices.device_view import DeviceView
-from moorage.devices.allocation.allocation_rules import AllocationRules
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.features import Features
+from moorage.engine.devices.allocation.allocation_rules import AllocationRules
+from moorage.engine.devices.allocation.claim_requests import ClaimRequests
+from moorage.engine.devices.features import Features
 from moorage.errors import MoorageError
 
 class SearchTimeoutError(MoorageError): ...

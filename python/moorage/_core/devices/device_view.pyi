@@ -2,10 +2,10 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
-from moorage.devices.features import Features
-from moorage.objects.model.node import Node
+from moorage.engine.devices.allocation.allocator import AllocatedDevices
+from moorage.engine.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
+from moorage.engine.devices.features import Features
+from moorage.kube.model.node import Node
 
 class DeviceView:
     def __new__(

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from moorage._core.base.watch_events import WatchEvent
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 class BoundPods(Sequence[Pod]):
     def __init__(self, held: list[Pod | WatchEvent[Pod]], nodes: list[str]) -> None: ...

@@ -2,7 +2,7 @@ from typing import Self
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage._core.state.pod_class import PodClasses
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.kube.model.policy import PodDisruptionBudget
 
 def budget_matcher(budget: PodDisruptionBudget) -> LabelSelectorMatcher | None: ...
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from moorage._core.decide.decider import Decider
 from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import PodDisruptionBudget
 
 NO_VICTIMS: int
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from moorage._core.state.ledger import Ledger
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 EPOCH: datetime
 MICROSECOND: timedelta

@@ -5,8 +5,8 @@ from moorage._core.decide.search import Search
 from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import PodDisruptionBudget
 
 def has_pods_below(state: ClusterState, priority: int) -> bool: ...
 

@@ -9,8 +9,8 @@ from moorage._core.preempt.bound_pods import BoundPods
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.preempt.importance import EvictedGroups
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
-from moorage.objects.model.policy import PodDisruptionBudget
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import PodDisruptionBudget
 
 class Outcomes: ...
 

@@ -1,8 +1,8 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 
 from moorage._core.queue.queued_pods import QueuedPodInfo
-from moorage.framework import Status
-from moorage.objects import Pod
+from moorage.engine.framework import Status
+from moorage.kube import Pod
 
 class CreationClock:
     now: float

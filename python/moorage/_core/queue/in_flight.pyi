@@ -6,8 +6,8 @@ import numpy.typing as npt
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.queue.queued_pods import QueuedPodInfo
-from moorage.framework import ClusterEvent
-from moorage.objects import Pod
+from moorage.engine.framework import ClusterEvent
+from moorage.kube import Pod
 
 class InFlight:
     @property

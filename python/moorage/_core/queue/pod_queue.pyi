@@ -13,8 +13,8 @@ from moorage._core.queue.queued_pods import (
     Strategy,
 )
 from moorage._core.queue.unschedulable_pods import UnschedulablePods
-from moorage.framework import NominatingInfo, PodNominator
-from moorage.objects import Pod, UnitKey
+from moorage.engine.framework import NominatingInfo, PodNominator
+from moorage.kube import Pod, UnitKey
 
 _Pods = list[QueuedPodInfo]
 

@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Self
 
-from moorage.objects import Pod, UnitKey
+from moorage.kube import Pod, UnitKey
 
 class Place(Enum):
     ACTIVE = "active"

@@ -17,8 +17,8 @@ from moorage._core.state.pod_class import PodClasses
 from moorage._core.state.view import View
 from moorage._core.state.workloads import Namespaces, Workloads
 from moorage._core.state.zone_tree import NodeTree
-from moorage.objects.model.node import Node
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import Pod
 
 _T = TypeVar("_T")
 _Mark = tuple[int, int, int]

@@ -1,4 +1,4 @@
-from moorage.objects.model.pod import PodSpec
+from moorage.kube.model.pod import PodSpec
 
 RESTART_ALL: str
 USERS_IN_HOST_NETWORK: str

@@ -2,7 +2,7 @@ from typing import Self, final
 
 from moorage._core.base.buffers import Journal
 from moorage._core.base.symbols import Symbols
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 @final
 class RowPods: ...

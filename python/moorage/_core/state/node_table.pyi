@@ -9,8 +9,8 @@ from moorage._core.base.buffers import Journal
 from moorage._core.base.change_log import ChangeLog
 from moorage._core.base.sets import PortSets, TaintSets
 from moorage._core.base.symbols import Symbols
-from moorage.objects.model.meta import Resources
-from moorage.objects.model.node import Node
+from moorage.kube.model.meta import Resources
+from moorage.kube.model.node import Node
 
 _Kind = Literal["allocatable", "requested", "nonzero"]
 

@@ -1,7 +1,7 @@
 from typing import NamedTuple
 
 from moorage._core.base.symbols import Symbols
-from moorage.objects.model.pod import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from moorage.kube.model.pod import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 
 class Requirement(NamedTuple):
     column: int

@@ -8,7 +8,7 @@ from moorage._core.base.sets import Toleration
 from moorage._core.base.symbols import Symbols
 from moorage._core.state.pod_spec import encode as encode
 from moorage._core.state.pod_terms import PodTerm
-from moorage.objects.model.pod import Pod, TopologySpreadConstraint
+from moorage.kube.model.pod import Pod, TopologySpreadConstraint
 
 _Owner = tuple[str, str, str, str]
 

@@ -1,6 +1,6 @@
 from typing import Any
 
-from moorage.objects.model.pod import Pod, PodSpec
+from moorage.kube.model.pod import Pod, PodSpec
 
 NODE_NAME_FIELD: str
 

@@ -2,7 +2,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.objects.model.pod import Pod, PodAffinityTerm
+from moorage.kube.model.pod import Pod, PodAffinityTerm
 
 class TermKind(IntEnum):
     AFFINITY = 0

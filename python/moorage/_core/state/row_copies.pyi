@@ -3,7 +3,7 @@ from contextlib import AbstractContextManager
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_class import PodClasses
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 class RowCopies:
     @property

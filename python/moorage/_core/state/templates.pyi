@@ -1,7 +1,7 @@
 from typing import Self, final
 
 from moorage._core.base.buffers import Journal
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 @final
 class Replicas:

@@ -3,7 +3,7 @@ from typing import Self
 from moorage._core.base.buffers import Journal
 from moorage._core.base.change_log import ChangeLog
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.objects.model.meta import Object
+from moorage.kube.model.meta import Object
 
 CONTROLLERS: tuple[tuple[str, str], ...]
 

@@ -2,7 +2,7 @@ from collections.abc import Hashable
 from typing import Any, Self
 
 from moorage._core.base.indexed_objects import Reader
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 MANY_USERS: int
 

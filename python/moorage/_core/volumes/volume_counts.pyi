@@ -3,7 +3,7 @@ from typing import Any, Self
 
 from moorage._core.base.indexed_objects import Reader
 from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod import Pod
+from moorage.kube.model.pod import Pod
 
 class VolumeCounts:
     errors: dict[int, dict[str, str]]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import (
+from moorage.errors import InputError, nearest, shorten
+
+from ..messages import Stages
+from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
@@ -15,16 +17,15 @@ from moorage.cli.options.change_options import (
     places_first,
     requested_changes,
 )
-from moorage.cli.options.deciding_release import print_notes
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
-from moorage.cli.options.number_ranges import WholeNumber
-from moorage.cli.options.offered_names import labels, nodes, offer, workloads
-from moorage.errors import InputError, nearest, shorten
+from ..options.deciding_release import print_notes
+from ..options.decorators import output_option
+from ..options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from ..options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
+from ..options.number_ranges import WholeNumber
+from ..options.offered_names import labels, nodes, offer, workloads
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.kube import Cluster
 
 
 @click.command(
@@ -98,11 +99,11 @@ def capacity(  # noqa: PLR0913
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
-    from moorage.cli.output.capacity_output import write_capacity
-    from moorage.cli.output.printing import told
-    from moorage.cli.runs.beginning import begin
-    from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
-    from moorage.cli.runs.simulation import input_warnings
+    from ..output.capacity_output import write_capacity
+    from ..output.printing import told
+    from ..runs.beginning import begin
+    from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
+    from ..runs.simulation import input_warnings
 
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
@@ -125,7 +126,7 @@ def capacity(  # noqa: PLR0913
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
         coming = coming_nodes(options, cluster)
         if coming is not None:
-            from moorage.cli.runs.coming_nodes import ahead_of_replicas
+            from ..runs.coming_nodes import ahead_of_replicas
 
             without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:

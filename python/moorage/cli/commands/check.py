@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import facts_of, print_notes
-from moorage.cli.options.decorators import is_given, output_option, some_of
-from moorage.cli.options.inputs import (
+from moorage.errors import InputError
+from moorage.kube.releases import RELEASES
+
+from ..messages import Stages
+from ..options.change_options import ChangingCommand, change_options, requested_changes
+from ..options.deciding_release import facts_of, print_notes
+from ..options.decorators import is_given, output_option, some_of
+from ..options.inputs import (
     input_options,
     load_before_and_after,
     names_server,
     scheduler_options,
     scheduler_settings,
 )
-from moorage.cli.options.new_node_options import (
+from ..options.new_node_options import (
     coming_nodes,
     groups_without_size,
     is_asked_to_grow,
@@ -27,18 +30,17 @@ from moorage.cli.options.new_node_options import (
     no_new_nodes,
     refuse_no_node,
 )
-from moorage.cli.options.number_ranges import Number, WholeNumber
-from moorage.cli.options.offered_names import labels, offer
-from moorage.cli.options.release_choice import ReleaseChoice
-from moorage.errors import InputError
-from moorage.releases import RELEASES
+from ..options.number_ranges import Number, WholeNumber
+from ..options.offered_names import labels, offer
+from ..options.release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.simulation import Preparation, Simulation
-    from moorage.facade import Scheduler
-    from moorage.objects import Cluster
-    from moorage.objects.model.cluster import DecidingRelease
-    from moorage.planning.survival import Survival
+    from moorage.answers.planning.survival import Survival
+    from moorage.answers.scheduler import Scheduler
+    from moorage.kube import Cluster
+    from moorage.kube.model.cluster import DecidingRelease
+
+    from ..runs.simulation import Preparation, Simulation
 
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
@@ -133,12 +135,13 @@ def check(
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
-    from moorage.cli.output.check_output import write_verdict
-    from moorage.cli.runs.basis import Attempts, differing_times, rests_on
-    from moorage.cli.runs.beginning import begin
-    from moorage.cli.runs.gate import Compared, judge
-    from moorage.cli.runs.removed_pods import removed_pods
-    from moorage.facade import Scheduler
+    from moorage.answers.scheduler import Scheduler
+
+    from ..output.check_output import write_verdict
+    from ..runs.basis import Attempts, differing_times, rests_on
+    from ..runs.beginning import begin
+    from ..runs.gate import Compared, judge
+    from ..runs.removed_pods import removed_pods
 
     for option, has_it in _OF_LOSSES.items():
         if options["survive"] is None and has_it(options):
@@ -157,7 +160,7 @@ def check(
             stage()
             done = preparation.run(stage, attempts.over)
         else:
-            from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
+            from ..runs.release_comparison import compare_releases, sides_of_upgrade
 
             stage()
             assert after.release is not None
@@ -208,8 +211,8 @@ def _prepared(
     before: Cluster, after: Cluster, options: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[Preparation, Collection[str]]:
     """Return the cluster with the changes, and what was waiting before them."""
-    from moorage.cli.runs.beginning import begin
-    from moorage.cli.runs.simulation import Preparation
+    from ..runs.beginning import begin
+    from ..runs.simulation import Preparation
 
     earlier = begin(before, settings)
     beginning = earlier if after is before else begin(after, settings, earlier)
@@ -229,7 +232,7 @@ def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool
 
 def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
     """Return what can be lost."""
-    from moorage.planning.survival import SurvivalQuestion, survive
+    from moorage.answers.planning.survival import SurvivalQuestion, survive
 
     end, coming = time.monotonic() + options["time_limit"], done.preparation.coming
     question = SurvivalQuestion(

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.decorators import is_given, output_option
-from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
-from moorage.cli.options.new_node_options import (
+from ..messages import Stages
+from ..options.decorators import is_given, output_option
+from ..options.inputs import input_or_synthetic_options, scheduler_options
+from ..options.new_node_options import (
     OPTION,
     differing_disruption,
     no_new_nodes,
     node_source_options,
     refuse_groups,
 )
-from moorage.cli.options.option_groups import AnsweringCommand
+from ..options.option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.comparison import Alternative
+    from ..runs.comparison import Alternative
 
 
 @click.command(
@@ -52,11 +52,11 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
-    from moorage.cli.options.deciding_release import print_notes
-    from moorage.cli.options.inputs import listed_once, load_input
-    from moorage.cli.output.comparison_output import write_comparison
-    from moorage.cli.runs.comparison import run_alternative
-    from moorage.cli.runs.release_comparison import compare_releases, releases_named
+    from ..options.deciding_release import print_notes
+    from ..options.inputs import listed_once, load_input
+    from ..output.comparison_output import write_comparison
+    from ..runs.comparison import run_alternative
+    from ..runs.release_comparison import compare_releases, releases_named
 
     sides = releases_named(alternatives)
     if sides is not None:

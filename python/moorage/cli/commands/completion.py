@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from moorage.cli.options.option_groups import GroupedCommand
+from ..options.option_groups import GroupedCommand
 
 
 @click.command(

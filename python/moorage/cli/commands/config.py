@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import gate_options, selected_gates
-from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError, shorten
+
+from ..options.decorators import output_option
+from ..options.inputs import gate_options, selected_gates
+from ..options.option_groups import GroupedCommand
 
 SHOWN = 4000
 """Maximum length of an error; upstream quotes the whole text of an object without a kind."""
@@ -33,9 +34,9 @@ SHOWN = 4000
 def config(file: str, show: bool, output: str, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out
-    from moorage.framework.configuration import ConfigurationError, effective, load_configuration
-    from moorage.objects.read.files import source_name
-    from moorage.plugins.registry import in_tree
+    from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
+    from moorage.engine.plugins.registry import in_tree
+    from moorage.kube.read.files import source_name
 
     name = source_name(file)
     try:

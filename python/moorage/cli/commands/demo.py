@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from moorage.cli.options.option_groups import GroupedCommand
+from ..options.option_groups import GroupedCommand
 
 FILES = ("cluster.yaml", "web.yaml")
 """The bundled files of the tour, in ``cli/tour``."""
@@ -91,7 +91,7 @@ def demo(folder: Path) -> None:
 
 def _run(command: str, folder: Path) -> None:
     """Run a command over the files of the tour, which it names without their folder."""
-    from moorage.cli.app import app
+    from ..app import app
 
     arguments = [str(folder / word) if word in FILES else word for word in shlex.split(command)]
     app.main(arguments, prog_name="moorage", standalone_mode=False)

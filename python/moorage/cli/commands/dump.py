@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import print_warnings
-from moorage.cli.options.decorators import is_given
-from moorage.cli.options.inputs import connection_options, file_options, listed_objects, load_input
-from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
 
+from ..messages import print_warnings
+from ..options.decorators import is_given
+from ..options.inputs import connection_options, file_options, listed_objects, load_input
+from ..options.option_groups import AnsweringCommand
+
 if TYPE_CHECKING:
-    from moorage.objects import Object
+    from moorage.kube import Object
 
 
 @click.command(
@@ -47,9 +48,9 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
 
     Exit codes: 0 the file is written; 2 bad input, or the server has refused.
     """
-    from moorage.objects import dump as text_of
-    from moorage.objects import write
-    from moorage.objects.anonymize import anonymize as renamed
+    from moorage.kube import dump as text_of
+    from moorage.kube import write
+    from moorage.kube.anonymize import anonymize as renamed
 
     names = ("recursive", "validate", "namespace", "hooks")
     if not options["files"] and any(map(is_given, names)):
@@ -66,7 +67,7 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
 
 def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
     """Return the objects that files come to, as they would be read from a server."""
-    from moorage.store.api.cluster_objects import without_contents
+    from moorage.live.client.cluster_objects import without_contents
 
     cluster = load_input({**options, "synthetic": None, "like_siblings": False})
     print_warnings(cluster.warnings)

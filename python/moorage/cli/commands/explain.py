@@ -7,23 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import with_hint
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import facts_of, print_notes
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import (
-    explanation_input_options,
-    load_input,
-    scheduler_options,
-    scheduler_settings,
-)
-from moorage.cli.options.new_node_options import checked_time, coming_nodes, node_source_options
-from moorage.cli.options.offered_names import nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
 
+from ..messages import with_hint
+from ..options.change_options import ChangingCommand, change_options, requested_changes
+from ..options.deciding_release import facts_of, print_notes
+from ..options.decorators import output_option
+from ..options.inputs import explanation_input_options, load_input, scheduler_options, scheduler_settings
+from ..options.new_node_options import checked_time, coming_nodes, node_source_options
+from ..options.offered_names import nodes, offer, workloads
+
 if TYPE_CHECKING:
-    from moorage.cli.runs.simulation import Group, Preparation
-    from moorage.cli.runs.targets import Target
+    from ..runs.simulation import Group, Preparation
+    from ..runs.targets import Target
 
 ALL = "all"
 
@@ -118,11 +114,12 @@ def explain(
     """
     if target is not None and target.startswith("node/"):
         return _explain_node(target.partition("/")[2], output, options)
-    from moorage.cli.output.explain_output import write_explanations
-    from moorage.cli.output.printing import ignore_broken_pipe, print_lines, told
-    from moorage.cli.runs.alike_targets import merge_alike
-    from moorage.explain.explanation import AFTER_RUN, ALONE, IN_TURN
-    from moorage.explain.situations import SITUATIONS
+    from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
+    from moorage.answers.explain.situations import SITUATIONS
+
+    from ..output.explain_output import write_explanations
+    from ..output.printing import ignore_broken_pipe, print_lines, told
+    from ..runs.alike_targets import merge_alike
 
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:
@@ -165,13 +162,14 @@ def explain(
 
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
-    from moorage.autoscaling import Growth
-    from moorage.autoscaling.group_fates import group_node_fate
-    from moorage.autoscaling.node_fates import node_fate
-    from moorage.cli.output.printing import told, write_answer
-    from moorage.cli.runs.absent_targets import about_nodes
-    from moorage.objects import NodePool
-    from moorage.report import answer_page
+    from moorage.answers.report import answer_page
+    from moorage.autoscalers import Growth
+    from moorage.autoscalers.group_fates import group_node_fate
+    from moorage.autoscalers.node_fates import node_fate
+    from moorage.kube import NodePool
+
+    from ..output.printing import told, write_answer
+    from ..runs.absent_targets import about_nodes
 
     preparation = _prepare(options)
     scheduler = preparation.make()
@@ -208,7 +206,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
 
 def _prepare(options: dict[str, Any]) -> Preparation:
-    from moorage.cli.runs.simulation import Preparation
+    from ..runs.simulation import Preparation
 
     cluster = load_input(options)
     coming = coming_nodes(options, cluster)
@@ -220,9 +218,10 @@ def _pinned(
 ) -> tuple[list[Target], list[str]]:
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
-    from moorage.cli.runs import targets as runs
-    from moorage.cli.runs.simulation import PINNED, pinned_workloads
-    from moorage.objects.workloads.top_controller import controller_of
+    from moorage.kube.workloads.top_controller import controller_of
+
+    from ..runs import targets as runs
+    from ..runs.simulation import PINNED, pinned_workloads
 
     pinned = pinned_workloads(preparation.beginning.scheduler)
     nodes = {
@@ -263,7 +262,7 @@ def _targets(
     preparation: Preparation, target: str | None, namespace: str | None
 ) -> tuple[list[Target], list[Group], bool]:
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
-    from moorage.cli.runs import targets
+    from ..runs import targets
 
     workload = targets.workload_named(preparation, target or "", namespace)
     if target is not None and workload is None:

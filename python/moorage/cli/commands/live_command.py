@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options.command_groups import CommandGroup
-from moorage.cli.options.decorators import tie_break_option
-from moorage.cli.options.inputs import (
+from ..options.command_groups import CommandGroup
+from ..options.decorators import tie_break_option
+from ..options.inputs import (
     connected,
     connection_options,
     gate_options,
@@ -17,14 +17,14 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     seed_option,
 )
-from moorage.cli.options.logs import end_at_once, logging_to_stderr, verbosity_option
-from moorage.cli.options.new_node_options import node_source_options
-from moorage.cli.options.option_groups import GroupedCommand
-from moorage.cli.options.serving import extender_options, serving_options
-from moorage.cli.twin.serve_twin import twin_options
+from ..options.logs import end_at_once, logging_to_stderr, verbosity_option
+from ..options.new_node_options import node_source_options
+from ..options.option_groups import GroupedCommand
+from ..options.serving import extender_options, serving_options
+from ..twin.serve_twin import twin_options
 
 if TYPE_CHECKING:
-    from moorage.store.api import ApiClient
+    from moorage.live.client import ApiClient
 
 
 @click.command(
@@ -63,9 +63,10 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     """
     from threading import Event
 
-    from moorage.cli.options.process import allow_many_connections, ending_on_signals
-    from moorage.cli.options.serving import SECOND, live_scheduler, serving, settings_and_server
-    from moorage.serve.election import LostLeaseError
+    from moorage.live.serve.election import LostLeaseError
+
+    from ..options.process import allow_many_connections, ending_on_signals
+    from ..options.serving import SECOND, live_scheduler, serving, settings_and_server
 
     stop = Event()
     clients: list[ApiClient] = []
@@ -132,8 +133,8 @@ def extender(verbose: int, **options: Any) -> int:
     """
     from threading import Event
 
-    from moorage.cli.options.process import ending_on_signals
-    from moorage.cli.options.serving import serve_extender
+    from ..options.process import ending_on_signals
+    from ..options.serving import serve_extender
 
     stop = Event()
     with ending_on_signals(stop.set), logging_to_stderr(verbose):
@@ -168,8 +169,8 @@ def twin(verbose: int, **options: Any) -> int:
     """
     from threading import Event
 
-    from moorage.cli.options.process import ending_on_signals
-    from moorage.cli.twin.serve_twin import serve_twin
+    from ..options.process import ending_on_signals
+    from ..twin.serve_twin import serve_twin
 
     stop = Event()
     with ending_on_signals(stop.set), logging_to_stderr(verbose):

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from moorage.cli.options.decorators import is_given
-from moorage.cli.options.inputs import input_options, scheduler_options
-from moorage.cli.options.logs import logging_to_stderr, verbosity_option
-from moorage.cli.options.new_node_options import node_source_options
-from moorage.cli.options.number_ranges import WholeNumber
-from moorage.cli.options.option_groups import GroupedCommand
-from moorage.cli.twin.serve_twin import limit_options
 from moorage.errors import MoorageError, located, missing
+
+from ..options.decorators import is_given
+from ..options.inputs import input_options, scheduler_options
+from ..options.logs import logging_to_stderr, verbosity_option
+from ..options.new_node_options import node_source_options
+from ..options.number_ranges import WholeNumber
+from ..options.option_groups import GroupedCommand
+from ..twin.serve_twin import limit_options
 
 OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
 """Parameters that count where a twin elsewhere is asked."""
@@ -56,10 +57,10 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
 
     if find_spec("mcp") is None:
         raise MoorageError(missing("mcp", "mcp"))
-    from moorage.cli.options.process import ending_on_signals
-    from moorage.cli.twin.mcp_server import McpServer, serve_streams
-    from moorage.cli.twin.remote_twin import RemoteTwin
-    from moorage.cli.twin.serve_twin import asked_twin
+    from ..options.process import ending_on_signals
+    from ..twin.mcp_server import McpServer, serve_streams
+    from ..twin.remote_twin import RemoteTwin
+    from ..twin.serve_twin import asked_twin
 
     if address is not None:
         _refuse_others()

@@ -6,28 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import (
+from moorage.errors import InputError, located
+
+from ..messages import Stages
+from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
     places_first,
     requested_changes,
 )
-from moorage.cli.options.deciding_release import facts_of, print_notes
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import (
-    NO_NODE,
-    input_options,
-    load_input,
-    scheduler_options,
-    scheduler_settings,
-)
-from moorage.cli.options.offered_names import labels, offer
-from moorage.errors import InputError, located
+from ..options.deciding_release import facts_of, print_notes
+from ..options.decorators import output_option
+from ..options.inputs import NO_NODE, input_options, load_input, scheduler_options, scheduler_settings
+from ..options.offered_names import labels, offer
 
 if TYPE_CHECKING:
-    from moorage.planning.node_room import Room
+    from moorage.answers.planning.node_room import Room
 
 
 @click.command(
@@ -75,11 +70,12 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
-    from moorage.changes.selection import select_nodes
-    from moorage.cli.output.nodes_output import write_namespaces, write_nodes
-    from moorage.cli.output.printing import told
-    from moorage.cli.runs.simulation import Preparation
-    from moorage.planning.namespace_use import namespace_use
+    from moorage.answers.planning.namespace_use import namespace_use
+    from moorage.cluster.changes.selection import select_nodes
+
+    from ..output.nodes_output import write_namespaces, write_nodes
+    from ..output.printing import told
+    from ..runs.simulation import Preparation
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
@@ -118,7 +114,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:
     """Sort by name, or by what is free, most first."""
-    from moorage.planning.node_room import NO_LABEL
+    from moorage.answers.planning.node_room import NO_LABEL
 
     if key == "name":
         return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))

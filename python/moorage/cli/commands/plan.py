@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import (
+from moorage.errors import InputError, examples, located, nearest, number_of, shorten
+
+from ..messages import Stages
+from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
     places_first,
     requested_changes,
 )
-from moorage.cli.options.command_groups import CommandGroup
-from moorage.cli.options.deciding_release import print_notes
-from moorage.cli.options.decorators import all_of, output_option
-from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import (
+from ..options.command_groups import CommandGroup
+from ..options.deciding_release import print_notes
+from ..options.decorators import all_of, output_option
+from ..options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from ..options.new_node_options import (
     asked_node_options,
     checked_time,
     coming_nodes,
@@ -34,16 +36,16 @@ from moorage.cli.options.new_node_options import (
     types_given,
     types_option,
 )
-from moorage.cli.options.number_ranges import WholeNumber
-from moorage.cli.options.offered_names import nodes as nodes_of
-from moorage.cli.options.offered_names import offer, workloads
-from moorage.errors import InputError, examples, located, nearest, number_of, shorten
+from ..options.number_ranges import WholeNumber
+from ..options.offered_names import nodes as nodes_of
+from ..options.offered_names import offer, workloads
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.pod_templates import Template
-    from moorage.facade import Scheduler
-    from moorage.objects import Node, Pod
-    from moorage.tables import Tabular
+    from moorage.answers.scheduler import Scheduler
+    from moorage.kube import Node, Pod
+    from moorage.table import Tabular
+
+    from ..runs.pod_templates import Template
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
 Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
@@ -128,10 +130,11 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.autoscaling import Growth
-        from moorage.cli.runs.new_node_kinds import kinds_of_new_nodes, prices_of
-        from moorage.objects import Node, Object
-        from moorage.objects.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
+        from moorage.autoscalers import Growth
+        from moorage.kube import Node, Object
+        from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
+
+        from ..runs.new_node_kinds import kinds_of_new_nodes, prices_of
 
         _check_names(scheduler, like)
         if like:
@@ -166,7 +169,7 @@ def _node_templates(text: str) -> Sequence[str | Node]:
     """Return the nodes of a file, or the name of a node."""
     if not os.path.isfile(text):
         return [text]
-    from moorage.objects import load
+    from moorage.kube import load
 
     found = load(Path(text)).nodes
     if not found:
@@ -177,7 +180,7 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 
 def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     """Say what to write in place of an instance type, or of another name that no node has."""
-    from moorage.objects import Node
+    from moorage.kube import Node
 
     listed: list[Node] = scheduler.client.list(Node)[0]
     nodes = [node.name for node in listed]
@@ -273,7 +276,7 @@ def bound(**options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.planning.new_nodes.node_demand import admitted_pods, asked_pods
+        from moorage.answers.planning.new_nodes.node_demand import admitted_pods, asked_pods
 
         if not pods:
             return scheduler.bound()
@@ -330,9 +333,9 @@ def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
-        from moorage.autoscaling import Growth
-        from moorage.autoscaling.consolidation_rounds import with_draws
-        from moorage.objects.model.autoscaling import KarpenterSettings
+        from moorage.autoscalers import Growth
+        from moorage.autoscalers.consolidation_rounds import with_draws
+        from moorage.kube.model.autoscaling import KarpenterSettings
 
         flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])
         growth = Growth(types_given(options), flags, options["seed"])
@@ -350,13 +353,14 @@ def _answer(
 ) -> None:
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
-    from moorage.autoscaling import Consolidation
-    from moorage.cli.output.plan_output import write_plan
-    from moorage.cli.output.printing import told
-    from moorage.cli.runs.pod_templates import read_templates
-    from moorage.cli.runs.simulation import Preparation
-    from moorage.planning.new_nodes.node_demand import NodesNeeded
-    from moorage.scheduler.expanded import with_objects
+    from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
+    from moorage.autoscalers import Consolidation
+    from moorage.cluster.expanded import with_objects
+
+    from ..output.plan_output import write_plan
+    from ..output.printing import told
+    from ..runs.pod_templates import read_templates
+    from ..runs.simulation import Preparation
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
@@ -374,8 +378,9 @@ def _answer(
         coming = coming_nodes(options, cluster) if "autoscales" in options else None
         with located(source=source):
             if coming is not None:
-                from moorage.changes.selection import select_nodes
-                from moorage.cli.runs.coming_nodes import ahead_of_drain
+                from moorage.cluster.changes.selection import select_nodes
+
+                from ..runs.coming_nodes import ahead_of_drain
 
                 nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
@@ -391,7 +396,7 @@ def _answer(
 
 def _notes(scheduler: Scheduler, given: Sequence[Template]) -> Iterator[str]:
     """Yield what to know about the pods of a question: those that are given, or else the pending ones."""
-    from moorage.objects import group_of
+    from moorage.kube import group_of
 
     pending = scheduler.pods.pending
     if not (given or pending):

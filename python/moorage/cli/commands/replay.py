@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.decorators import is_given, output_option
-from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
-from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
+
+from ..messages import Stages, print_warnings
+from ..options.decorators import is_given, output_option
+from ..options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
+from ..options.option_groups import AnsweringCommand
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 OF_HISTORIES = {
@@ -66,7 +67,7 @@ def _check_shown(show: str) -> None:
 
 def _measure(text: str) -> Any:
     """Parse a measure, which may have options."""
-    from moorage.objects.read.yaml_reader import read_yaml
+    from moorage.kube.read.yaml_reader import read_yaml
 
     documents = list(read_yaml(text, "--measure")) if text.lstrip().startswith("{") else [text]
     if len(documents) != 1:
@@ -152,18 +153,19 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
 
     Exit codes: 0 the replay ran, or with --verify all bindings agree; 1 one differs; 2 bad input.
     """
-    from moorage.cli.output.replay_output import write_history, write_measures, write_verification
-    from moorage.objects.read.files import source_name
+    from moorage.kube.read.files import source_name
     from moorage.sim.measures import evaluate
     from moorage.sim.replay import replay as run
     from moorage.sim.replay import verify
     from moorage.sim.timeline import Timeline
 
+    from ..output.replay_output import write_history, write_measures, write_verification
+
     _check(options)
     with Stages("reading", "replaying") as following:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:
-            from moorage.objects import load
+            from moorage.kube import load
 
             if timeline.cluster.nodes:
                 raise InputError("the trace has nodes itself", source="-f")

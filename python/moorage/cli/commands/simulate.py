@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, note
-from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import facts_of, print_notes
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import (
-    load_input,
-    scheduler_options,
-    scheduler_settings,
-    simulation_input_options,
-)
-from moorage.cli.options.new_node_options import coming_nodes, new_node_options
 from moorage.errors import located
 
+from ..messages import Stages, note
+from ..options.change_options import ChangingCommand, change_options, requested_changes
+from ..options.deciding_release import facts_of, print_notes
+from ..options.decorators import output_option
+from ..options.inputs import load_input, scheduler_options, scheduler_settings, simulation_input_options
+from ..options.new_node_options import coming_nodes, new_node_options
+
 if TYPE_CHECKING:
-    from moorage.objects import LabelSelectorMatcher
+    from moorage.kube import LabelSelectorMatcher
 
 WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
@@ -68,10 +64,10 @@ def simulate(
 
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
-    from moorage.cli.output.run_output import write_simulation
-    from moorage.cli.runs.basis import rests_on
-    from moorage.cli.runs.removed_pods import removed_pods
-    from moorage.cli.runs.simulation import Preparation
+    from ..output.run_output import write_simulation
+    from ..runs.basis import rests_on
+    from ..runs.removed_pods import removed_pods
+    from ..runs.simulation import Preparation
 
     if options["with_bound"] and (output not in ("wide", "csv") or summary_only):
         raise click.UsageError("--bound needs -o wide or -o csv")
@@ -104,7 +100,7 @@ def simulate(
 
 
 def _matcher(selector: str) -> LabelSelectorMatcher:
-    from moorage.objects import parse_selector
+    from moorage.kube import parse_selector
 
     with located(ValueError, source="--selector"):
         return parse_selector(selector)

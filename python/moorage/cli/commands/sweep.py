@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.decorators import output_option
-from moorage.cli.options.number_ranges import WholeNumber
-from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
+
+from ..messages import Stages
+from ..options.decorators import output_option
+from ..options.number_ranges import WholeNumber
+from ..options.option_groups import AnsweringCommand
 
 
 @click.command(
@@ -71,8 +72,9 @@ def sweep(  # noqa: PLR0913
 
     Exit codes: 0 all replays ran; 2 bad input.
     """
-    from moorage.cli.output.sweep_output import write_sweep
     from moorage.sim.sweep import sweep as run_sweep
+
+    from ..output.sweep_output import write_sweep
 
     done = [0]
     with Stages("replaying") as stage:

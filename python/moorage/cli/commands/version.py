@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from moorage._version import __version__
-from moorage.cli.options.option_groups import GroupedCommand
+
+from ..options.option_groups import GroupedCommand
 
 
 @click.command(

@@ -16,8 +16,8 @@ from .offered_names import Complete, nodes, offer, workloads, zones
 from .option_groups import CHANGES, GROUPS, NEW_NODES, AnsweringCommand
 
 if TYPE_CHECKING:
-    from moorage.changes.change import Change
-    from moorage.facade import Scheduler
+    from moorage.answers.scheduler import Scheduler
+    from moorage.cluster.changes.change import Change
 
 NODES = "NODE|LABEL=VALUE"
 _GIVEN = "moorage.given"
@@ -117,7 +117,7 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        from moorage.changes.selection import select_nodes
+        from moorage.cluster.changes.selection import select_nodes
 
         with located(source=self.option):
             words: Sequence[str | list[str]] = self.words

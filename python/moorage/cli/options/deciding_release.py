@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from moorage.cli.messages import FACT, note, print_warnings
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.cluster import DecidingRelease
-from moorage.objects.workloads.seen.input_facts import input_facts
-from moorage.objects.workloads.top_controller import Workload
-from moorage.releases import DEFAULT, Version, nearest_release, parse_version
+from moorage.kube import Cluster, Pod
+from moorage.kube.model.cluster import DecidingRelease
+from moorage.kube.releases import DEFAULT, Version, nearest_release, parse_version
+from moorage.kube.workloads.seen.input_facts import input_facts
+from moorage.kube.workloads.top_controller import Workload
+
+from ..messages import FACT, note, print_warnings
 
 COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 """Their pods in kube-system tell the version of a cluster, the first of these before the others."""

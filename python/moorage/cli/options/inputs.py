@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import REFUSED, print_message, with_hint
 from moorage.errors import InputError, located
-from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
-from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
+from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
+from moorage.kube.releases.admission_plugins import OPTIONAL_PLUGINS
 
+from ..messages import REFUSED, print_message, with_hint
 from .command_groups import PLUGIN
 from .configuration_kind import naming_other_kinds
 from .decorators import Decorator, all_of, some_of, tie_break_option
@@ -25,10 +25,10 @@ from .offered_names import namespaces, offer, offer_contexts
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
-    from moorage.devices.selector_validation import SelectorValidation
-    from moorage.objects import Cluster, Object
-    from moorage.objects.read.load import Listed
-    from moorage.store.api import ApiClient
+    from moorage.engine.devices.selector_validation import SelectorValidation
+    from moorage.kube import Cluster, Object
+    from moorage.kube.read.load import Listed
+    from moorage.live.client import ApiClient
 
 
 NO_NODE = "The input has no node"
@@ -146,8 +146,8 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     if len(_sources(options)) > 1 and options["synthetic"] is None:
         return load_before_and_after(options, needs_before=False)[1]
     if options["synthetic"] is None:
-        from moorage.devices.selector_validation import SelectorValidation
-        from moorage.objects import load
+        from moorage.engine.devices.selector_validation import SelectorValidation
+        from moorage.kube import load
 
         if (prepared := _prepared(options)) is not None:
             return _with_namespace(prepared, options)
@@ -181,8 +181,8 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     if len(_sources(options)) < 2 or options["synthetic"] is not None:
         cluster = load_input(options)
         return cluster, cluster
-    from moorage.devices.selector_validation import SelectorValidation
-    from moorage.objects.read import load
+    from moorage.engine.devices.selector_validation import SelectorValidation
+    from moorage.kube.read import load
 
     selectors = SelectorValidation()
     check = _ServerOf(options, selectors)
@@ -254,14 +254,14 @@ class _ServerOf:
     """What the API server of a command checks of objects: one of its release, with its feature gates."""
 
     def __init__(self, options: Mapping[str, Any], selectors: SelectorValidation) -> None:
-        from moorage.objects.validate.gated_operators import GATE
+        from moorage.kube.validate.gated_operators import GATE
 
         self._selectors, self._version = selectors, options.get("version")
         self._compares = "gates" not in options or changed_gates(options["gates"]).get(GATE, False)
 
     def __call__(self, obj: Object) -> None:
         """Raise an InputError about an object that is valid otherwise."""
-        from moorage.objects.validate.gated_operators import refuse_comparisons
+        from moorage.kube.validate.gated_operators import refuse_comparisons
 
         self._selectors.check(obj)
         if not self._compares:  # off in every release
@@ -327,7 +327,7 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
     """
     if options["in_cluster"] and (options["kubeconfig"] or options["context"]):
         raise click.UsageError("give either --in-cluster, or --kubeconfig and --context")
-    from moorage.store.api import connect
+    from moorage.live.client import connect
 
     limit = {} if timeout is None else {"timeout": timeout}
     return connect(
@@ -343,12 +343,13 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
     options : mapping of str to object
         The values of `connection_options`.
     """
-    from moorage.cli.messages import print_warnings
-    from moorage.objects.read.load import Listed
+    from moorage.kube.read.load import Listed
+
+    from ..messages import print_warnings
 
     with connected(options) as client:
+        from moorage.live.client.cluster_objects import list_cluster, server_version
         from moorage.store import ApiError
-        from moorage.store.api.cluster_objects import list_cluster, server_version
 
         named = f"--kubeconfig {options['kubeconfig']}" if options["kubeconfig"] else "API server"
         with located(ApiError, source=named):
@@ -372,12 +373,12 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
     if options.get("hooks"):
-        from moorage.objects.read.load import WithHooks
+        from moorage.kube.read.load import WithHooks
 
         files.insert(0, WithHooks())
     if options.get("admission"):
-        from moorage.objects.model.admission_policies import AdmissionPlugins
-        from moorage.objects.model.meta import ObjectMeta
+        from moorage.kube.model.admission_policies import AdmissionPlugins
+        from moorage.kube.model.meta import ObjectMeta
 
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
     return files
@@ -385,7 +386,7 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
 def file_named(name: str) -> str | Path:
     """Return the name of a file as `load` takes it: never as the text of a manifest."""
-    from moorage.objects.read.python_values import is_path
+    from moorage.kube.read.python_values import is_path
 
     return name if is_path(name) else Path(name)
 
@@ -398,7 +399,7 @@ def is_input(name: str) -> bool:
     bool
         False for a name that is too long for a file.
     """
-    from moorage.objects.read.files import STDIN
+    from moorage.kube.read.files import STDIN
 
     return name == STDIN or "://" in name or os.path.exists(name)
 
@@ -418,7 +419,7 @@ def _naming_traces(files: Sequence[str]) -> Iterator[None]:
 
 def _trace_format(file: str, source: str) -> str:
     """Return the format of a file that an error is about, if it is a trace; "" otherwise."""
-    from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
+    from moorage.kube.read.files import YAML_SUFFIXES, has_suffix, source_name
     from moorage.sim.loaders.formats import recognized
 
     name = source_name(file)
@@ -514,7 +515,7 @@ def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = Non
     cluster : Cluster, optional
         Its release decides; without it, that of the options.
     """
-    from moorage.plugins.registry import read_configuration
+    from moorage.engine.plugins.registry import read_configuration
 
     release = None if cluster is None else cluster.release
     gates = selected_gates(options["gates"], options["version"] if release is None else release.version)
@@ -534,7 +535,7 @@ def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = Non
 
 def _pod_times(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the setting of a command whose changes move pods."""
-    from moorage.controllers.workloads import PodTimes
+    from moorage.controllers import PodTimes
 
     if options.get("pod_times") is None:
         return {}

@@ -17,11 +17,12 @@ from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscaling import KarpenterOptions
-    from moorage.autoscaling.group_sources import KnownGroups
-    from moorage.autoscaling.instance_types.pool_types import Types
-    from moorage.cli.runs.coming_nodes import ComingNodes
-    from moorage.objects import Cluster, Node, NodePool, Object
+    from moorage.autoscalers import KarpenterOptions
+    from moorage.autoscalers.group_sources import KnownGroups
+    from moorage.autoscalers.instance_types.pool_types import Types
+    from moorage.kube import Cluster, Node, NodePool, Object
+
+    from ..runs.coming_nodes import ComingNodes
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 UNAVAILABLE = "--unavailable"
@@ -33,7 +34,7 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 
 def checked_time(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Check the time of an option, so that an error names it."""
-    from moorage.objects.time_spans import parse_moment
+    from moorage.kube.time_spans import parse_moment
 
     if value is not None:
         parse_moment(value, option.opts[0])
@@ -130,15 +131,15 @@ new_node_options = all_of(
 
 def types_given(options: Mapping[str, Any]) -> Types | None:
     """The instance types of --instance-types: of a file, or of a provider."""
-    from moorage.autoscaling.instance_types.type_files import given_types
+    from moorage.autoscalers.instance_types.type_files import given_types
 
     return given_types(*options["types_file"]) if options["types_file"] else None
 
 
 def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> KarpenterOptions:
     """Karpenter's flags: those of the options, else of its Deployment among some objects."""
-    from moorage.autoscaling.instance_types.shortages import shortage_of
-    from moorage.autoscaling.karpenter.karpenter_settings import karpenter_flags, settings_in
+    from moorage.autoscalers.instance_types.shortages import shortage_of
+    from moorage.autoscalers.karpenter.karpenter_settings import karpenter_flags, settings_in
 
     policy, flags = options["preference_policy"], karpenter_flags(settings_in(objects))
     given = {
@@ -169,8 +170,8 @@ def refuse_no_node(cluster: Cluster, options: Mapping[str, Any], source: str = "
     """Refuse a cluster without a node, to which none can come; say what may be meant."""
     if cluster.nodes or node_makers(cluster, options):
         return
-    from moorage.objects.read.cluster_builder import CONFIGURATION
-    from moorage.objects.workloads.seen.failed_creates import KINDS as EVENTS
+    from moorage.kube.read.cluster_builder import CONFIGURATION
+    from moorage.kube.workloads.seen.failed_creates import KINDS as EVENTS
 
     hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
     if EVENTS & cluster.skipped.keys():
@@ -188,7 +189,7 @@ def node_groups(
     told = [one for one in objects if one.kind in ("AutoscalerFlags", "ConfigMap")]
     if not (file or sizes or told):
         return None
-    from moorage.autoscaling.group_sources import known_groups
+    from moorage.autoscalers.group_sources import known_groups
 
     return known_groups(file, sizes, nodes, told)
 
@@ -221,12 +222,13 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None
-    from moorage.autoscaling import Growth
-    from moorage.autoscaling.group_settings import nodes_of_groups
-    from moorage.autoscaling.instance_types.pool_types import types_of_objects
-    from moorage.autoscaling.instance_types.shortages import refuse_unoffered
-    from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
-    from moorage.cli.runs.coming_nodes import ComingNodes
+    from moorage.autoscalers import Growth
+    from moorage.autoscalers.group_settings import nodes_of_groups
+    from moorage.autoscalers.instance_types.pool_types import types_of_objects
+    from moorage.autoscalers.instance_types.shortages import refuse_unoffered
+    from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
+
+    from ..runs.coming_nodes import ComingNodes
 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources, flags = dict[str, str](), karpenter_options(options, cluster.others)
@@ -270,7 +272,7 @@ def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterato
 
 def groups_without_size(cluster: Cluster) -> Iterator[str]:
     """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
-    from moorage.autoscaling.group_settings import group_names
+    from moorage.autoscalers.group_settings import group_names
 
     names = sorted(group_names(cluster.nodes))
     if names and not node_makers(cluster, click.get_current_context().params):

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from moorage.objects import Cluster
+    from moorage.kube import Cluster
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -40,7 +40,7 @@ def namespaces(cluster: Cluster) -> Iterable[str]:
 
 def workloads(cluster: Cluster) -> Iterable[str]:
     """Return the workloads, and the pods without one, as options name them: ``deployment/NAMESPACE/NAME``."""
-    from moorage.changes.selection import WORKLOADS
+    from moorage.cluster.changes.selection import WORKLOADS
 
     there = (one for one in cluster.others if isinstance(one, tuple(WORKLOADS)))
     listed = [one for one in (*there, *cluster.pods) if one.metadata.controller() is None]
@@ -66,7 +66,7 @@ def offer(names_in: Callable[[Cluster], Iterable[str]], *others: str) -> Complet
 
 def offer_contexts(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete a context by those of the kubeconfig."""
-    from moorage.objects.read.yaml_reader import read_yaml
+    from moorage.kube.read.yaml_reader import read_yaml
 
     default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube/config")
     names: list[str] = []
@@ -83,7 +83,7 @@ def _names(options: dict[str, Any], names_in: Callable[[Cluster], Iterable[str]]
     """Return names of the files of -f; those of an API server would take too long."""
     if not options.get("files"):
         return ()
-    from moorage.objects import load
+    from moorage.kube import load
 
     try:
         files = map(Path, options["files"])

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from moorage.cli.messages import QUIET, REFUSED, VERBOSE, notes_below
+from ..messages import QUIET, REFUSED, VERBOSE, notes_below
 
 CHANGES = "Changes of the cluster, in the order given"
 NEW_NODES = "Nodes that come"

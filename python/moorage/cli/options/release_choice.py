@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from moorage.releases import RELEASES, release_named
+from moorage.kube.releases import RELEASES, release_named
 
 
 class ReleaseChoice(click.Choice[str]):

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage._version import __version__
-from moorage.cli.options.deciding_release import deciding_release, print_notes
-from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
-from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
+from .deciding_release import deciding_release, print_notes
 from .decorators import Decorator, all_of
+from .inputs import connected, load_input, names_server, scheduler_settings
 from .number_ranges import Number, WholeNumber
+from .plugin_file import configuration_with, read_plugin_file
 
 if TYPE_CHECKING:
     from threading import Event
 
-    from moorage.framework.configuration.types import (
+    from moorage.engine.framework.configuration.types import (
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
-    from moorage.serve import DelegatedAuthorization, ExtenderService, LiveScheduler
-    from moorage.serve.election import Election
-    from moorage.serve.live_metrics import LiveMetrics
-    from moorage.store.api import ApiClient, Connection
+    from moorage.live.client import ApiClient, Connection
+    from moorage.live.serve import DelegatedAuthorization, ExtenderService, LiveScheduler
+    from moorage.live.serve.election import Election
+    from moorage.live.serve.live_metrics import LiveMetrics
 
 logger = logging.getLogger("moorage.serve")
 
@@ -156,10 +156,10 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     ApiError
         The server has refused, and the event is set.
     """
-    from moorage.facade import Scheduler
-    from moorage.serve import ExtenderServer, ExtenderService
-    from moorage.serve.health import follower_checks, readiness_checks
-    from moorage.serve.live_metrics import LiveMetrics
+    from moorage.answers.scheduler import Scheduler
+    from moorage.live.serve import ExtenderServer, ExtenderService
+    from moorage.live.serve.health import follower_checks, readiness_checks
+    from moorage.live.serve.live_metrics import LiveMetrics
     from moorage.store import UnreachableError
 
     _check_extender(options)
@@ -223,7 +223,7 @@ def base_url(files: tuple[str, str] | None, address: str, port: int) -> str:
 
 def _check_extender(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other; warn of a port that everybody may use."""
-    from moorage.serve.web_server import LOOPBACK
+    from moorage.live.serve.web_server import LOOPBACK
 
     files = certificate_files(options)
     if options["client_ca_file"] and not files:
@@ -270,7 +270,7 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     InputError
         Certificate or key is wrong, or the address cannot be used.
     """
-    from moorage.serve import SecureServer
+    from moorage.live.serve import SecureServer
 
     port, files = options["secure_port"], (options["tls_cert_file"], options["tls_private_key_file"])
     if not port:
@@ -300,8 +300,8 @@ def delegated_authorization(
     asks_own : bool, optional
         Whether the server of `connection_options` is asked also outside of a cluster.
     """
-    from moorage.serve import DelegatedAuthorization
-    from moorage.store.api import connect
+    from moorage.live.client import connect
+    from moorage.live.serve import DelegatedAuthorization
 
     def server_of(path: str | None) -> Connection | None:
         if path or options["in_cluster"]:
@@ -337,7 +337,7 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     ApiError
         The server has not answered, and the event is set.
     """
-    from moorage.objects import Cluster
+    from moorage.kube import Cluster
 
     cluster = Cluster()
     if options["version"] is None:
@@ -408,8 +408,8 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         See `read_plugin_file`.
     """
-    from moorage.framework.profiles.plugin_registry import Registry, installed_plugins
-    from moorage.plugins.registry import read_configuration
+    from moorage.engine.framework.profiles.plugin_registry import Registry, installed_plugins
+    from moorage.engine.plugins.registry import read_configuration
 
     settings = scheduler_settings({**options, "percentage": None})
     given = read_plugin_file(options["plugins"]) if options["plugins"] else Registry()
@@ -469,8 +469,8 @@ def live_scheduler(
     leader_elect : bool or None
         In place of what the configuration says.
     """
-    from moorage.serve import LiveScheduler
-    from moorage.store.api.rate_limit import RateLimit
+    from moorage.live.client.rate_limit import RateLimit
+    from moorage.live.serve import LiveScheduler
 
     config = settings["config"]
     limits = config.client_connection
@@ -488,9 +488,9 @@ def live_scheduler(
 
 def _until_told(client: ApiClient, stop: Event) -> str:
     """Return the version of a server, asked until it answers; ApiError if the event is set before."""
-    from moorage.serve.live_scheduler import RETRY
+    from moorage.live.client.cluster_objects import asked_version
+    from moorage.live.serve.live_scheduler import RETRY
     from moorage.store import ApiError
-    from moorage.store.api.cluster_objects import asked_version
 
     while True:
         try:
@@ -502,8 +502,8 @@ def _until_told(client: ApiClient, stop: Event) -> str:
 
 
 def _election(lease: ApiClient, leader: LeaderElectionConfiguration) -> Election:
-    from moorage.serve import LeaderLease
-    from moorage.serve.election import Election
+    from moorage.live.serve import LeaderLease
+    from moorage.live.serve.election import Election
 
     lease.connection.repeats = False  # the next attempt is one of `retryPeriod`
     candidate = LeaderLease(

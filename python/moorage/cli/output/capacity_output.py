@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from moorage.changes.selection import short_label
+from moorage.answers.planning.template_capacity import Capacity
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.changes.selection import short_label
 from moorage.errors import number_of
-from moorage.facade import Scheduler
-from moorage.planning.template_capacity import Capacity
 
 from .printing import Table, write_answer
 
@@ -43,7 +43,7 @@ def write_capacity(
     """
 
     def page() -> PageOf:
-        from moorage.report import capacity_page, current_use
+        from moorage.answers.report import capacity_page, current_use
 
         made = capacity_page(_document(found), current_use(scheduler), lines)
         return made, [told["release"]], told["warnings"]

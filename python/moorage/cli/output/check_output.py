@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.messages import note
-from moorage.cli.runs.gate import HINT, Finding, Verdict
-from moorage.cli.runs.group_fits import GroupFit, group_fits
-from moorage.cli.runs.removed_pods import Removed
-from moorage.cli.runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, Outcome, Simulation
 from moorage.errors import examples, number_of
-from moorage.objects.workloads.top_controller import Workload
+from moorage.kube.workloads.top_controller import Workload
 
+from ..messages import note
+from ..runs.gate import HINT, Finding, Verdict
+from ..runs.group_fits import GroupFit, group_fits
+from ..runs.removed_pods import Removed
+from ..runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, Outcome, Simulation
 from .ci_output import ci_text, why
 from .printing import (
     CommandLine,
@@ -84,7 +84,7 @@ def write_verdict(
     lines += [CommandLine(f"why: {command}")] if command else []
 
     def page() -> PageOf:
-        from moorage.report import Fact, Facts, answer_page
+        from moorage.answers.report import Fact, Facts, answer_page
 
         from .pages import without_folders
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import click
 
-from moorage.changes.selection import short_label
-from moorage.cli.options.change_options import RequestedChange, explain_command
-from moorage.cli.runs.gate import LossFinding, Verdict
-from moorage.cli.runs.simulation import KEPT, NOT_STARTED
+from moorage.cluster.changes.selection import short_label
 from moorage.errors import number_of, printable
 
+from ..options.change_options import RequestedChange, explain_command
+from ..runs.gate import LossFinding, Verdict
+from ..runs.simulation import KEPT, NOT_STARTED
 from .printing import COMMENT_ROWS
 from .survival_output import compared_lines
 
@@ -89,7 +89,7 @@ def _losses(verdict: Verdict) -> Iterator[Case]:
     """Yield the losses, each once for the pods that count and once for the others."""
     if not verdict.losses:
         return
-    from moorage.planning.survival import NODE
+    from moorage.answers.planning.survival import NODE
 
     parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}
     for finding in verdict.losses:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from moorage.cli.runs.comparison import Alternative, differing
-from moorage.cli.runs.release_comparison import ReleaseComparison
 from moorage.errors import number_of
 
+from ..runs.comparison import Alternative, differing
+from ..runs.release_comparison import ReleaseComparison
 from .printing import (
     COMMENT_ROWS,
     Table,
@@ -54,7 +54,7 @@ def write_comparison(
         return _document(alternatives, releases) | about
 
     def page() -> PageOf:
-        from moorage.report import comparison_page
+        from moorage.answers.report import comparison_page
 
         from .pages import without_folders
 

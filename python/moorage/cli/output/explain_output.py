@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moorage.cli.runs.alike_targets import ExplainedTarget
-from moorage.cli.runs.simulation import skip_reason
-from moorage.cli.runs.targets import Target
-from moorage.devices.request_survey import RequestSurvey
-from moorage.errors import number_of
-from moorage.explain.constraints.offered_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
-from moorage.explain.devices.claim_explanations import STEP_TEXTS
-from moorage.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
-from moorage.explain.explanation import (
+from moorage.answers.explain.constraints.offered_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.answers.explain.devices.claim_explanations import STEP_TEXTS
+from moorage.answers.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
+from moorage.answers.explain.explanation import (
     AFTER_RUN,
     ALONE,
     IN_TURN,
@@ -23,12 +18,17 @@ from moorage.explain.explanation import (
     NodeGroup,
     ScoredNode,
 )
-from moorage.explain.node_comparison import NodeComparison
-from moorage.framework.plugin.status import Status
-from moorage.preemption.eviction_units import priority_of
-from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
-from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
+from moorage.answers.explain.node_comparison import NodeComparison
+from moorage.engine.devices.request_survey import RequestSurvey
+from moorage.engine.framework.plugin.status import Status
+from moorage.engine.preemption.eviction_units import priority_of
+from moorage.engine.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
+from moorage.engine.scheduler.cycle.examine_preemption import PreemptionExamination
+from moorage.errors import number_of
 
+from ..runs.alike_targets import ExplainedTarget
+from ..runs.simulation import skip_reason
+from ..runs.targets import Target
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
 
 SITUATION_TEXTS = {
@@ -76,7 +76,7 @@ def write_explanations(
         documents = [document(one.explanation, limit, nodes) for one in explained]
         listed = _list_document(explained, documents)
         if form == "html":
-            from moorage.report import explanation_page
+            from moorage.answers.report import explanation_page
 
             from .pages import write_page
 

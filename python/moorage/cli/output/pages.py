@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options.change_options import requested_changes
-from moorage.cli.options.decorators import TITLE
-from moorage.cli.options.option_groups import ARGUMENTS, GroupedCommand
+from ..options.change_options import requested_changes
+from ..options.decorators import TITLE
+from ..options.option_groups import ARGUMENTS, GroupedCommand
 
 if TYPE_CHECKING:
-    from moorage.report import Page
+    from moorage.answers.report import Page
 
 Release = Mapping[str, str]
 """``version`` and ``reason`` of a release that decides; the reason may be ""."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from moorage.autoscaling import Consolidation
+from moorage.answers.planning.bounds.placement_bound import Bound
+from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
+from moorage.answers.planning.node_emptying import EmptyingPlan
+from moorage.autoscalers import Consolidation
 from moorage.errors import first_of, number_of
-from moorage.planning.bounds.placement_bound import Bound
-from moorage.planning.new_nodes.node_demand import NodesNeeded
-from moorage.planning.node_emptying import EmptyingPlan
-from moorage.tables import Tabular
+from moorage.table import Tabular
 
 from .printing import COMMENT_ROWS, Table, columns_table, write_answer
 
@@ -45,7 +45,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     lines = [found.headline(), *_left_out(found)]
 
     def page() -> PageOf:
-        from moorage.report import answer_page
+        from moorage.answers.report import answer_page
 
         title, caption = TITLES[kind]
         tables = [(caption, *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]

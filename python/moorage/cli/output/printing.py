@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from moorage.errors import printable
-from moorage.objects.read.write import dump_yaml
+from moorage.kube.read.write import dump_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from moorage.objects.model.cluster import Cluster, LeftOut, RefusedObject
-    from moorage.report import Page
-    from moorage.tables import Table as Columns
+    from moorage.answers.report import Page
+    from moorage.kube.model.cluster import Cluster, LeftOut, RefusedObject
+    from moorage.table import Table as Columns
 
     PageOf = tuple[Page, Iterable[Mapping[str, str]], Iterable[str]]
 
@@ -242,7 +242,7 @@ def write_picture(form: str, figure: Figure) -> None:
     ----------
     form : {"png", "svg"}
     """
-    from moorage.report.figures import picture
+    from moorage.answers.report.figures import picture
 
     with ignore_broken_pipe():
         sys.stdout.flush()

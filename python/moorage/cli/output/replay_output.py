@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moorage.releases import DEFAULT
+from moorage.kube.releases import DEFAULT
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
-from moorage.tables.table import rows_of
+from moorage.table import rows_of
 
 from .printing import PICTURES, Table, columns_table, text_of, write_answer, write_picture
 
@@ -55,7 +55,7 @@ def write_history(
         table = columns_table(columns)
 
     def page() -> PageOf:
-        from moorage.explain.explain_document import document
+        from moorage.answers.explain.explain_document import document
         from moorage.sim.report import history_page
 
         over_time = [one.over_time for one in measured.values() if one.over_time is not None]

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage._core.base.resources import ZERO
-from moorage.cli.options.deciding_release import facts_of
-from moorage.cli.runs.group_fits import GroupFit, group_fits
-from moorage.cli.runs.simulation import (
+from moorage.engine.framework.plugin.amounts import held_by, readable, unit
+from moorage.engine.scheduler.cycle.results import Failure
+from moorage.errors import first_of, number_of
+from moorage.kube import Node
+from moorage.kube.workloads.top_controller import Workload
+from moorage.sim.summary import Summary, Use, by_count, zone_of
+
+from ..options.deciding_release import facts_of
+from ..runs.group_fits import GroupFit, group_fits
+from ..runs.simulation import (
     KEPT,
     NOT_STARTED,
     PLACED,
@@ -23,13 +30,6 @@ from moorage.cli.runs.simulation import (
     Simulation,
     group_outcomes,
 )
-from moorage.errors import first_of, number_of
-from moorage.framework.plugin.amounts import held_by, readable, unit
-from moorage.objects import Node
-from moorage.objects.workloads.top_controller import Workload
-from moorage.scheduler.cycle.results import Failure
-from moorage.sim.summary import Summary, Use, by_count, zone_of
-
 from .printing import PICTURES, Table, print_names, told, write_answer, write_picture
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def write_simulation(
         print_names(f"pod/{one.pod.name}" for one in shown if one.status == PLACED)
         return
     if form in PICTURES:
-        from moorage.report import current_use, node_figure
+        from moorage.answers.report import current_use, node_figure
 
         write_picture(form, node_figure(current_use(simulation.scheduler)))
         return
 
     def page() -> PageOf:
-        from moorage.explain.explain_document import document
-        from moorage.report import current_use, simulation_page
+        from moorage.answers.explain.explain_document import document
+        from moorage.answers.report import current_use, simulation_page
 
         found, scheduler = _document(simulation, outcomes), simulation.scheduler
         use = current_use(scheduler)

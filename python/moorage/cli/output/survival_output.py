@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from moorage.changes.selection import short_label
-from moorage.cli.runs.gate import Finding, LossFinding, Verdict
+from moorage.cluster.changes.selection import short_label
 from moorage.errors import number_of
 
+from ..runs.gate import Finding, LossFinding, Verdict
 from .printing import Table
 
 if TYPE_CHECKING:
-    from moorage.planning.survival import Survival
+    from moorage.answers.planning.survival import Survival
 
 
 def compared_lines(verdict: Verdict) -> Iterator[str]:
@@ -42,7 +42,7 @@ def survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
 def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
     """Return a row for each loss, workload and reason: first those that count, and that leave most pods
     out."""
-    from moorage.planning.survival import NODE
+    from moorage.answers.planning.survival import NODE
 
     rows = []
     for finding in losses:

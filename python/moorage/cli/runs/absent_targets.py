@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from moorage.changes.selection import WORKLOADS
+from moorage.answers.explain.explain_pod import groups_instead
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.changes.selection import WORKLOADS
+from moorage.engine.scheduler.groups.ignored_groups import pods_without_group
 from moorage.errors import InputError, same_or_nearest
-from moorage.explain.explain_pod import groups_instead
-from moorage.facade import Scheduler
-from moorage.objects import CompositePodGroup, Node, Object, Pod, PodGroup
-from moorage.objects.model.workload import CronJob, Job
-from moorage.objects.workloads.jobs.job_state import is_over
-from moorage.scheduler.groups.ignored_groups import pods_without_group
+from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup
+from moorage.kube.model.workload import CronJob, Job
+from moorage.kube.workloads.jobs.job_state import is_over
 from moorage.store import kind_named
 
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"

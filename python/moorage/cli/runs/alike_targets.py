@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moorage.explain.explain_document import Explanation, document
+from moorage.answers.explain.explain_document import Explanation, document
 
 from .targets import Target
 

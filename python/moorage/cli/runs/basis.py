@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from moorage.controllers.workloads import PodTimes
-from moorage.controllers.workloads.attach_detach_controller import COMES_FREE
-from moorage.controllers.workloads.kubelets import tolerated_seconds
+from moorage.answers.scheduler import Scheduler
+from moorage.controllers import PodTimes
+from moorage.controllers.attach_detach_controller import COMES_FREE
+from moorage.controllers.kubelets import tolerated_seconds
+from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import examples, number_of
-from moorage.facade import Scheduler
-from moorage.objects import Node, Pod
-from moorage.scheduler.loop import Loop, Policy
+from moorage.kube import Node, Pod
 
 from .removed_pods import Removed
 from .simulation import PLACED, REFUSED, REPLACED, Simulation

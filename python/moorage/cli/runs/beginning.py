@@ -11,27 +11,22 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.cli.options.inputs import (
-    PreparedInput,
-    cluster_key,
-    held_inputs,
-    load_input,
-    scheduler_settings,
-)
-from moorage.controllers.workloads import Rollout
-from moorage.controllers.workloads.awaited_pods import AwaitedPod
-from moorage.facade import Scheduler
-from moorage.objects import Cluster, DaemonSet, Node, Object, Pod
-from moorage.objects.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
-from moorage.objects.workloads.ownership import FINISHED
-from moorage.objects.workloads.stateful_pods import ordinals
-from moorage.objects.workloads.top_controller import Workload, Workloads
-from moorage.objects.workloads.turns import WORKLOADS
-from moorage.scheduler.expanded import with_objects
-from moorage.scheduler.written_clusters import join_cluster
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.expanded import with_objects
+from moorage.cluster.written_clusters import join_cluster
+from moorage.controllers import Rollout
+from moorage.controllers.awaited_pods import AwaitedPod
+from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
+from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
+from moorage.kube.workloads.ownership import FINISHED
+from moorage.kube.workloads.stateful_pods import ordinals
+from moorage.kube.workloads.top_controller import Workload, Workloads
+from moorage.kube.workloads.turns import WORKLOADS
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 from moorage.store.tables import FIRST_VERSION
+
+from ..options.inputs import PreparedInput, cluster_key, held_inputs, load_input, scheduler_settings
 
 T = TypeVar("T", bound=Object)
 

@@ -7,15 +7,17 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from moorage.autoscaling import Growth, InstanceType, ScaleUp
-from moorage.autoscaling.group_refusals import group_refusals, template_facts
-from moorage.autoscaling.group_settings import group_by_node
-from moorage.autoscaling.instance_types.labels import ZONE
-from moorage.autoscaling.instance_types.pool_types import SEEN
-from moorage.autoscaling.node_prices import NodesPrice, prices_by
-from moorage.autoscaling.pool_facts import PoolFacts
-from moorage.autoscaling.pool_refusals import pool_refusals
-from moorage.autoscaling.scale_up_answer import (
+from moorage.answers.planning.new_nodes.node_demand import Asked, admitted_pods, asked_pods
+from moorage.answers.scheduler import Scheduler
+from moorage.autoscalers import Growth, InstanceType, ScaleUp
+from moorage.autoscalers.group_refusals import group_refusals, template_facts
+from moorage.autoscalers.group_settings import group_by_node
+from moorage.autoscalers.instance_types.labels import ZONE
+from moorage.autoscalers.instance_types.pool_types import SEEN
+from moorage.autoscalers.node_prices import NodesPrice, prices_by
+from moorage.autoscalers.pool_facts import PoolFacts
+from moorage.autoscalers.pool_refusals import pool_refusals
+from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
     kinds_of,
@@ -23,13 +25,12 @@ from moorage.autoscaling.scale_up_answer import (
     nodes_text,
     with_version,
 )
-from moorage.autoscaling.scaling_rounds import grow, make_ahead, scale_up
-from moorage.changes.cluster_changes import drain
+from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes.cluster_changes import drain
+from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import examples, number_of
-from moorage.facade import Scheduler
-from moorage.objects import Node, Pod
-from moorage.planning.new_nodes.node_demand import Asked, admitted_pods, asked_pods
-from moorage.scheduler import PodScheduler, ScheduleResult
+from moorage.kube import Node, Pod
 
 MOST_REFUSALS = 3
 """Of how many pods that are refused in different ways it is tried what would help."""

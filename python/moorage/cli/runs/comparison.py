@@ -12,25 +12,19 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace as with_fields
 
-from moorage.changes.drain import MIRROR_ANNOTATION
-from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
-from moorage.cli.options.configuration_kind import naming_other_kinds
-from moorage.cli.options.inputs import (
-    is_input,
-    load_input,
-    names_server,
-    scheduler_settings,
-    without_server,
-)
-from moorage.cli.options.new_node_options import coming_nodes, refuse_no_node
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.changes.drain import MIRROR_ANNOTATION
+from moorage.engine.plugins.registry import read_configuration
 from moorage.errors import ConfigurationError, InputError, located, nearest
-from moorage.facade import Scheduler
-from moorage.objects import Cluster, Node, Pod
-from moorage.objects.model.pod import PodStatus
-from moorage.objects.read.load import read_objects
-from moorage.objects.workloads.ownership import FINISHED
-from moorage.plugins.registry import read_configuration
+from moorage.kube import Cluster, Node, Pod
+from moorage.kube.model.pod import PodStatus
+from moorage.kube.read.load import read_objects
+from moorage.kube.workloads.ownership import FINISHED
 
+from ..options.change_options import OPTIONS, RequestedChange, parse_changes
+from ..options.configuration_kind import naming_other_kinds
+from ..options.inputs import is_input, load_input, names_server, scheduler_settings, without_server
+from ..options.new_node_options import coming_nodes, refuse_no_node
 from .simulation import NOT_STARTED, PLACED, REPLACED, Preparation, Simulation
 
 AS_IS = "as-is"

@@ -22,8 +22,8 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:
-    from moorage.objects.model.cluster import EndedObject
-    from moorage.planning import Loss, LostPod, Survival
+    from moorage.answers.planning import Loss, LostPod, Survival
+    from moorage.kube.model.cluster import EndedObject
 
     from .coming_nodes import Grown
 

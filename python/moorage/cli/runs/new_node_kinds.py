@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from moorage.autoscaling import Growth, KarpenterOptions
-from moorage.autoscaling.group_settings import nodes_of_groups
-from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.instance_types.node_class_states import stored_pools
-from moorage.autoscaling.instance_types.pool_types import ProvidedTypes, Types, stored_types
-from moorage.autoscaling.instance_types.shortages import refuse_unoffered
-from moorage.autoscaling.karpenter.claims.claim_template import idle_pools
-from moorage.autoscaling.node_prices import foreign_zones, prices_by
-from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
-from moorage.autoscaling.scalers import GroupScaler
-from moorage.autoscaling.scaling_rounds import scale_up
+from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
+from moorage.answers.scheduler import Scheduler
+from moorage.autoscalers import Growth, KarpenterOptions
+from moorage.autoscalers.group_settings import nodes_of_groups
+from moorage.autoscalers.instance_types.labels import POOL
+from moorage.autoscalers.instance_types.node_class_states import stored_pools
+from moorage.autoscalers.instance_types.pool_types import ProvidedTypes, Types, stored_types
+from moorage.autoscalers.instance_types.shortages import refuse_unoffered
+from moorage.autoscalers.karpenter.claims.claim_template import idle_pools
+from moorage.autoscalers.node_prices import foreign_zones, prices_by
+from moorage.autoscalers.pool_templates import PoolTemplates, pool_templates
+from moorage.autoscalers.scalers import GroupScaler
+from moorage.autoscalers.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
-from moorage.facade import Scheduler
-from moorage.objects import Node, NodePool, Pod, Quantity
-from moorage.planning.new_nodes.node_demand import NodesNeeded
+from moorage.kube import Node, NodePool, Pod, Quantity
 
 NO_TEMPLATE = "no node group has a node or a template"
 

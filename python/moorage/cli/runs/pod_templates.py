@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.cli.options.inputs import file_named, is_input
+from moorage.answers.planning.templates import as_template
+from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, examples, nearest, same_or_nearest
-from moorage.facade import Scheduler
-from moorage.objects import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
-from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
-from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
-from moorage.objects.model.pod_group import COMPOSITE, unit_name
-from moorage.objects.model.workload import (
+from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
+from moorage.kube.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
+from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
+from moorage.kube.model.pod_group import COMPOSITE, unit_name
+from moorage.kube.model.workload import (
     ControllerRevision,
     CronJob,
     DaemonSet,
@@ -28,17 +28,18 @@ from moorage.objects.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.objects.read.cluster_builder import check_namespaces, complete
-from moorage.objects.read.load import in_namespace, read_objects
-from moorage.objects.validate.field_validation import ValidationMode
-from moorage.objects.workloads.deployment_rollout import find_new_replica_set, next_step
-from moorage.objects.workloads.jobs.cron_runs import next_run
-from moorage.objects.workloads.jobs.indexes import INDEX
-from moorage.objects.workloads.missing_pods import create_missing
-from moorage.objects.workloads.other_kinds import PARENTS, next_children
-from moorage.objects.workloads.ownership import refers_to
-from moorage.planning.templates import as_template
+from moorage.kube.read.cluster_builder import check_namespaces, complete
+from moorage.kube.read.load import in_namespace, read_objects
+from moorage.kube.validate.field_validation import ValidationMode
+from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next_step
+from moorage.kube.workloads.jobs.cron_runs import next_run
+from moorage.kube.workloads.jobs.indexes import INDEX
+from moorage.kube.workloads.missing_pods import create_missing
+from moorage.kube.workloads.other_kinds import PARENTS, next_children
+from moorage.kube.workloads.ownership import refers_to
 from moorage.store import parse_reference
+
+from ..options.inputs import file_named, is_input
 
 OPTION = "--pod"
 INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}

@@ -7,19 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from moorage.cli.messages import Stages
-from moorage.cli.options.change_options import RequestedChange
-from moorage.cli.options.inputs import changed_gates, scheduler_settings, selected_gates
+from moorage.engine.framework.configuration import load_configuration
+from moorage.engine.plugins.registry import in_tree
 from moorage.errors import InputError, located, nearest
-from moorage.framework.configuration import load_configuration
-from moorage.objects import Cluster
-from moorage.objects.read.files import read_file, source_name
-from moorage.plugins.registry import in_tree
-from moorage.releases import RELEASES, FeatureGates, release_named
-from moorage.releases.attribution import Cause, find_causes
-from moorage.releases.behaviours import Behaviour, differing, switched
-from moorage.releases.feature_gates import is_gate, settable
+from moorage.kube import Cluster
+from moorage.kube.read.files import read_file, source_name
+from moorage.kube.releases import RELEASES, FeatureGates, release_named
+from moorage.kube.releases.attribution import Cause, find_causes
+from moorage.kube.releases.behaviours import Behaviour, differing, switched
+from moorage.kube.releases.feature_gates import is_gate, settable
 
+from ..messages import Stages
+from ..options.change_options import RequestedChange
+from ..options.inputs import changed_gates, scheduler_settings, selected_gates
 from .comparison import Alternative, without_bindings
 from .simulation import Preparation
 

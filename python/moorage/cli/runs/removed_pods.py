@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moorage.controllers.workloads.rollout import Rollout
-from moorage.objects import Pod
-from moorage.objects.workloads.top_controller import Workload
+from moorage.controllers.rollout import Rollout
+from moorage.kube import Pod
+from moorage.kube.workloads.top_controller import Workload
 
 from .simulation import Simulation
 

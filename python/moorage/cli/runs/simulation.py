@@ -9,38 +9,38 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moorage.changes.change import Change
-from moorage.changes.drain import LASTING, stays
-from moorage.cli.messages import Stages, with_hint
-from moorage.cli.options.change_options import RequestedChange, left_as_is
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.changes.change import Change
+from moorage.cluster.changes.drain import LASTING, stays
+from moorage.cluster.expanded import admission_warnings
+from moorage.controllers.attach_detach_controller import NOT_STARTED as NOT_STARTED
+from moorage.controllers.awaited_pods import why_awaited
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
-from moorage.controllers.workloads.attach_detach_controller import NOT_STARTED as NOT_STARTED
-from moorage.controllers.workloads.awaited_pods import why_awaited
+from moorage.engine.scheduler import ScheduleResult
+from moorage.engine.scheduler.cycle.results import Failure
+from moorage.engine.scheduler.groups.ignored_groups import group_warnings
+from moorage.engine.scheduler.loop import Loop
+from moorage.engine.scheduler.scheduler_parts import GATED as GATED
+from moorage.engine.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SCHEDULER
+from moorage.engine.scheduler.scheduler_parts import SKIPPED, problem_of
+from moorage.engine.scheduler.scheduler_parts import TERMINATING as TERMINATING
+from moorage.engine.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.errors import examples, number_of
-from moorage.facade import Scheduler
-from moorage.objects import Cluster, Node, Object, ObjectMeta, Pod
-from moorage.objects.model.cluster import LeftOut, RefusedObject, RefusedPod
-from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import MAX_PODS, CronJob, Job
-from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
-from moorage.objects.workloads.jobs.job_state import verdict_of
-from moorage.objects.workloads.made_of import MAKERS
-from moorage.objects.workloads.ownership import is_active
-from moorage.objects.workloads.seen.kubelet_admission import kubelet_refusals, pinned_by
-from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of, group_to_show
-from moorage.scheduler import ScheduleResult
-from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.expanded import admission_warnings
-from moorage.scheduler.groups.ignored_groups import group_warnings
-from moorage.scheduler.loop import Loop
-from moorage.scheduler.scheduler_parts import GATED as GATED
-from moorage.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SCHEDULER
-from moorage.scheduler.scheduler_parts import SKIPPED, problem_of
-from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
-from moorage.scheduler.scheduler_parts import WAITING as WAITING
+from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
+from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
+from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.workload import MAX_PODS, CronJob, Job
+from moorage.kube.read.cluster_builder import idle_warnings, refusal_warnings
+from moorage.kube.workloads.jobs.job_state import verdict_of
+from moorage.kube.workloads.made_of import MAKERS
+from moorage.kube.workloads.ownership import is_active
+from moorage.kube.workloads.seen.kubelet_admission import kubelet_refusals, pinned_by
+from moorage.kube.workloads.top_controller import Workload, Workloads, controller_of, group_to_show
 from moorage.sim.summary import Summary, summarize
 from moorage.store import find_object
 
+from ..messages import Stages, with_hint
+from ..options.change_options import RequestedChange, left_as_is
 from .beginning import Beginning, PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
@@ -646,7 +646,7 @@ class Preparation:
         self.workloads = workloads_of(scheduler)
         self._told = input_warnings(cluster, beginning) + told
         if coming is not None and coming.types:
-            from moorage.autoscaling.node_prices import foreign_zones  # most checks need no prices
+            from moorage.autoscalers.node_prices import foreign_zones  # most checks need no prices
 
             self._told += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]

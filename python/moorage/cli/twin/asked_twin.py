@@ -17,24 +17,24 @@ from typing import Any, NamedTuple
 
 import click
 
-from moorage.cli.app import app, run
-from moorage.cli.commands.check import check
-from moorage.cli.options.inputs import PreparedInput
-from moorage.cli.runs.beginning import prepare
+from moorage.answers.report import Page
 from moorage.errors import InputError, MoorageError
-from moorage.objects.read.load import Listed
-from moorage.report import Page
-from moorage.serve.twin import FollowedCluster, Forks, Limits, Output, Reply, Template, TwinRefusalError
-from moorage.serve.twin.followed_cluster import Moment
-from moorage.serve.twin.forked_answers import Work
-from moorage.serve.twin.twin_server import JSON, refusal
+from moorage.kube.read.load import Listed
+from moorage.live.twin import FollowedCluster, Forks, Limits, Output, Reply, Template, TwinRefusalError
+from moorage.live.twin.followed_cluster import Moment
+from moorage.live.twin.forked_answers import Work
+from moorage.live.twin.twin_server import JSON, refusal
 
+from ..app import app, run
+from ..commands.check import check
+from ..options.inputs import PreparedInput
+from ..runs.beginning import prepare
 from .questions import Question, question_of
 
 DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""
 MOST_NOTES = 20
-_ROOMS = ("cli.commands", "cli.output", "cli.runs", "autoscaling", "changes", "explain", "planning", "report")
+_ROOMS = ("cli.commands", "cli.output", "cli.runs", "cluster", "autoscalers", "answers")
 """What questions import and read: once, before the first fork, and not in each child."""
 
 _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")

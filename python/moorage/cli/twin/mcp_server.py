@@ -20,9 +20,9 @@ from mcp_types import Tool as McpTool
 
 from moorage._version import __version__
 from moorage.errors import MoorageError
-from moorage.serve.twin import Reply
-from moorage.serve.twin.twin_server import MAX_BODY
-from moorage.serve.web_server import Request, WebServer, is_foreign
+from moorage.live.serve.web_server import Request, WebServer, is_foreign
+from moorage.live.twin import Reply
+from moorage.live.twin.twin_server import MAX_BODY
 
 from .mcp_tools import Ask, called, tools
 

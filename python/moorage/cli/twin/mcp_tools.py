@@ -11,11 +11,11 @@ import click
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from moorage.cli.options.change_options import OPTIONS, ChangingCommand
-from moorage.cli.options.option_groups import GROUPS
 from moorage.errors import InputError, shorten
-from moorage.serve.twin import Reply
+from moorage.live.twin import Reply
 
+from ..options.change_options import OPTIONS, ChangingCommand
+from ..options.option_groups import GROUPS
 from .questions import OF_TERMINAL, long_name, named_questions
 
 Ask = Callable[[str, Sequence[tuple[str, str]], bytes], Reply]

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import click
 
-from moorage.cli.app import app
 from moorage.errors import InputError, nearest, shorten
-from moorage.objects.read.files import STDIN
+from moorage.kube.read.files import STDIN
+
+from ..app import app
 
 ASKED = ("check", "explain", "capacity", "nodes", "plan", "compare", "simulate")
 """The commands whose questions are answered; of a group its commands."""

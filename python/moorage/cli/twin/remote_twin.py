@@ -12,8 +12,8 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from moorage.errors import InputError, located
-from moorage.serve.twin import Reply
-from moorage.serve.twin.twin_server import JSON, QUESTIONS, refusal
+from moorage.live.twin import Reply
+from moorage.live.twin.twin_server import JSON, QUESTIONS, refusal
 
 TIMEOUT = 3600.0
 """Seconds that an answer may take at most; the twin has a limit of its own."""

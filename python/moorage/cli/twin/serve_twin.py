@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options.decorators import all_of, is_given
-from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
-from moorage.cli.options.number_ranges import Number, WholeNumber
-from moorage.cli.options.serving import (
+from moorage.errors import located
+
+from ..options.decorators import all_of, is_given
+from ..options.inputs import connected, load_input, names_server, scheduler_settings
+from ..options.number_ranges import Number, WholeNumber
+from ..options.serving import (
     base_url,
     certificate_files,
     delegated_authorization,
@@ -27,12 +29,11 @@ from moorage.cli.options.serving import (
     release_of_server,
     review_options,
 )
-from moorage.errors import located
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from moorage.serve.twin import FollowedCluster
+    from moorage.live.twin import FollowedCluster
 
     from .asked_twin import AskedTwin
     from .standing_questions import StandingAnswers
@@ -120,8 +121,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     """
     from prometheus_client import generate_latest
 
-    from moorage.serve.twin import TwinServer
-    from moorage.serve.web_server import LOOPBACK, Check
+    from moorage.live.serve.web_server import LOOPBACK, Check
+    from moorage.live.twin import TwinServer
 
     from .page_files import page_files
 
@@ -186,8 +187,8 @@ def asked_twin(
     stack : ExitStack
         Closes what was opened.
     """
-    from moorage.facade import Scheduler
-    from moorage.serve.twin import FollowedCluster, Limits, PredictedBindings
+    from moorage.answers.scheduler import Scheduler
+    from moorage.live.twin import FollowedCluster, Limits, PredictedBindings
     from moorage.store import UnreachableError
 
     from .asked_twin import AskedTwin

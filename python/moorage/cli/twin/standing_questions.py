@@ -14,8 +14,8 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage.errors import InputError, MoorageError, located
-from moorage.objects.read.files import source_name
-from moorage.objects.strict_documents import Strict, decode_part, read_value
+from moorage.kube.read.files import source_name
+from moorage.kube.strict_documents import Strict, decode_part, read_value
 
 from .asked_twin import AskedTwin
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from moorage.engine.framework.plugin import interface as today
+from moorage.engine.framework.plugin.cycle_state import CycleState
+from moorage.engine.framework.plugin.handle import FrameworkHandle as TodaysHandle
+from moorage.engine.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
 from moorage.errors import MoorageError
-from moorage.framework.plugin import interface as today
-from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.handle import FrameworkHandle as TodaysHandle
-from moorage.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 from .framework import MAX_TIMEOUT
 from .plugin_interface import (
@@ -53,7 +53,7 @@ class PermitWait:
 
     Attributes
     ----------
-    waiting : moorage.framework.plugin.waiting_pods.WaitingPod
+    waiting : moorage.engine.framework.plugin.waiting_pods.WaitingPod
     plugins : tuple of str
         The names of the plugins of v1alpha1 in the profile. Allow allows the pod for all of them; the pod
         still waits for current plugins that have not allowed it.
@@ -93,7 +93,7 @@ class ProfileHandle(FrameworkHandle):
 
     Attributes
     ----------
-    today : moorage.framework.plugin.handle.FrameworkHandle or None
+    today : moorage.engine.framework.plugin.handle.FrameworkHandle or None
         The current handle; None until the plugin is part of a scheduler.
     """
 

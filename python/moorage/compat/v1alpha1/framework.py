@@ -11,8 +11,8 @@ from collections.abc import Callable
 from threading import Condition
 from typing import Protocol
 
-from moorage.go_texts import format_duration
-from moorage.objects import Pod
+from moorage.kube import Pod
+from moorage.kube.go_texts import format_duration
 
 from .plugin_interface import (
     Error,

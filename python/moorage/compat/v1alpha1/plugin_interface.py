@@ -8,9 +8,9 @@ from enum import IntEnum
 from threading import Condition
 from typing import Any, Protocol, runtime_checkable
 
-from moorage.cache import NodeInfo, SchedulerCache, Snapshot
+from moorage.engine.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError, MoorageError
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 NotFound = "not found"
 

@@ -16,21 +16,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.errors import MoorageError
-from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.objects.model.storage import ObjectReference
-from moorage.store import (
-    ConflictError,
-    DeletedFinalStateUnknown,
-    Informer,
-    Lister,
-    NotFoundError,
-    ObjectClient,
-    find_object,
-)
-from moorage.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
-from moorage.volume.binding.claims import (
+from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
+from moorage.engine.volume.binding.claims import (
     claim_class,
     has_access_modes,
     have_equal_modes,
@@ -39,8 +27,8 @@ from moorage.volume.binding.claims import (
     storage_capacity,
     volume_class,
 )
-from moorage.volume.binding.matching import find_matching_volume
-from moorage.volume.constants import (
+from moorage.engine.volume.binding.matching import find_matching_volume
+from moorage.engine.volume.constants import (
     BETA_DEFAULT_CLASS,
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
@@ -50,6 +38,18 @@ from moorage.volume.constants import (
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
+)
+from moorage.errors import MoorageError
+from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube.model.storage import ObjectReference
+from moorage.store import (
+    ConflictError,
+    DeletedFinalStateUnknown,
+    Informer,
+    Lister,
+    NotFoundError,
+    ObjectClient,
+    find_object,
 )
 
 from .controller_metrics import VolumeCounts

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
-from moorage.volume.binding.assume_cache import AssumeCache
+from moorage.engine.volume.binding.assume_cache import AssumeCache
+from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim
 
 T = TypeVar("T", bound=Object)
 
@@ -56,7 +56,7 @@ class OperationTimes:
         start = self._begun.pop(key, None)
         if start is not None:
             since, labels = start
-            from moorage.volume.metrics import VOLUME_OPERATION_SECONDS
+            from moorage.engine.volume.metrics import VOLUME_OPERATION_SECONDS
 
             VOLUME_OPERATION_SECONDS.labels(*labels).observe(self._clock() - since)
 
@@ -91,7 +91,7 @@ class OperationTimes:
             yield
         except Exception:
             if key in self._begun:
-                from moorage.volume.metrics import VOLUME_OPERATION_ERRORS
+                from moorage.engine.volume.metrics import VOLUME_OPERATION_ERRORS
 
                 VOLUME_OPERATION_ERRORS.labels(*self._begun[key][1]).inc()
             raise
@@ -133,7 +133,7 @@ class VolumeCounts:
 
         The counts of a second controller are not registered.
         """
-        from moorage.volume import metrics
+        from moorage.engine.volume import metrics
 
         shown = metrics.Shown(metrics.VOLUME_OPERATION_SECONDS, metrics.VOLUME_OPERATION_ERRORS)
         metrics.register("controller", self, shown)

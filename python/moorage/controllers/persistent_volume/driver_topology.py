@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from moorage.objects import CSINode, Node, PersistentVolumeClaim, StorageClass
-from moorage.objects.model.node import HOSTNAME, ZONE
-from moorage.objects.model.storage import TopologySelectorTerm
+from moorage.engine.volume.binding.claims import claim_class
+from moorage.engine.volume.constants import NO_PROVISIONER
+from moorage.engine.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
+from moorage.kube import CSINode, Node, PersistentVolumeClaim, StorageClass
+from moorage.kube.model.node import HOSTNAME, ZONE
+from moorage.kube.model.storage import TopologySelectorTerm
 from moorage.store import ObjectClient, find_object
-from moorage.volume.binding.claims import claim_class
-from moorage.volume.constants import NO_PROVISIONER
-from moorage.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
 
 from .volume_plugins import VolumeOptions
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.objects import (
+from moorage.engine.volume.binding.claims import VolumeError, allows_topology, claim_class, parse_bytes
+from moorage.engine.volume.constants import PROVISIONED_BY
+from moorage.kube import (
     Node,
     NodeSelector,
     NodeSelectorRequirement,
@@ -13,9 +15,7 @@ from moorage.objects import (
     ObjectMeta,
     PersistentVolume,
 )
-from moorage.objects.model import storage
-from moorage.volume.binding.claims import VolumeError, allows_topology, claim_class, parse_bytes
-from moorage.volume.constants import PROVISIONED_BY
+from moorage.kube.model import storage
 
 from .driver_topology import DriverTopology
 from .storage_capacities import StorageCapacities

@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Resources
-from moorage.objects.apply.merge_patch import merge_difference
-from moorage.objects.model.storage import ObjectReference
-from moorage.objects.plain import plain
+from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
+from moorage.engine.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
+from moorage.engine.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
+from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim, Resources
+from moorage.kube.apply.merge_patch import merge_difference
+from moorage.kube.model.storage import ObjectReference
+from moorage.kube.plain import plain
 from moorage.store import ObjectClient
 from moorage.store.informers.indexer import by_namespace
-from moorage.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
-from moorage.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
-from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
 
 T = TypeVar("T", bound=Object)
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.objects import Node
-from moorage.objects.model.storage import CSIStorageCapacity
+from moorage.engine.volume.binding.claims import VolumeError
+from moorage.engine.volume.binding.volume_binder import has_access, is_sufficient
+from moorage.kube import Node
+from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.store import NotFoundError, ObjectClient
-from moorage.volume.binding.claims import VolumeError
-from moorage.volume.binding.volume_binder import has_access, is_sufficient
 
 
 class StorageCapacities:

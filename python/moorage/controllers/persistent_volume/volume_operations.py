@@ -11,21 +11,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.objects.workloads.ownership import FINISHED
-from moorage.store import (
-    AlreadyExistsError,
-    ApiError,
-    Informer,
-    Lister,
-    NotFoundError,
-    ObjectClient,
-    find_object,
-)
-from moorage.volume import VolumeError, get_bind_volume_to_claim
-from moorage.volume.binding.claims import claim_class, prefixing, with_annotations
-from moorage.volume.constants import (
+from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.volume import VolumeError, get_bind_volume_to_claim
+from moorage.engine.volume.binding.claims import claim_class, prefixing, with_annotations
+from moorage.engine.volume.constants import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
@@ -36,6 +25,17 @@ from moorage.volume.constants import (
     SELECTED_NODE,
     STORAGE_PROVISIONER,
     YES,
+)
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube.workloads.ownership import FINISHED
+from moorage.store import (
+    AlreadyExistsError,
+    ApiError,
+    Informer,
+    Lister,
+    NotFoundError,
+    ObjectClient,
+    find_object,
 )
 
 from .controller_metrics import OperationTimes

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim
-from moorage.objects.model.storage import TopologySelectorTerm
+from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.volume.binding.claims import VolumeError
+from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim
+from moorage.kube.model.storage import TopologySelectorTerm
 from moorage.store import ObjectClient
-from moorage.volume.binding.claims import VolumeError
 
 logger = logging.getLogger("moorage.volume")
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleDownResult, ScaleUpRequest
-from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
-from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
-from moorage.autoscaling.launched_nodes import new_name
+from moorage.autoscalers.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleDownResult, ScaleUpRequest
+from moorage.autoscalers.cluster_autoscaler.pods_to_help import created, scale_up_delay
+from moorage.autoscalers.group_settings import flags_of, group_by_node, groups_of
+from moorage.autoscalers.launched_nodes import new_name
 from moorage.errors import number_of
-from moorage.objects import Node, ObjectMeta, Pod
-from moorage.objects.model.node import HOSTNAME
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from moorage.kube import Node, ObjectMeta, Pod
+from moorage.kube.model.node import HOSTNAME
 
+from ..timeline.autoscaler_spec import AutoscalerSpec
 from .autoscaler_state import AutoscalerState, Upcoming
 from .karpenter_scaler import KarpenterScaler
 from .karpenter_state import KarpenterState
 
 if TYPE_CHECKING:
-    from moorage.sim.replay.replayer import Replayer
+    from ..replay.replayer import Replayer
 
 
 def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:

@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from moorage.autoscaling.cluster_autoscaler import Memory
+from moorage.autoscalers.cluster_autoscaler import Memory
 
 
 class Upcoming(msgspec.Struct):

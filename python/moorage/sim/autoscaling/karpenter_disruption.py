@@ -12,33 +12,33 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from moorage.autoscaling.assumed_claims import assume_claims
-from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.karpenter.cluster_view import ClusterView
-from moorage.autoscaling.karpenter.disruption.budgets import next_change
-from moorage.autoscaling.karpenter.disruption.claim_conditions import consolidatable_at, offered_until
-from moorage.autoscaling.karpenter.disruption.command import Command
-from moorage.autoscaling.karpenter.disruption.disrupt import (
+from moorage.autoscalers.assumed_claims import assume_claims
+from moorage.autoscalers.instance_types.labels import POOL
+from moorage.autoscalers.karpenter.cluster_view import ClusterView
+from moorage.autoscalers.karpenter.disruption.budgets import next_change
+from moorage.autoscalers.karpenter.disruption.claim_conditions import consolidatable_at, offered_until
+from moorage.autoscalers.karpenter.disruption.command import Command
+from moorage.autoscalers.karpenter.disruption.disrupt import (
     DRIFT,
     METHODS,
     REASONS,
     VALIDATION_DELAY,
     Disruption,
 )
-from moorage.autoscaling.karpenter.nodes.state_nodes import is_true
-from moorage.autoscaling.karpenter.pods.pod_validation import (
+from moorage.autoscalers.karpenter.nodes.state_nodes import is_true
+from moorage.autoscalers.karpenter.pods.pod_validation import (
     DISRUPTED,
     is_protected,
     is_terminal,
     tolerates_disruption,
 )
-from moorage.autoscaling.launched_nodes import remove_claims
-from moorage.changes.drain import stays
+from moorage.autoscalers.launched_nodes import remove_claims
+from moorage.cluster.changes.drain import stays
 from moorage.errors import number_of
-from moorage.go_texts import parse_duration
-from moorage.objects import Node, NodeClaim, NodePool, Pod
-from moorage.objects.read.object_defaults import GRACE_PERIOD
-from moorage.objects.workloads.ages import seconds
+from moorage.kube import Node, NodeClaim, NodePool, Pod
+from moorage.kube.go_texts import parse_duration
+from moorage.kube.read.object_defaults import GRACE_PERIOD
+from moorage.kube.workloads.ages import seconds
 
 from .karpenter_nodes import NOMINATED, KarpenterNodes
 from .karpenter_state import Departure, Proposal, Replacing

@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.instance_types.type_files import given_types
-from moorage.autoscaling.karpenter import KarpenterOptions, NewClaim
-from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
-from moorage.autoscaling.karpenter.nodes.state_nodes import INITIALIZED
-from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
-from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node, new_name, ready_since
-from moorage.autoscaling.pending_provisioning import PassQuestion, pass_question
-from moorage.changes.change import with_own_uids
-from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
-from moorage.objects.read.object_defaults import defaults
-from moorage.objects.time_spans import parse_moment
-from moorage.sim.timeline import Event, Verb
+from moorage.autoscalers.instance_types.labels import POOL
+from moorage.autoscalers.instance_types.type_files import given_types
+from moorage.autoscalers.karpenter import KarpenterOptions, NewClaim
+from moorage.autoscalers.karpenter.claims.catalogue import Catalogue
+from moorage.autoscalers.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
+from moorage.autoscalers.karpenter.nodes.state_nodes import INITIALIZED
+from moorage.autoscalers.karpenter.pods.pod_validation import is_terminal, owned_by
+from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, new_name, ready_since
+from moorage.autoscalers.pending_provisioning import PassQuestion, pass_question
+from moorage.cluster.changes.change import with_own_uids
+from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
+from moorage.kube.read.object_defaults import defaults
+from moorage.kube.time_spans import parse_moment
 from moorage.store import find_object
 from moorage.store.clock import timestamp
 from moorage.store.informers.handler_functions import HandlerFunctions
 
+from ..timeline import Event, Verb
 from .karpenter_state import KarpenterState, Launching
 
 if TYPE_CHECKING:
-    from moorage.sim.replay.replayer import Replayer
-    from moorage.sim.timeline.autoscaler_spec import KarpenterTimes
+    from ..replay.replayer import Replayer
+    from ..timeline.autoscaler_spec import KarpenterTimes
 
 NOMINATED = 20.0
 """Seconds for which pods are expected on a node."""

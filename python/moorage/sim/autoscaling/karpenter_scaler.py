@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from moorage.answers.planning.pending import pending_pods
+from moorage.answers.planning.pod_moves import pods_to_move
 from moorage.errors import number_of
-from moorage.objects import NodePool
-from moorage.planning.pending import pending_pods
-from moorage.planning.pod_moves import pods_to_move
+from moorage.kube import NodePool
 
 from .karpenter_disruption import Disrupter
 from .karpenter_nodes import NOMINATED, KarpenterNodes
 from .karpenter_state import KarpenterState
 
 if TYPE_CHECKING:
-    from moorage.sim.replay.replayer import Replayer
-    from moorage.sim.timeline.autoscaler_spec import KarpenterTimes
+    from ..replay.replayer import Replayer
+    from ..timeline.autoscaler_spec import KarpenterTimes
 
 REQUEUE = 10.0
 """Seconds after which Karpenter looks again at a pod that it has planned a node for, and that still waits."""

@@ -8,8 +8,8 @@ import math
 import msgspec
 from msgspec.structs import asdict
 
-from moorage.autoscaling.karpenter.disruption.command import Command
-from moorage.objects import Node
+from moorage.autoscalers.karpenter.disruption.command import Command
+from moorage.kube import Node
 
 
 class Launching(msgspec.Struct, frozen=True):

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moorage.errors import InputError
-from moorage.objects import Resources
-from moorage.objects.read.files import source_name
+from moorage.kube import Resources
+from moorage.kube.read.files import source_name
 
 from .openb import GPU_MILLI, GPU_MODEL
 from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, number_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from ..timeline import Timeline
 
 MACHINES_2020 = ("machine", "gpu_type", "cpu", "memory", "gpu")
 TASKS_2020 = ("job", "task", "instances", "status", "start", "end", "cpu", "memory", "gpu", "gpu_type")

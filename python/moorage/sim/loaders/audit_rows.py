@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from moorage.objects import Pod
-from moorage.objects.read.decode import UNREADABLE
-from moorage.objects.read.files import read_file
+from moorage.kube import Pod
+from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.read.files import read_file
 
 from .trace_rows import json_rows, list_of, map_of
 

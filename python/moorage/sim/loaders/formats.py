@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError
-from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
+from moorage.kube.read.files import YAML_SUFFIXES, has_suffix, source_name
 
 from .openb import is_openb
 from .trace_rows import heading, open_text
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline.event_columns import EventColumns
+    from ..timeline.event_columns import EventColumns
 
 FORMATS = {
     "alibaba2020": "moorage.sim.loaders.alibaba:read_alibaba_2020",

@@ -9,15 +9,16 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Object, Pod
-from moorage.objects.read.decode import decode_object, is_known
-from moorage.objects.read.object_defaults import default_namespace
-from moorage.objects.read.write import object_to_dict
-from moorage.objects.workloads.ownership import FINISHED
-from moorage.sim.timeline.timeline_event import Verb
+from moorage.kube import Object, Pod
+from moorage.kube.read.decode import decode_object, is_known
+from moorage.kube.read.object_defaults import default_namespace
+from moorage.kube.read.write import object_to_dict
+from moorage.kube.workloads.ownership import FINISHED
+
+from ..timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from ..timeline import Timeline
 
 
 class ObjectEvents:

@@ -9,14 +9,14 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.errors import InputError
-from moorage.objects import Resources
-from moorage.objects.read.files import source_name
+from moorage.kube import Resources
+from moorage.kube.read.files import source_name
 
 from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, heading, number_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline.event_columns import EventColumns
+    from ..timeline.event_columns import EventColumns
 
 GPU_MILLI = "alibabacloud.com/gpu-milli"
 """Resource: thousandths of GPUs, of a node or a pod in all. Annotation: thousandths of each GPU of a pod."""

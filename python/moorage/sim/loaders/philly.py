@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage.errors import InputError
-from moorage.objects.read.decode import UNREADABLE
-from moorage.objects.read.files import read_file, source_name
+from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.read.files import read_file, source_name
 
 from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, list_of, map_of, number_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from ..timeline import Timeline
 
 GPU = "nvidia.com/gpu"
 

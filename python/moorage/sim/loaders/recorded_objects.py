@@ -11,18 +11,18 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, Taint
-from moorage.objects.read.decode import UNREADABLE
-from moorage.objects.read.files import read_file, source_name
-from moorage.objects.read.object_defaults import NOT_READY
-from moorage.objects.read.yaml_reader import read_yaml
+from moorage.kube import Node, Pod, Taint
+from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.read.files import read_file, source_name
+from moorage.kube.read.object_defaults import NOT_READY
+from moorage.kube.read.yaml_reader import read_yaml
 
 from .audit_rows import UnnamedPods, audit_rows
 from .object_events import ObjectEvents
 from .trace_rows import list_of, map_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from ..timeline import Timeline
 
 ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 """Message of the event Scheduled (kube-scheduler, schedule_one.go)."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moorage.errors import InputError
-from moorage.objects import Resources
+from moorage.kube import Resources
 
 from .trace_builder import TraceBuilder
 from .trace_rows import lines, number_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from ..timeline import Timeline
 
 NUMBER, SUBMIT, WAIT, RUN, PROCESSORS, MEMORY, REQUESTED, REQUESTED_MEMORY = 0, 1, 2, 3, 4, 6, 7, 9
 """Indexes of the fields (18 in a line; -1 means unknown)."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moorage.objects import (
+from moorage.kube import (
     Cluster,
     Container,
     Node,
@@ -18,12 +18,13 @@ from moorage.objects import (
     PodSpec,
     Resources,
 )
-from moorage.objects.model.node import HOSTNAME, NodeStatus
-from moorage.objects.model.pod import Affinity, NodeAffinity, ResourceRequirements
-from moorage.sim.timeline.timeline_event import Verb
+from moorage.kube.model.node import HOSTNAME, NodeStatus
+from moorage.kube.model.pod import Affinity, NodeAffinity, ResourceRequirements
+
+from ..timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline.event_columns import EventColumns
+    from ..timeline.event_columns import EventColumns
 
 NAMESPACE = "default"
 NO_LIMIT = "2147483647"

@@ -14,8 +14,8 @@ from typing import IO, Any
 import msgspec
 
 from moorage.errors import InputError
-from moorage.objects.read.decode import UNREADABLE
-from moorage.objects.read.files import source_name
+from moorage.kube.read.decode import UNREADABLE
+from moorage.kube.read.files import source_name
 
 _MOST_FIELD = 1 << 20
 _MOST_LINE = 64 << 20

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import InputError, located
-from moorage.objects import parse_milli, parse_value
-from moorage.sim.replay import History
-from moorage.sim.replay.history import requests_of
-from moorage.sim.replay.usage_over_time import Levels, changes_of, levels, over_time
-from moorage.tables import Table
+from moorage.kube import parse_milli, parse_value
+from moorage.table import Table
 
+from ..replay import History
+from ..replay.history import requests_of
+from ..replay.usage_over_time import Levels, changes_of, levels, over_time
 from .measurement import measure
 
 Array = npt.NDArray[Any]

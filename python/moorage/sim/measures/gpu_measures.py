@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from moorage._core.devices.gpu_shares import BEST_FIT, WHOLE, GpuShares
-from moorage.objects import Node
-from moorage.sim.policies.gpu_share import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod
-from moorage.sim.policies.typical_pods import typical_pods
-from moorage.sim.replay import History
-from moorage.sim.replay.history import allocatable_of
-from moorage.sim.replay.usage_over_time import over_time
-from moorage.tables import Table
+from moorage.kube import Node
+from moorage.table import Table
 
+from ..policies.gpu_share import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod
+from ..policies.typical_pods import typical_pods
+from ..replay import History
+from ..replay.history import allocatable_of
+from ..replay.usage_over_time import over_time
 from .capacity_measures import percent, sum_over_nodes
 from .measurement import measure
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from moorage.errors import InputError, located
-from moorage.sim.replay import History
-from moorage.tables import Table
+from moorage.table import Table
+
+from ..replay import History
 
 
 class Measurement(NamedTuple):

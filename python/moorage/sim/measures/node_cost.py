@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
-from moorage.autoscaling.instance_types.type_files import given_types
-from moorage.autoscaling.karpenter.disruption.candidates import price_of as offered_price
-from moorage.autoscaling.providers.listed_types import ListedTypes
+from moorage.autoscalers.instance_types.labels import INSTANCE_TYPE, POOL
+from moorage.autoscalers.instance_types.type_files import given_types
+from moorage.autoscalers.karpenter.disruption.candidates import price_of as offered_price
+from moorage.autoscalers.providers.listed_types import ListedTypes
 from moorage.errors import InputError
-from moorage.objects import Node
-from moorage.sim.replay import History
-from moorage.sim.replay.recorder import End
-from moorage.tables import Table
+from moorage.kube import Node
+from moorage.table import Table
 
+from ..replay import History
+from ..replay.recorder import End
 from .measurement import Measurement, means, measure
 
 HOUR = 3600

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import InputError
-from moorage.objects import parse_selector
-from moorage.objects.model.node import ZONE
-from moorage.objects.time_spans import parse_duration
-from moorage.sim.replay import History
-from moorage.sim.replay.recorder import End
-from moorage.sim.replay.usage_over_time import at_times, over_time
-from moorage.tables import Table
+from moorage.kube import parse_selector
+from moorage.kube.model.node import ZONE
+from moorage.kube.time_spans import parse_duration
+from moorage.table import Table
 
+from ..replay import History
+from ..replay.recorder import End
+from ..replay.usage_over_time import at_times, over_time
 from .measurement import Measurement, means, measure
 
 PERCENTS = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}

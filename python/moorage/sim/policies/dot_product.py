@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from moorage import framework as fwk
-from moorage.framework.profiles.row_plugin import Rows, Scores
+from moorage.engine import framework as fwk
+from moorage.engine.framework.profiles.row_plugin import Rows, Scores
 
 from .free_capacity import CapacityScore, Fractions
 

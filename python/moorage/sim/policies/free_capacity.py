@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from moorage import framework as fwk
+from moorage.engine import framework as fwk
+from moorage.engine.framework.profiles.row_plugin import RowPlugin, Rows
 from moorage.errors import InputError
-from moorage.framework.profiles.row_plugin import RowPlugin, Rows
 
 Fractions = npt.NDArray[np.float64]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from moorage import framework as fwk
 from moorage._core.devices.gpu_shares import GpuShares
+from moorage.engine import framework as fwk
+from moorage.engine.framework.profiles.row_plugin import RowPlugin
 from moorage.errors import InputError
-from moorage.framework.profiles.row_plugin import RowPlugin
 
 from .gpu_share import GpuShare
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from moorage import framework as fwk
 from moorage._core.devices.gpu_shares import BEST_FIT, MAX_GPUS, RANDOM, WHOLE, WORST_FIT, GpuShares
 from moorage._core.state.pod_class import Shape
+from moorage.engine import framework as fwk
+from moorage.engine.framework.profiles.row_plugin import RowPlugin, Rows
 from moorage.errors import InputError
-from moorage.framework.profiles.row_plugin import RowPlugin, Rows
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 from .undoable_random import UndoableRandom
 

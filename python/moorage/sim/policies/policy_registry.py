@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.framework import Registry
+from moorage.engine.framework import Registry
 
 from .best_fit import BestFit
 from .dot_product import DotProduct

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from moorage import framework as fwk
-from moorage.framework.profiles.row_plugin import RowPlugin, Rows, Scores
+from moorage.engine import framework as fwk
+from moorage.engine.framework.profiles.row_plugin import RowPlugin, Rows, Scores
 
 from .undoable_random import UndoableRandom
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from moorage._core.base.resources import pod_requests
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 from .gpu_share import MODEL_LABEL, RESOURCE, per_gpu
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moorage.facade import Scheduler
-from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
-from moorage.sim.autoscaling.karpenter_state import KarpenterState
-from moorage.sim.virtual_clock import VirtualClock
+from moorage.answers.scheduler import Scheduler
 
+from ..autoscaling.autoscaler_state import AutoscalerState
+from ..autoscaling.karpenter_state import KarpenterState
+from ..virtual_clock import VirtualClock
 from .replayer import Replayer
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from moorage.sim.timeline import Timeline, Verb
+from ..timeline import Timeline, Verb
 
 PIECE = 1 << 16
 """Events whose columns are Python lists at a time."""

@@ -12,19 +12,19 @@ import numpy.typing as npt
 
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError, number_of
-from moorage.objects import Node, Pod, parse_milli, parse_value
-from moorage.sim.autoscaling.autoscaler import autoscale
-from moorage.sim.timeline import Timeline, Verb
-from moorage.sim.virtual_clock import VirtualClock
-from moorage.tables import Table, Tabular
+from moorage.kube import Node, Pod, parse_milli, parse_value
+from moorage.table import Table, Tabular
 
+from ..autoscaling.autoscaler import autoscale
+from ..timeline import Timeline, Verb
+from ..virtual_clock import VirtualClock
 from .history_files import Part, write_table
 from .recorder import End, Recorder
 from .replayer import Replayer
 from .usage_over_time import Levels, levels, over_time
 
 if TYPE_CHECKING:
-    from moorage.facade import Scheduler
+    from moorage.answers.scheduler import Scheduler
 
     from .checkpoints import Checkpoints
 

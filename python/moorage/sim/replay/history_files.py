@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from moorage.errors import InputError, MoorageError, missing
-from moorage.objects.read.files import source_name
-from moorage.tables import Table
+from moorage.kube.read.files import source_name
+from moorage.table import Table
 
 ROWS = 1 << 17
 """Rows of a table that are in memory at a time."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from moorage._core.decide.batch_rows import BoundSink
 from moorage._core.decide.pod_batch import Route
-from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing.place import LEDGER
-from moorage.scheduler.placing.routes import APART
+from moorage.engine.scheduler import ScheduleResult
+from moorage.engine.scheduler.placing.place import LEDGER
+from moorage.engine.scheduler.placing.routes import APART
 
 if TYPE_CHECKING:
     from moorage._core.decide.pod_batch import PodBatch
-    from moorage.objects import Pod
-    from moorage.scheduler.scheduling_context import SchedulingContext
+    from moorage.engine.scheduler.scheduling_context import SchedulingContext
+    from moorage.kube import Pod
 
 AHEAD = 32
 """Pods that are made together."""

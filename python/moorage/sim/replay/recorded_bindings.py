@@ -8,14 +8,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.scheduler import Examination
 from moorage.errors import InputError
-from moorage.facade import Scheduler
-from moorage.objects import Pod
-from moorage.scheduler import Examination
-from moorage.sim.timeline import Event, Timeline, Verb
-from moorage.tables import Table, Tabular
-from moorage.tables.table import Column
+from moorage.kube import Pod
+from moorage.table import Column, Table, Tabular
 
+from ..timeline import Event, Timeline, Verb
 from .history_log import SPILL_ROWS
 from .replay_timeline import start
 from .replayer import Replayer

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from moorage.objects import Node, Pod
-from moorage.sim.timeline import Timeline
+from moorage.kube import Node, Pod
 
+from ..timeline import Timeline
 from .history_log import SPILL_ROWS, HistoryLog
 
 

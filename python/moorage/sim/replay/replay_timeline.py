@@ -6,16 +6,16 @@ import math
 from contextlib import suppress
 from typing import Any
 
-from moorage.controllers.workloads import PodTimes
+from moorage.answers.scheduler import Scheduler
+from moorage.controllers import PodTimes
+from moorage.engine.scheduler.groups.ignored_groups import ignored_groups
 from moorage.errors import InputError
-from moorage.facade import Scheduler
-from moorage.objects import Namespace, Object, ObjectMeta
-from moorage.objects.time_spans import parse_duration
-from moorage.scheduler.groups.ignored_groups import ignored_groups
-from moorage.sim.autoscaling.autoscaler import autoscale
-from moorage.sim.timeline import Timeline
-from moorage.sim.virtual_clock import VirtualClock
+from moorage.kube import Namespace, Object, ObjectMeta
+from moorage.kube.time_spans import parse_duration
 
+from ..autoscaling.autoscaler import autoscale
+from ..timeline import Timeline
+from ..virtual_clock import VirtualClock
 from .checkpoints import Checkpoints
 from .conditions import Condition, parse_condition
 from .history import History

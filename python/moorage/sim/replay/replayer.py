@@ -12,21 +12,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.queue.in_flight import keys_of
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.queue import QueuedPodInfo
+from moorage.engine.scheduler import Eviction, Failure
+from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError, located
-from moorage.facade import Scheduler
-from moorage.objects import Node, Object, ObjectMeta, Pod, validate
-from moorage.objects.validate.field_validation import FieldValidation
-from moorage.objects.workloads.ownership import FINISHED
-from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Eviction, Failure
-from moorage.scheduler.loop import Loop, Policy
-from moorage.sim.timeline import Event, Timeline, Verb
-from moorage.sim.virtual_clock import VirtualClock
+from moorage.kube import Node, Object, ObjectMeta, Pod, validate
+from moorage.kube.validate.field_validation import FieldValidation
+from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
 from moorage.store.clock import timestamp, timestamps
 from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
 
+from ..timeline import Event, Timeline, Verb
+from ..virtual_clock import VirtualClock
 from .event_cursor import EventCursor
 from .pods_ahead import AHEAD, PodsAhead
 from .recorder import End, Recorder

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moorage.framework.plugin.amounts import in_shown_order
-from moorage.report.figures import COLOURS, DASHES, TITLE, panels
-from moorage.report.node_use import RESOURCES, NodeUse, grouping_labels
-from moorage.report.page import Cell, Drawn, Grid, shortened
-from moorage.report.sampling import m4
-from moorage.sim.replay import History
-from moorage.sim.replay.usage_over_time import levels
-from moorage.tables import Table
+from moorage.answers.report.figures import COLOURS, DASHES, TITLE, panels
+from moorage.answers.report.node_use import RESOURCES, NodeUse, grouping_labels
+from moorage.answers.report.page import Cell, Drawn, Grid, shortened
+from moorage.answers.report.sampling import m4
+from moorage.engine.framework.plugin.amounts import in_shown_order
+from moorage.table import Table
+
+from ..replay import History
+from ..replay.usage_over_time import levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

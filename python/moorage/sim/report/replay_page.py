@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from moorage.report.node_use import NodeUse
-from moorage.report.page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
-from moorage.report.pending_causes import Cause, Explain, causes_block
-from moorage.report.simulation_page import add_nodes, use_facts, use_sentence
-from moorage.sim.replay import History, Verification
-from moorage.sim.replay.recorder import End
-from moorage.tables import Table
-from moorage.tables.table import rows_of
+from moorage.answers.report.node_use import NodeUse
+from moorage.answers.report.page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
+from moorage.answers.report.pending_causes import Cause, Explain, causes_block
+from moorage.answers.report.simulation_page import add_nodes, use_facts, use_sentence
+from moorage.table import Table, rows_of
 
+from ..replay import History, Verification
+from ..replay.recorder import End
 from .history_charts import charts, duration, history_use, measured_charts, timelines
 
 LONGEST = 50

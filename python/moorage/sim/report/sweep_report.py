@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moorage.report.figures import COLOURS, DASHES, TITLE, panels
-from moorage.report.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
-from moorage.sim.sweep.side_by_side import KEYS, Mean, drawn_measures, series_of, side_by_side
+from moorage.answers.report.figures import COLOURS, DASHES, TITLE, panels
+from moorage.answers.report.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
+
+from ..sweep.side_by_side import KEYS, Mean, drawn_measures, series_of, side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from moorage.errors import InputError
-from moorage.objects import Pod
-from moorage.sim.measures import evaluate
-from moorage.sim.policies import policies
-from moorage.sim.policies.typical_pods import typical_pods
-from moorage.sim.replay import History, replay
-from moorage.sim.timeline import Timeline, Verb
-from moorage.sim.timeline.scenario import add_events
+from moorage.kube import Pod
 
+from ..measures import evaluate
+from ..policies import policies
+from ..policies.typical_pods import typical_pods
+from ..replay import History, replay
+from ..timeline import Timeline, Verb
+from ..timeline.scenario import add_events
 from .sweep_file import Cell, with_placeholders
 
 

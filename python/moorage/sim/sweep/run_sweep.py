@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from moorage.errors import InputError, located
-from moorage.objects.read.files import source_name
-from moorage.sim.timeline import Timeline
+from moorage.kube.read.files import source_name
 
+from ..timeline import Timeline
 from .executors import RayExecutor, make_executor
 from .run_cell import history_path, read_timeline, run_cell
 from .sweep_file import Cell, Sweep, cells_of, decode_sweep, read_sweep

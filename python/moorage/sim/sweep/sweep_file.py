@@ -15,8 +15,8 @@ import msgspec
 
 from moorage._version import __version__
 from moorage.errors import InputError, located
-from moorage.objects.read.files import read_file, source_name
-from moorage.objects.strict_documents import Strict, decode_document, read_document, read_value
+from moorage.kube.read.files import read_file, source_name
+from moorage.kube.strict_documents import Strict, decode_document, read_document, read_value
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 Seed = Annotated[int, msgspec.Meta(ge=0)]

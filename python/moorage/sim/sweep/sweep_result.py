@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from moorage.errors import InputError, nearest
-from moorage.tables import Table, Tabular
-from moorage.tables.table import rows_of
+from moorage.table import Table, Tabular, rows_of
 
 from .confidence import Spread, spread
 from .side_by_side import KEYS, series_of

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from moorage.autoscaling.group_settings import GroupSettings, Time, checked_groups, in_seconds
-from moorage.autoscaling.group_settings import NodeGroup as NodeGroup
+from moorage.autoscalers.group_settings import GroupSettings, Time, checked_groups, in_seconds
+from moorage.autoscalers.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
-from moorage.objects import Node, Object
-from moorage.objects.read.write import object_to_dict
-from moorage.objects.strict_documents import Strict
-from moorage.objects.time_spans import parse_moment
+from moorage.kube import Node, Object
+from moorage.kube.read.write import object_to_dict
+from moorage.kube.strict_documents import Strict
+from moorage.kube.time_spans import parse_moment
 
 LEAST_INTERVAL = 0.001
 """Seconds between scans."""

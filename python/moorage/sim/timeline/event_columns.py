@@ -12,12 +12,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.objects import Cluster, Node, Object, Pod
-from moorage.objects.read.object_defaults import default_object, priority_classes
-from moorage.objects.validate.validate_object import validate
-from moorage.objects.workloads.naming import Names
+from moorage.kube import Cluster, Node, Object, Pod
+from moorage.kube.read.object_defaults import default_object, priority_classes
+from moorage.kube.validate.validate_object import validate
+from moorage.kube.workloads.naming import Names
 from moorage.store import parse_reference
-from moorage.tables import Table, Tabular
+from moorage.table import Table, Tabular
 
 from .autoscaler_spec import AutoscalerSpec, checked
 from .timeline_event import Argument, Event, Verb

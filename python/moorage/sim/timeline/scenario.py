@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from moorage.autoscaling.group_settings import Time
+from moorage.autoscalers.group_settings import Time
 from moorage.errors import InputError, located
-from moorage.objects import Cluster, Object, Pod
-from moorage.objects.read.decode import decode_object
-from moorage.objects.read.files import source_name
-from moorage.objects.read.load import load
-from moorage.objects.read.write import dump_yaml, object_to_dict
-from moorage.objects.strict_documents import Strict, decode_part, read_document
-from moorage.objects.time_spans import parse_duration
+from moorage.kube import Cluster, Object, Pod
+from moorage.kube.read.decode import decode_object
+from moorage.kube.read.files import source_name
+from moorage.kube.read.load import load
+from moorage.kube.read.write import dump_yaml, object_to_dict
+from moorage.kube.strict_documents import Strict, decode_part, read_document
+from moorage.kube.time_spans import parse_duration
+from moorage.sim.timeline import arrivals as draw
 
-from . import arrivals as draw
 from .autoscaler_spec import AutoscalerSpec, checked, spec_value
 from .timeline_event import Verb
 
@@ -282,7 +282,7 @@ def write_scenario(timeline: EventColumns, path: str | Path) -> None:
     InputError
         A file cannot be written.
     """
-    from moorage.objects import write_cluster
+    from moorage.kube import write_cluster
 
     target = Path(path)
     names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}

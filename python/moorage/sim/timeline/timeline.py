@@ -51,7 +51,7 @@ class Timeline(EventColumns):
         InputError
             A file cannot be read.
         """
-        from moorage.sim.loaders.formats import fill
+        from ..loaders.formats import fill
 
         timeline = cls()
         fill(timeline, paths, format, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from moorage.objects import Object
+from moorage.kube import Object
 
 
 class Verb(IntEnum):

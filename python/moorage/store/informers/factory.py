@@ -8,12 +8,12 @@ from typing import Any, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
-from moorage.objects import Object
-from moorage.store.kinds import struct_named
-from moorage.store.protocol import ObjectClient
-from moorage.store.store import ObjectStore
-from moorage.store.tables import FIRST_VERSION
+from moorage.kube import Object
 
+from ..kinds import struct_named
+from ..protocol import ObjectClient
+from ..store import ObjectStore
+from ..tables import FIRST_VERSION
 from .informer import Informer
 from .lister import Lister
 

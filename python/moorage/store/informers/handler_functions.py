@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from moorage.objects import Object
+from moorage.kube import Object
 
 from .informer import DeletedFinalStateUnknown
 

@@ -11,7 +11,7 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.indexed_objects import IndexedObjects, Mark, Reader
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage.objects import Object
+from moorage.kube import Object
 
 T = TypeVar("T", bound=Object)
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]

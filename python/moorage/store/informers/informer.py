@@ -13,12 +13,12 @@ import msgspec
 from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
-from moorage.objects import Object
-from moorage.store.errors import ApiError
-from moorage.store.kinds import struct_named
-from moorage.store.protocol import ObjectClient, Replacement, Selector, Watcher
-from moorage.store.watch import Watch
+from moorage.kube import Object
 
+from ..errors import ApiError
+from ..kinds import struct_named
+from ..protocol import ObjectClient, Replacement, Selector, Watcher
+from ..watch import Watch
 from .indexer import Indexer, IndexFunction
 from .lister import Lister
 

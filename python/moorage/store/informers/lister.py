@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from moorage.objects import LabelSelectorMatcher, Object
-from moorage.store.errors import NotFoundError
-from moorage.store.kinds import singular
+from moorage.kube import LabelSelectorMatcher, Object
 
+from ..errors import NotFoundError
+from ..kinds import singular
 from .indexer import NAMESPACE_INDEX, Indexer
 
 T = TypeVar("T", bound=Object)

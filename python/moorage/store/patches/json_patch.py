@@ -9,7 +9,7 @@ import re
 from typing import Any, TypeAlias
 
 from moorage.errors import InputError
-from moorage.objects.apply.merge_patch import json_text
+from moorage.kube.apply.merge_patch import json_text
 
 Json: TypeAlias = Any
 

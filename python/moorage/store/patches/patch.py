@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 from msgspec.structs import fields, replace
 
 from moorage.errors import InputError
-from moorage.objects import Object
-from moorage.objects.apply.merge_patch import json_text, merge_patch
-from moorage.objects.apply.strategic_merge import strategic_merge
-from moorage.objects.plain import plain
-from moorage.objects.read.decode import decode_as
-from moorage.objects.validate.unknown_fields import struct_of
-from moorage.store.errors import BadRequestError, NotFoundError, invalid, stale
-from moorage.store.protocol import Patch, PatchType
+from moorage.kube import Object
+from moorage.kube.apply.merge_patch import json_text, merge_patch
+from moorage.kube.apply.strategic_merge import strategic_merge
+from moorage.kube.plain import plain
+from moorage.kube.read.decode import decode_as
+from moorage.kube.validate.unknown_fields import struct_of
 
+from ..errors import BadRequestError, NotFoundError, invalid, stale
+from ..protocol import Patch, PatchType
 from .json_patch import json_patch
 
 T = TypeVar("T", bound=Object)

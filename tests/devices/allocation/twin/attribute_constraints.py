@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.doors.engine import PublishedDevice, comparable_value, find_attribute
 
-from moorage.objects import DeviceAttribute
+from moorage.kube import DeviceAttribute
 
 
 class AttributeConstraint:

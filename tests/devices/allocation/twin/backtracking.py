@@ -26,8 +26,8 @@ from tests.doors.engine import (
 from tests.doors.kube import CompileError
 
 from moorage import Quantity
-from moorage.devices import SelectorCache
-from moorage.objects import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
+from moorage.engine.devices import SelectorCache
+from moorage.kube import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
 
 from .attribute_constraints import (
     AttributeConstraint,

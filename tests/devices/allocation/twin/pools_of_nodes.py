@@ -15,7 +15,7 @@ from tests.doors.engine import (
 )
 
 from moorage import Quantity
-from moorage.objects import Node, NodeSelector, ResourceSlice
+from moorage.kube import Node, NodeSelector, ResourceSlice
 
 
 class PoolsOfNodes:

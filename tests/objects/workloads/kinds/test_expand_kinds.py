@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.controllers import RULES
 from tests.doors.engine import pod_requests
+from tests.doors.kube import RULES
 from tests.house.source import ROOT
 from tests.make import Json, template
 
 import moorage as mo
-from moorage.objects import Pod
+from moorage.kube import Pod
 
 TEMPLATE = template("x", {"cpu": 2})
 VOLCANO = {"tasks": [{"name": "t", "replicas": 2, "template": TEMPLATE}]}

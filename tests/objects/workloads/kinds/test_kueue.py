@@ -8,7 +8,7 @@ import pytest
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import load
+from moorage.kube import load
 
 VERSION = "kueue.x-k8s.io/v1beta2"
 

@@ -26,7 +26,7 @@ from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 from tests.scheduler.make import by_plugins
 
 from moorage import Scheduler, default_profile
-from moorage.objects import Object, Pod, ResourceRequirements
+from moorage.kube import Object, Pod, ResourceRequirements
 
 ZONE, RACK = topology("zone"), topology("rack")
 

@@ -28,7 +28,7 @@ from tests.scheduler.groups.gang_kit import world as world_of
 from tests.scheduler.make import by_plugins
 
 from moorage import Scheduler, default_profile
-from moorage.objects import (
+from moorage.kube import (
     Affinity,
     AllDisruptionMode,
     CompositePodGroup,

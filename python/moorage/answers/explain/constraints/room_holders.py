@@ -1,0 +1,181 @@
+"""Who holds room of a node that its pods do not seem to need: evidence about requests.
+
+Nominated pods, pods that are being deleted, resizes that are not done, and init containers whose request sets
+the sum. They are named where the node would have room without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO, PodGates
+from moorage.engine.framework.plugin.amounts import asked_by, compared, held_by, quantity_text, readable
+from moorage.engine.framework.plugin.evidence import Fact
+from moorage.kube import Container, Pod
+from moorage.kube.model.meta import Condition
+
+PENDING, SCHEDULED, INITIALIZED = "PodResizePending", "PodScheduled", "Initialized"
+NOT_DONE = "not done"
+Holder = tuple[Fact, int]
+"""A pod that holds room, and how much of it the node would have back."""
+
+
+def quantities(resource: str, **amounts: int | None) -> dict[str, str]:
+    """Return amounts of a resource as quantities, without those that are None."""
+    return {name: quantity_text(resource, amount) for name, amount in amounts.items() if amount is not None}
+
+
+class Amounts:
+    """What pods request of a resource, whole and without parts; as the engine counts it."""
+
+    def __init__(self, gates: PodGates, resource: str) -> None:
+        self._gates = gates
+        self.resource = resource
+
+    def of(self, pod: Pod, resizes: bool = True) -> int:
+        """Return what a pod holds of a node; without resizes, what a pending pod asks for."""
+        if self.resource == "pods":
+            return 1
+        requests = (held_by if resizes else asked_by)(pod, self._gates)
+        return self._whole(requests.get(self.resource, ZERO))
+
+    def _whole(self, quantity: Quantity) -> int:
+        return quantity.milli_value() if self.resource == "cpu" else quantity.value()
+
+    def held(self, amount: int) -> str:
+        """Return an amount as a quantity, with its resource."""
+        if self.resource == "pods":
+            return "1 of the node's pods"
+        return f"{readable(self.resource, amount)} {self.resource}"
+
+    def holder(self, pod: Pod, node: str) -> Holder | None:
+        """Return a pod on a node that holds room which it does not seem to need, and how much room there
+        would be without it; None for other pods."""
+        spec, status = pod.spec, pod.status
+        since = pod.metadata.deletion_timestamp
+        if not (since is not None or spec.init_containers or status.container_statuses or status.resources):
+            return None
+        amount = self.of(pod)
+        if not amount:
+            return None
+        held = self.held(amount)
+        if since is not None:
+            text = f"being deleted, deletionTimestamp {since}; holds {held} of {node}"
+            return self._holder("terminating-pod", pod, node, text, amount, since=str(since))
+        now, done = self.of(_without_resize(pod)), self.of(pod, False)
+        if min(now, done) < amount:
+            pending = _condition(pod, PENDING)
+            reason = pending.reason if pending and pending.reason else NOT_DONE
+            other = readable(self.resource, min(now, done))
+            text = f"counts {held} on {node} until its resize to {other} is done"
+            if now < amount:
+                text = f"counts {held} on {node}, as its resize is {reason}; it has {other}"
+            values = {"reason": reason, "grows": now < amount}
+            return self._holder("resizing-pod", pod, node, text, amount, min(now, done), **values)
+        without = self.of(_without_init_containers(pod))
+        if without < amount:
+            initialized = _condition(pod, INITIALIZED)
+            ended = initialized is not None and initialized.status == "True"
+            of = f"init container {self._largest(pod)}" + (", which has ended" if ended else "")
+            rest = readable(self.resource, without)
+            text = f"holds {held} of {node} for {of}; its containers ask for {rest}"
+            values = {"container": self._largest(pod), "ended": ended}
+            return self._holder("pod", pod, node, text, amount, without, **values)
+        return None
+
+    def _holder(
+        self, kind: str, pod: Pod, node: str, text: str, amount: int, without: int | None = None, **more: Any
+    ) -> Holder:
+        values = {"node": node, "resource": self.resource}
+        values |= quantities(self.resource, amount=amount, without=without)
+        return Fact(kind, pod.key, text, values=values | more), amount - (without or 0)
+
+    def nominated(self, pod: Pod, node: str) -> Holder | None:
+        """Return a nominated pod that keeps room of a node from pods of lower or equal priority; None if it
+        asks for none."""
+        amount, priority = self.of(pod), pod.spec.priority or 0
+        if not amount:
+            return None
+        scheduled = _condition(pod, SCHEDULED)
+        values: dict[str, Any] = {"priority": priority}
+        if scheduled is not None and scheduled.last_transition_time is not None:
+            values["since"] = str(scheduled.last_transition_time)
+        of = f" since {values['since']}" if "since" in values else ""
+        text = f"priority {priority}, nominated to {node}{of}, keeps {self.held(amount)}"
+        return self._holder("nominated-pod", pod, node, text, amount, **values)
+
+    def own(self, pod: Pod) -> Fact | None:
+        """Return the parts of a pending pod's request; None if it is the sum of its containers'."""
+        if self.resource == "pods":
+            return None
+        amount = self.of(pod, False)
+        level = pod.spec.resources is not None and self.resource in pod.spec.resources.requests
+        bare = replace(pod, spec=replace(pod.spec, overhead={}, resources=None))
+        containers = self.of(_without_init_containers(bare), False)
+        overhead = self._whole(Quantity(pod.spec.overhead.get(self.resource, 0)))
+        by_init = not level and self.of(bare, False) > containers
+        if not (overhead or by_init or (level and amount > containers)):
+            return None
+        values: dict[str, Any] = {}
+        values |= quantities(self.resource, amount=amount, containers=containers, overhead=overhead)
+        values |= {"container": self._largest(pod)} if by_init else {}
+        parts = [f"set by init container {values['container']}"] if by_init else []
+        parts += ["set by spec.resources of the pod"] if level else []
+        asked, own = compared(self.resource, amount, containers)
+        parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
+        text = f"it asks for {asked} {self.resource}, {', '.join(parts)}; its containers for {own}"
+        return Fact("request", self.resource, text, text, values | {"podLevel": level})
+
+    def _largest(self, pod: Pod) -> str:
+        """Return the name of the init container that sets the request of a pod."""
+
+        def alone(container: Container) -> int:
+            at = pod.spec.init_containers.index(container)
+            before = tuple(init for init in pod.spec.init_containers[:at] if init.restart_policy == "Always")
+            return self.of(replace(pod, spec=replace(pod.spec, init_containers=(*before, container))), False)
+
+        inits = [init for init in pod.spec.init_containers if init.restart_policy != "Always"]
+        return max(inits, key=alone).name
+
+
+def _without_resize(pod: Pod) -> Pod:
+    """Return a pod as if the kubelet had rejected its resize: what it wants does not count."""
+    pending = _condition(pod, PENDING)
+    if pending is None:
+        return pod
+    others = (condition for condition in pod.status.conditions if condition.type != PENDING)
+    rejected = (replace(pending, reason="Infeasible"), *others)
+    return replace(pod, status=replace(pod.status, conditions=rejected))
+
+
+def _condition(pod: Pod, kind: str) -> Condition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
+
+
+def _without_init_containers(pod: Pod) -> Pod:
+    """Return a pod with its sidecars as its only init containers."""
+    sidecars = tuple(init for init in pod.spec.init_containers if init.restart_policy == "Always")
+    return replace(pod, spec=replace(pod.spec, init_containers=sidecars))
+
+
+def find_holders(
+    amounts: Amounts, node: str, pods: list[Pod], nominated: list[Pod], missing: int
+) -> Iterator[Fact]:
+    """Yield the pods that hold room of a node, if the node would have enough without it.
+
+    Parameters
+    ----------
+    pods, nominated : list of Pod
+        On the node, and nominated to it.
+    missing : int
+        What the pod lacks there.
+    """
+    keeping = [amounts.nominated(pod, node) for pod in nominated]
+    holding = [amounts.holder(pod, node) for pod in pods]
+    holders = [holder for holder in (*keeping, *holding) if holder is not None]
+    if sum(freed for _, freed in holders) >= missing:
+        yield from (fact for fact, _ in holders)

@@ -1,0 +1,245 @@
+"""Changes of claims that place a pod: fewer devices, another class, a toleration, a looser request, a claim
+that is freed. Each is confirmed by a search of the engine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from moorage.engine.devices.device_properties import comparable_value, find_attribute, tolerates_taints
+from moorage.engine.devices.request_survey import RequestSurvey
+from moorage.errors import number_of
+from moorage.kube.model.resource_claims import (
+    EXACT_COUNT,
+    CELDeviceSelector,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+
+from ..constraints.offered_change import (
+    ADD_SELECTOR,
+    DEVICE_CLASS,
+    DROP_DEVICE_RULE,
+    FEWER_DEVICES,
+    FREE_CLAIM,
+    TOLERATE_DEVICE,
+    Change,
+    claim_values,
+)
+from ..probe import Probe, largest
+from .claim_explanations import ClaimExplanation, PodClaims, surveys
+
+MOST_CLASSES = 16
+"""Maximum number of other classes that are tried for a request."""
+MOST_TAINTS = 8
+"""Maximum number of device taints that are tried for a request, the most frequent ones."""
+MOST_VALUES = 4
+"""Maximum number of values of an attribute that are tried, those of the most devices."""
+MOST_CLAIMS = 16
+"""Maximum number of claims of which one is freed, those with the fewest devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedRequest:
+    """A request, or an alternative, of a claim without devices."""
+
+    use: str
+    claim: ResourceClaim
+    survey: RequestSurvey
+
+    @property
+    def name(self) -> str:
+        return self.survey.request.full_name
+
+    @property
+    def where(self) -> str:
+        return f"request {self.name} of claim {self.use}"
+
+    def values(self, before: str, after: str) -> dict[str, str]:
+        """Return what changes in the request."""
+        return claim_values(self.use, before, after, self.name)
+
+    def edited(self, **fields: object) -> ResourceClaim:
+        """Return the claim with fields of the request changed."""
+        requests = tuple([self._edited(request, fields) for request in self.claim.spec.devices.requests])
+        return _with_devices(self.claim, requests=requests)
+
+    def _edited(self, request: DeviceRequest, fields: Mapping[str, object]) -> DeviceRequest:
+        if request.exactly is not None and request.name == self.name:
+            return replace(request, exactly=replace(request.exactly, **fields))
+        alternatives = [
+            replace(subrequest, **fields) if f"{request.name}/{subrequest.name}" == self.name else subrequest
+            for subrequest in request.first_available
+        ]
+        return replace(request, first_available=tuple(alternatives))
+
+
+def device_changes(probe: Probe) -> Iterator[Change]:
+    """Yield the changes of claims that place the pod."""
+    devices = probe.devices
+    if devices is None:
+        return
+    nodes = probe.nodes(probe.rows())
+    explained = devices.explanations(nodes)
+    claims = dict(devices.named())
+    for one in explained:
+        for survey in one.requests if one.use else ():
+            asked = _AskedRequest(one.use, claims[one.use], survey)
+            yield from _fewer(probe, asked)
+            yield from _other_classes(probe, devices, asked)
+            yield from _tolerations(probe, devices, asked)
+            yield from _without_selectors(probe, asked)
+            yield from _one_value(probe, devices, asked)
+        if one.requests and one.use:
+            yield from _without_constraints(probe, one.use, claims[one.use])
+    yield from _freed(probe, devices, explained)
+
+
+def _count_with(probe: Probe, claim: ResourceClaim) -> int:
+    """Return the number of feasible nodes with a claim changed."""
+    with probe.assuming((claim,)):
+        return probe.count_feasible(probe.pod)
+
+
+def _tried(
+    probe: Probe, kind: str, text: str, changed: ResourceClaim, values: dict[str, str], amount: float = 0.0
+) -> Iterator[Change]:
+    feasible = _count_with(probe, changed)
+    if feasible:
+        yield Change(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
+
+
+def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
+    request, left = asked.survey.request, asked.survey.left.values()
+    most = max((counts[-1] for counts in left), default=0)
+    if not request.wants_all:
+        most = min(most, request.count - 1)
+
+    def with_count(count: int) -> ResourceClaim:
+        return asked.edited(allocation_mode=EXACT_COUNT, count=count)
+
+    count = largest(most, lambda count: _count_with(probe, with_count(count)) > 0)
+    if count:
+        before = "all" if request.wants_all else str(request.count)
+        devices = number_of(count, "device", "devices")
+        text = f"ask for {devices} instead of {before} in {asked.where}"
+        amount = 0.0 if request.wants_all else 1 - count / request.count
+        values = asked.values(before, str(count))
+        yield from _tried(probe, FEWER_DEVICES, text, with_count(count), values, amount)
+
+
+def _other_classes(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    """Yield other classes of the cluster with enough devices for the request and its selectors."""
+    survey, nodes = devices.survey(), probe.nodes(probe.rows())
+    classes = devices.state.classes()
+    own = asked.survey.request.class_name
+    tried = 0
+    for name in sorted(classes):
+        if name == own or tried == MOST_CLASSES:
+            continue
+        claim = asked.edited(device_class_name=name)
+        found = {one.request.full_name: one for one in surveys(survey, nodes, claim, classes.get)}
+        if not found[asked.name].steps[-1].nodes:
+            continue
+        tried += 1
+        text = f"ask for class {name} instead of {own} in {asked.where}"
+        yield from _tried(probe, DEVICE_CLASS, text, claim, asked.values(own, name))
+
+
+def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    tolerated = asked.survey.request.tolerations
+    counts = Counter(
+        (taint.key, taint.value, taint.effect)
+        for device in devices.state.slices().devices()
+        for taint in device.device.taints
+        if not tolerates_taints(tolerated, [taint])
+    )
+    for (key, value, effect), _ in counts.most_common(MOST_TAINTS):
+        new = DeviceToleration(key=key, operator="Equal", value=value, effect=effect)
+        claim = asked.edited(tolerations=(*tolerated, new))
+        taint = f"{key}{f'={value}' if value else ''}:{effect}"
+        text = f"tolerate the device taint {taint} in {asked.where}"
+        yield from _tried(probe, TOLERATE_DEVICE, text, claim, asked.values("", taint))
+
+
+def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
+    selectors = asked.survey.request.selectors
+    for dropped in dict.fromkeys(selectors):
+        claim = asked.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
+        expression = "" if dropped.cel is None else dropped.cel.expression
+        text = f"drop the selector {expression} of {asked.where}"
+        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, asked.values(expression, ""))
+
+
+def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+    """Yield selectors of one value of an attribute that all devices are to share.
+
+    They help where the search does not find in time what there is.
+    """
+    if not asked.survey.steps[-1].nodes:
+        return
+    names = {asked.name, asked.name.partition("/")[0]}
+    for constraint in asked.claim.spec.devices.constraints:
+        attribute = constraint.match_attribute or ""
+        if not attribute or (constraint.requests and names.isdisjoint(constraint.requests)):
+            continue
+        found = [find_attribute(device, attribute) for device in devices.state.slices().devices()]
+        typed = [comparable_value(one) for one in found if one is not None]
+        values = Counter([one for one in typed if one is not None and one[0] != "version"])
+        domain, _, identifier = attribute.partition("/")
+        for (_, value), _ in values.most_common(MOST_VALUES):
+            literal = json.dumps(value)
+            expression = f'device.attributes["{domain}"].{identifier} == {literal}'
+            selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
+            claim = asked.edited(selectors=(*asked.survey.request.selectors, selector))
+            text = f"add the selector {expression} to {asked.where}"
+            yield from _tried(probe, ADD_SELECTOR, text, claim, asked.values("", expression))
+
+
+def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:
+    constraints = claim.spec.devices.constraints
+    for at, one in enumerate(constraints):
+        rest = (*constraints[:at], *constraints[at + 1 :])
+        rule = (
+            f"matchAttribute {one.match_attribute}"
+            if one.match_attribute is not None
+            else f"distinctAttribute {one.distinct_attribute}"
+        )
+        text = f"drop the constraint {rule} of claim {use}"
+        changed = _with_devices(claim, constraints=rest)
+        yield from _tried(probe, DROP_DEVICE_RULE, text, changed, claim_values(use, rule))
+
+
+def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
+    return replace(claim, spec=replace(claim.spec, devices=replace(claim.spec.devices, **changes)))
+
+
+def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) -> Iterator[Change]:
+    """Yield claims with devices that the pod could use, or claims of the pod with devices of other nodes."""
+    keys = {
+        holder.claim
+        for one in explained
+        for survey in one.requests
+        for step in survey.steps
+        for holder in step.holders
+    }
+    keys |= {one.claim for one in explained if one.devices}
+    held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
+    for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
+        users = ", ".join(consumer.name for consumer in claim.status.reserved_for)
+        count = number_of(_devices_of(claim), "device", "devices")
+        text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
+        freed = replace(claim, status=ResourceClaimStatus())
+        yield from _tried(probe, FREE_CLAIM, text, freed, claim_values(claim.key))
+
+
+def _devices_of(claim: ResourceClaim) -> int:
+    allocation = claim.status.allocation
+    return 0 if allocation is None else len(allocation.devices.results)

@@ -1,0 +1,348 @@
+"""The explanation of a pod: verdicts of every filter on every node, scores, and changes that place the
+pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from moorage._core.decide.decider import num_feasible_nodes_to_find
+from moorage._core.devices.claims_of_pods import ClaimError
+from moorage.engine.cache import SchedulerCache
+from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
+from moorage.engine.framework.plugin.group_index import PodGroups
+from moorage.engine.framework.profiles.in_core import NativePlugin, VolumePlugin
+from moorage.engine.framework.runtime.kernels import rejection
+from moorage.engine.plugins.dynamic_resources import DynamicResources
+from moorage.engine.preemption.default_preemption import preemption_plugins
+from moorage.engine.preemption.eviction_units import priority_of
+from moorage.engine.scheduler.cycle.engine import Engine
+from moorage.engine.scheduler.cycle.examine import examine
+from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.errors import InputError, MoorageError, examples, number_of
+from moorage.kube import CompositePodGroup, PodGroup, group_of
+from moorage.kube.model.pod import Pod, PodStatus
+from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
+from moorage.kube.workloads.ownership import is_active
+from moorage.kube.workloads.top_controller import Workload, Workloads, controller_of
+from moorage.store import NotFoundError, ObjectClient, find_object
+from moorage.store.references import parse_reference
+
+from .change_pairs import find_pairs
+from .changes import find_changes
+from .constraints.conflicts import find_conflicts
+from .constraints.offered_change import Change
+from .devices.claim_explanations import PodClaims, generated_claims, released_claims
+from .devices.device_evidence import find_device_evidence
+from .evidence_search import EvidenceSearch, FilterVerdicts
+from .explain_document import Explanation
+from .explanation import Note, group_nodes
+from .extender_answers import after_extenders, ask_extenders, verdicts_of, weights_of
+from .own_old_pods import blocking_pods, find_old_pods, rollout_changes
+from .probe import Probe
+from .raised_priority import budgets_of, find_raised_priority, priority_classes
+
+PRE_FILTER_COLUMN = "PreFilter"
+OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
+"""Kinds of workloads that others may own."""
+OS = "kubernetes.io/os"
+_OLD_PODS = 3
+"""Old pods, claims and nodes that the text of a note names."""
+_GROUPS = 5
+"""Groups of a composite group that a text names."""
+
+
+def pod_named(client: ObjectClient, text: str) -> Pod:
+    """Return the pod that a text names: the pod itself, or of a workload the first one without a node, or its
+    first one.
+
+    Parameters
+    ----------
+    text : str
+        ``namespace/name`` of a pod, which comes first; or a reference, such as ``deploy/web``.
+
+    Raises
+    ------
+    MoorageError
+        It names a composite group.
+    NotFoundError
+        There is no such pod, no such workload with a pod, and no such composite group.
+    """
+    namespace, _, name = text.rpartition("/")
+    try:
+        return client.get(Pod, name, namespace)
+    except NotFoundError:
+        with suppress(InputError):
+            kind, namespace, name = parse_reference(text)
+            if kind is Pod:
+                return client.get(Pod, name, namespace)
+            if kind is CompositePodGroup:
+                client.get(CompositePodGroup, name, namespace)
+                raise MoorageError(f"{text}: {groups_instead(client, namespace, name)}") from None
+            pods = _pods_of(client, Workload(namespace, kind.__name__, name))
+            if pods:
+                return min(pods, key=lambda pod: pod.spec.node_name != "")
+        raise
+
+
+def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
+    """Return what to explain in place of a composite group: the pod groups at the leaves of its tree.
+
+    Parameters
+    ----------
+    client : ObjectClient
+        Has the composite group.
+    namespace : str
+        "" for all namespaces.
+    """
+    composites: list[CompositePodGroup] = client.list(CompositePodGroup, namespace)[0]
+    level = {composite.unit for composite in composites if composite.name == name}
+    inside = set(level)
+    while level:
+        level = {composite.unit for composite in composites if composite.parent in level} - inside
+        inside |= level
+    groups: list[PodGroup] = client.list(PodGroup, namespace)[0]
+    its = [f"podgroup/{group.key}" for group in groups if group.parent in inside]
+    instead = f"explain one of its groups: {examples(its, _GROUPS)}" if its else "no PodGroup belongs to it"
+    return f"a CompositePodGroup has no pods of its own; {instead}"
+
+
+def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
+    """Return the active pods that a workload controls, itself or through another one, or those of a group."""
+    if workload.kind == PodGroup.__name__:
+        of_group = client.list(Pod, workload.namespace)[0]
+        return [pod for pod in of_group if group_of(pod) == (workload.namespace, workload.name)]
+    workloads = Workloads(obj for kind in OWNED for obj in client.list(kind, workload.namespace)[0])
+    listed: list[Pod] = client.list(Pod, workload.namespace)[0]
+    return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), controller_of(pod))]
+
+
+def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
+    """Explain a pod by an engine of its profile; see `Scheduler.explain`.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pod.
+    skipped : str
+        Why the scheduler ignores the pod; "" where it does not.
+    """
+    fork = _fork_engine(engine)
+    waiting, bound_to = _make_pending(fork.cache, pod)
+    devices = PodClaims.of(fork, waiting)
+    if devices is None:
+        return _explain(fork, waiting, bound_to, skipped)
+    group = None
+    with suppress(ClaimError):
+        group = devices.state.consumers.group_of(waiting)
+    waiting, made = generated_claims(cast(ObjectClient, fork.handle.client), waiting, group)
+    if made and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
+        skipped = ""  # its claims would be made with it
+    claims = [*made, *released_claims(devices)] if bound_to else made
+    with devices.state.assuming(claims):
+        return _explain(fork, waiting, bound_to, skipped)
+
+
+def _is_stored(engine: Engine, pod: Pod) -> bool:
+    return find_object(engine.handle.client, Pod, pod.name, pod.namespace) is not None
+
+
+def _fork_engine(engine: Engine) -> Engine:
+    """Return an equal engine over a fork of its cluster, in which probes may change pods and nodes."""
+    cache = SchedulerCache()
+    if engine.handle.groups_pods:
+        engine.handle.shared(PodGroups)  # made first, so that the fork shares it
+    with engine.cache.lock:
+        cache.state = engine.cache.state.fork()
+    handle = engine.handle.over(cache)
+    plugins = [
+        plugin.another() if isinstance(plugin, VolumePlugin) else plugin for plugin in engine.profile.plugins
+    ]
+    profile = replace(engine.profile, plugins=plugins)  # their handle becomes that of the fork
+    return Engine(profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
+
+
+def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
+    """Remove a pod from the cache; return it as pending, and the node that it was on ("" for none)."""
+    if not pod.metadata.uid or not cache.state.has_pod(pod):
+        return pod, ""
+    cached = cache.get_pod(pod)
+    cache.discard_pod(cached)
+    spec = structs.replace(cached.spec, node_name="")
+    status = PodStatus(resource_claim_statuses=cached.status.resource_claim_statuses)
+    return structs.replace(cached, spec=spec, status=status), cached.spec.node_name
+
+
+def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
+    """Explain a pending pod by an engine whose cluster may be changed."""
+    view = engine.cache.state.view
+    view.refresh()
+    rows = view.rows()
+    examination = examine(engine, pod, view.node_names())
+    probe = Probe(engine, pod)
+    state, ran = probe.begin(pod)
+    filters = _filters(engine, state, ran, rows)
+    extenders = ask_extenders(probe, examination.feasible)
+    fits_filters = bool(examination.feasible)
+    filters += verdicts_of(extenders, examination.order)
+    examination = after_extenders(probe, (state, ran), examination, extenders)
+    claims = [] if probe.devices is None else probe.devices.explanations(probe.nodes(rows))
+    search = EvidenceSearch(engine, pod, state, filters, rows)
+    if probe.devices is not None:
+        search.add(DynamicResources.name, find_device_evidence(probe, probe.devices, claims))
+    explanation = Explanation(
+        pod=pod,
+        bound_to=bound_to,
+        skipped=skipped,
+        weights=engine.profile.weights | weights_of(extenders),
+        examination=examination,
+        filters=filters,
+        groups=group_nodes(examination.order, filters, search.find),
+        find_evidence=search.find,
+        claims=claims,
+        extenders=extenders,
+        percentage=engine.decider.percentage,
+        enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),
+    )
+    if fits_filters or examination.error:
+        return replace(explanation, notes=list(_of_other_os(probe, examination.feasible)))
+    notes, rollout = _of_rollout(probe)
+    changes = [*rollout, *find_changes(probe)]
+    conflicts, blocked = ([], "") if changes else find_conflicts(probe)
+    pairs = find_pairs(probe, conflicts) if conflicts else []
+    found = replace(
+        explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked, notes=notes
+    )
+    is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
+    may_evict = is_alone and bool(preemption_plugins(engine.profile))
+    return _with_preemption(found, probe) if may_evict else found
+
+
+def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
+    """Return the explanation of a pod that fits nowhere with whom it may evict, now or with a higher
+    priority."""
+    engine, pod = probe.engine, probe.pod
+    preemption = examine_preemption(engine, pod, everywhere=False)
+    candidates = preemption.found.candidates
+    budgets = {candidate.name: budgets_of(engine, candidate, priority_of(pod)) for candidate in candidates}
+    raised, notes = None, explanation.notes
+    if preemption.choice is None:
+        notes = [*notes, *_of_held_devices(explanation)]
+        if preemption.found.potential:
+            raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
+    violated = {name: some for name, some in budgets.items() if some}
+    found = replace(explanation, preemption=preemption, raised_priority=raised, notes=notes)
+    return replace(found, violated_budgets=violated)
+
+
+# ---- notes -------------------------------------------------------------------------------------------------
+
+
+def _of_rollout(probe: Probe) -> tuple[list[Note], list[Change]]:
+    """Return what is to say of a rollout that its own old pods block, and what would help."""
+    old = find_old_pods(probe)
+    blocking = {} if old is None else blocking_pods(probe, old)
+    if old is None or not blocking:
+        return [], []
+    named = examples(list(blocking), _OLD_PODS)
+    ends = named if len(blocking) == 1 else f"one of {len(blocking)} pods ({named})"
+    text = (
+        f"its rollout waits for its own old pods: it fits once {ends} ends, but {old.workload} keeps those "
+        f"of its old revision until the new pod is available (maxSurge {old.surge})"
+    )
+    return [Note("own-old-pods", text, tuple(blocking))], list(rollout_changes(probe, old, blocking))
+
+
+def _of_held_devices(explanation: Explanation) -> Iterator[Note]:
+    """Yield that preemption does not free the devices that claims of other pods hold."""
+    steps = (step for claim in explanation.claims for survey in claim.requests for step in survey.steps)
+    users = {holder.claim: holder.users for step in steps for holder in step.holders if holder.users}
+    if users:
+        held = [f"claim {claim} of {', '.join(names)}" for claim, names in users.items()]
+        text = f"preemption does not free devices: {examples(held, _OLD_PODS)} would keep them"
+        pods = dict.fromkeys(
+            f"{claim.partition('/')[0]}/{name}" for claim, names in users.items() for name in names
+        )
+        yield Note("held-devices", text, tuple(pods))
+
+
+def _of_other_os(probe: Probe, feasible: Iterable[str]) -> Iterator[Note]:
+    """Yield the feasible nodes whose kubelet would refuse the pod, as it is for another operating system."""
+    system = probe.pod.spec.os
+    if system is None:
+        return
+    nodes = [
+        node.name
+        for node in probe.nodes_named(feasible)
+        if node.metadata.labels.get(OS, system.name) != system.name
+    ]
+    if nodes:
+        where = number_of(len(nodes), "node that fits has", "nodes that fit have")
+        text = (
+            f"the pod is for {system.name}, and {where} another {OS} ({examples(nodes, _OLD_PODS)}): the "
+            "scheduler does not look at spec.os, and the kubelet there refuses the pod; select "
+            f"{OS}={system.name}"
+        )
+        yield Note("other-os", text, nodes=tuple(nodes))
+
+
+# ---- verdicts ----------------------------------------------------------------------------------------------
+
+
+def _filters(
+    engine: Engine, state: CycleState, ran: PreFilterRun, rows: npt.NDArray[np.int32]
+) -> list[FilterVerdicts]:
+    """Return the verdicts of all filters; of PreFilter alone for a pod that it rejects."""
+    if ran.rejection is not None:
+        status = replace(ran.rejection, plugin=ran.rejection.plugin or " ".join(ran.plugins))
+        return [FilterVerdicts(PRE_FILTER_COLUMN, np.ones(len(rows), dtype=np.intp), [None, status])]
+    searched = engine.search.searched_rows(*state.target)
+    positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
+    positions[rows] = np.arange(len(rows))
+    verdicts, profile = [], engine.profile_of(state.target)
+    for plugin in profile.at(FilterPlugin):
+        if isinstance(plugin, NativePlugin):
+            numbers, statuses = _native(engine, plugin, state)
+        elif not profile.calls(plugin) or plugin.name in ran.skipped:
+            continue
+        else:
+            numbers, statuses = _outside(engine, plugin, searched)
+        codes = np.zeros(len(rows), dtype=np.intp)
+        codes[positions[searched]] = numbers
+        verdicts.append(FilterVerdicts(plugin.name, codes, statuses))
+    if ran.absent is not None:
+        not_searched = np.ones(len(rows), dtype=np.intp)
+        not_searched[positions[searched]] = 0
+        absent = replace(ran.absent, plugin=" ".join(ran.plugins))
+        verdicts.insert(0, FilterVerdicts(PRE_FILTER_COLUMN, not_searched, [None, absent]))
+    return verdicts
+
+
+Numbered = tuple[npt.NDArray[np.intp], list[Status | None]]
+"""Index of the status of each searched node, and the statuses; the first is None, for nodes that pass."""
+
+
+def _native(engine: Engine, plugin: NativePlugin, state: CycleState) -> Numbered:
+    """Return the verdicts of a kernel on the searched nodes."""
+    _, bits = engine.search.filter_verdicts(plugin.name, *state.target)
+    values, inverse = np.unique(np.append(bits, np.uint64(0)), return_inverse=True)
+    statuses = [rejection(plugin, state, int(value)) if value else None for value in values]
+    return inverse[:-1].astype(np.intp), statuses
+
+
+def _outside(engine: Engine, plugin: FilterPlugin, searched: npt.NDArray[np.int32]) -> Numbered:
+    """Return the verdicts of a plugin in Python on the searched nodes. Errors on nodes that a search would
+    not evaluate are ignored."""
+    with suppress(StatusError):
+        engine.bridge.filter(plugin, searched)
+    numbers: dict[Status | None, int] = {None: 0}
+    codes = [
+        numbers.setdefault(engine.bridge.status(plugin.name, row), len(numbers)) for row in searched.tolist()
+    ]
+    return np.array(codes, dtype=np.intp), list(numbers)

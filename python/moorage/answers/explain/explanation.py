@@ -1,0 +1,527 @@
+"""The result of `Scheduler.explain`: verdicts per filter, groups of nodes, scores, and changes that help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.engine.framework.plugin.evidence import Evidence
+from moorage.engine.framework.plugin.status import Status
+from moorage.engine.preemption.eviction_units import priority_of
+from moorage.engine.requirements.constraint import Constraint
+from moorage.engine.scheduler.cycle.examine_preemption import PreemptionExamination
+from moorage.engine.scheduler.cycle.results import Examination
+from moorage.errors import examples
+from moorage.kube.model.pod import Pod
+from moorage.table import Table, Tabular
+
+from .change_pairs import ChangePair
+from .constraints.offered_change import Change
+from .devices.claim_explanations import ClaimExplanation
+from .evidence_search import FilterVerdicts
+from .extender_answers import ExtenderAnswer
+from .node_comparison import NodeComparison, compare_nodes
+from .raised_priority import RaisedPriority
+
+NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
+
+_VICTIMS = 5
+"""Victims of a group that its text names."""
+FindEvidence = Callable[[list[int], list[Status]], list[Evidence]]
+"""Returns the evidence of nodes, given their indexes in list order and their verdicts."""
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes with equal verdicts of all filters.
+
+    Attributes
+    ----------
+    nodes : list of str
+        Names in list order.
+    verdicts : list of Status
+        The rejections, in the order of the filters; each names its plugin.
+    evidence : list of Evidence
+        The facts by which the filters reject these nodes, those of the most nodes first.
+    """
+
+    nodes: list[str]
+    verdicts: list[Status]
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A fact about the pod that no filter compares, and that decides whether it runs.
+
+    Attributes
+    ----------
+    kind : str
+        ``own-old-pods``: a rollout waits for the old pods of its own workload. ``held-devices``: preemption
+        does not free devices. ``other-os``: nodes have another operating system than the pod is for.
+    text : str
+    pods, nodes : tuple of str
+        The old pods, as ``namespace/name``, or the users of the devices; the nodes.
+    """
+
+    kind: str
+    text: str
+    pods: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One change with which a pod group is placed; it was tried.
+
+    Attributes
+    ----------
+    kind : str
+        ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; ``priority`` of the
+        group; in each pod ``pod-priority``, ``add-toleration``, ``change-spread`` or ``drop``, which also
+        removes a topology.
+    text : str
+        The change in words.
+    placed : int
+        Number of pods of the group that have a node then.
+    values : dict of str to object
+        What changes, in values of JSON; by kind as in the schema ``explain.moorage.dev/v1``.
+    """
+
+    kind: str
+    text: str
+    placed: int
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvictions:
+    """Whom a pod group evicts that fits nowhere, with its priority or with a higher one.
+
+    Attributes
+    ----------
+    priority : int
+    is_own : bool
+        Whether it is the priority of the group.
+    victims : tuple of Pod
+    placed : int
+        Number of pods of the group that are nominated to nodes.
+    """
+
+    priority: int
+    is_own: bool
+    victims: tuple[Pod, ...]
+    placed: int
+
+    @property
+    def text(self) -> str:
+        """Whom it evicts, in words."""
+        names = examples([f"{pod.key} ({priority_of(pod)})" for pod in self.victims], _VICTIMS)
+        number = f"{len(self.victims)} pods, " if len(self.victims) > _VICTIMS else ""
+        having = "preemption:"
+        if not self.is_own:
+            having = f"with priority {self.priority} in the PodGroup and its pods,"
+        return f"{having} it would evict {number}{names} to place {self.placed} of its pods"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedGroup:
+    """What is found out about the group of a pod, whose pods are placed together or not at all.
+
+    Attributes
+    ----------
+    group : str
+        ``namespace/name``.
+    tree : str
+        The composite group at the top of the tree that it belongs to; "" for none. The group is tried alone.
+    minimum : int
+        Number of pods that need a node; 1 without a minimum, 0 where the group does not exist.
+    pods : int
+        Number of pods that there are.
+    scheduled : int
+        Number of these that have a node.
+    fits : int
+        Number of the others that fit at once, without evictions.
+    domain : str
+        ``LABEL=VALUE`` of the domain in which the most fit, of a group that is bound to a topology.
+    next : str
+        The first pod that fits nowhere beside those; "" where all fit.
+    message : str
+        Why not: its FitError text. Or why no pod was tried: they cannot form a group, or no node has the
+        label of its topology. Or what to do if there is no group.
+    nodes : list of NodeGroup
+        The nodes of the domain, or all, by what rejects the next pod beside the others.
+    changes : list of GroupChange
+        Single changes with which the group is placed, where it is not.
+    evictions : GroupEvictions or None
+        Whom it evicts, where it is not placed without: with its priority, or else with the smallest higher
+        one that helps. None if no priority does, or the client is no ObjectStore.
+    """
+
+    group: str
+    tree: str
+    minimum: int
+    pods: int
+    scheduled: int
+    fits: int = 0
+    domain: str = ""
+    next: str = ""
+    message: str = ""
+    nodes: list[NodeGroup] = field(default_factory=list)
+    changes: list[GroupChange] = field(default_factory=list)
+    evictions: GroupEvictions | None = None
+
+    @property
+    def reaches_minimum(self) -> bool:
+        """Whether enough pods have a node or fit at once."""
+        return 0 < self.minimum <= self.fits + self.scheduled
+
+    def headline(self) -> str:
+        """Return how many pods fit at once, and how many are needed, in one line."""
+        if not self.minimum:
+            return f"group {self.group}: there is no such PodGroup"
+        have = f", {self.scheduled} more have a node" if self.scheduled else ""
+        where = f" in {self.domain}" if self.domain else ""
+        number = f"{self.fits} of {self.pods - self.scheduled} pods fit at once{where}{have}"
+        missing = "" if self.pods >= self.minimum else f", but there are only {self.pods}"
+        needed = "one is enough" if self.minimum == 1 else f"minCount is {self.minimum}"
+        return f"group {self.group}: {number}; {needed}{missing}"
+
+    def stop(self) -> str:
+        """Return what stops the next pod, or the whole group, in one line; "" where all pods fit."""
+        if not self.next:
+            return self.message
+        beside = " beside these" if self.fits else ""
+        return f"{self.next} fits nowhere{beside}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredNode:
+    """A feasible node with its scores.
+
+    Attributes
+    ----------
+    rank : int
+        1 for the best total; equal totals have equal ranks.
+    node : str
+        Name of the node.
+    total : int
+        Sum of the normalized scores times the weights.
+    raw, normalized : dict of str to int
+        Plugin to its score, as returned and from 0 to 100.
+    """
+
+    rank: int
+    node: str
+    total: int
+    raw: dict[str, int]
+    normalized: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """The explanation of one node.
+
+    Attributes
+    ----------
+    node : str
+        Name of the node.
+    verdicts : dict of str to Status or None
+        Filter to its own verdict; None where the node passes. Without the filters that PreFilter skipped.
+    evidence : list of Evidence
+        The facts by which filters reject the node.
+    score : ScoredNode or None
+        None for a node that is not feasible.
+    comparison : NodeComparison or None
+        With the node on which the pod is placed; None for that one and for a node that is not feasible.
+    """
+
+    node: str
+    verdicts: dict[str, Status | None]
+    evidence: list[Evidence]
+    score: ScoredNode | None = None
+    comparison: NodeComparison | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The placement of other pending pods at the time of an explanation.
+
+    Attributes
+    ----------
+    kind : str
+        ``now``: the cluster as it is in the cache; ``in-turn``: the cluster at the pod's attempt in a run;
+        ``alone``: as if no other pod were pending; ``after-run``: the cluster after a run.
+    placed, pending : int
+        Numbers of other pending pods that the run has placed until then, and that it has not; 0 for ``now``.
+    node, message : str
+        Result of the run for the pod: its node, or why it has none. Both are empty without a run.
+    """
+
+    kind: str = NOW
+    placed: int = 0
+    pending: int = 0
+    node: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class ExplainedPod(Tabular):
+    """What is found out about a pod's placement: why it is placed on its node, or on none.
+
+    Attributes
+    ----------
+    pod : Pod
+        The explained pod; without a node, if it was on one.
+    bound_to : str
+        The node from which the pod was removed for the explanation; "" for a pending pod.
+    skipped : str
+        Why a run would ignore the pod (gated, other scheduler, terminating); "" where it would not.
+    weights : dict of str to int
+        Weight of every score plugin.
+    examination : Examination
+        The result of one cycle over all nodes.
+    filters : list of FilterVerdicts
+        In the order in which they run; PreFilter first, where it rejects the pod or excludes nodes.
+    groups : list of NodeGroup
+        The rejected nodes, the largest group first.
+    find_evidence : callable
+        Returns the evidence of nodes, given their indexes in list order and their verdicts.
+    changes : list of Change
+        Single changes that place the pod, where no node is feasible: by kind, then by amount.
+    pairs : list of ChangePair
+        Where no single change places the pod: pairs of changes that do, where there are such.
+    conflicts : list of list of Constraint
+        Where no single change places the pod: disjoint sets of constraints that cannot be satisfied together,
+        each minimal by inclusion. No node is feasible unless a constraint of every set is dropped.
+    blocked : str
+        Where no node is feasible even without these constraints: the FitError text of such a pod.
+    preemption : PreemptionExamination or None
+        Victims of an infeasible pod, and the choice of their node; None for a pod of a group, which evicts no
+        other by itself, and where the profile does not preempt.
+    violated_budgets : dict of str to tuple of str
+        By candidate, the PodDisruptionBudgets that its evictions violate, as ``namespace/name``.
+    raised_priority : RaisedPriority or None
+        The smallest priority with which a pod that fits nowhere and evicts nobody would get a node.
+    situation : Situation
+        Placement of other pending pods.
+    claims : list of ClaimExplanation
+        The pod's claims for devices, and how many devices each rule leaves for them.
+    extenders : list of ExtenderAnswer
+        What the extenders that are interested in the pod answer, in the order in which they are asked.
+        Changes are tried without them.
+    group : ExplainedGroup or None
+        The group of a pod that is placed together with others; None where all its pods have a node.
+    notes : list of Note
+        What no filter compares, and decides whether the pod runs.
+    percentage, enough : int
+        percentageOfNodesToScore (0 adapts to the nodes), and the number of feasible nodes after which a
+        search ends.
+    """
+
+    pod: Pod
+    bound_to: str
+    skipped: str
+    weights: dict[str, int]
+    examination: Examination
+    filters: list[FilterVerdicts]
+    groups: list[NodeGroup]
+    find_evidence: FindEvidence = field(repr=False)
+    changes: list[Change] = field(default_factory=list)
+    pairs: list[ChangePair] = field(default_factory=list)
+    conflicts: list[list[Constraint]] = field(default_factory=list)
+    blocked: str = ""
+    preemption: PreemptionExamination | None = None
+    violated_budgets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    raised_priority: RaisedPriority | None = None
+    situation: Situation = Situation()
+    claims: list[ClaimExplanation] = field(default_factory=list)
+    extenders: list[ExtenderAnswer] = field(default_factory=list)
+    group: ExplainedGroup | None = None
+    notes: list[Note] = field(default_factory=list)
+    percentage: int = 0
+    enough: int = 0
+
+    @property
+    def order(self) -> list[str]:
+        """Node names in list order."""
+        return self.examination.order
+
+    @property
+    def feasible(self) -> list[str]:
+        """Nodes that pass every filter, in list order."""
+        return self.examination.feasible
+
+    @property
+    def message(self) -> str:
+        """FitError text or the error of the cycle; "" where the pod fits."""
+        return self.examination.error or self.examination.fit_error
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the pod gets a node: in the run, if it is explained in its turn; otherwise whether a node
+        is feasible, the scheduler does not ignore the pod, and enough pods of its group fit."""
+        if self.situation.kind == IN_TURN:
+            return bool(self.situation.node)
+        has_others = self.group is None or self.group.reaches_minimum
+        return bool(self.feasible) and not self.skipped and has_others
+
+    @property
+    def chosen(self) -> str:
+        """The node on which the pod is or would be placed: that of the run, else its present one, else the
+        first of the best; "" for none."""
+        return self.situation.node or self.bound_to or next(iter(self.examination.best), "")
+
+    @property
+    def sampling(self) -> str:
+        """Why a run places the pod on another node than the best, where its search ends before; else ""."""
+        node, best = self.situation.node, self.examination.best
+        if node in ("", *best) or self.extenders or len(self.feasible) <= self.enough:
+            return ""
+        says = f"percentageOfNodesToScore {self.percentage}" + ("" if self.percentage else ", which adapts")
+        return f"the search ends after {self.enough} feasible nodes ({says}), before {best[0]}"
+
+    @property
+    def _cause(self) -> str:
+        """Why the pod is not on a better node, where that is known."""
+        if self.sampling or not self.bound_to or self.situation.node:
+            return self.sampling
+        return "the pod was placed before, and is not moved"
+
+    def headline(self) -> str:
+        """Return on how many nodes the pod fits, and why on no other, in one line. If it is placed together
+        with others, the line says how many of the group fit at once."""
+        return self._fits(self.pod.key) if self.group is None else self.group.headline()
+
+    def remarks(self) -> list[str]:
+        """Return what stops the next pod of the group, if one is stopped, and on how many nodes the pod
+        fits by itself; nothing without a group."""
+        if self.group is None:
+            return []
+        return [*filter(None, [self.group.stop()]), self._fits(f"{self.pod.key} by itself")]
+
+    def _fits(self, its: str) -> str:
+        fits = f"{its}: fits {len(self.feasible)} of {len(self.order)} nodes"
+        return f"{fits}; {self.message}" if self.message else fits
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each node, the best first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns node, rank and total (0 where the pod does not fit), reasons (of all filters; missing
+            where it fits).
+        """
+        fits: list[tuple[str, int, int, str | None]]
+        fits = [(each.node, each.rank, each.total, None) for each in self.ranking(limit)]
+        reasons = [
+            ", ".join(reason for verdict in each.verdicts for reason in verdict.reasons)
+            for each in self.groups
+        ]
+        rejected = zip(self.groups, reasons, strict=True)
+        rows = [*fits, *((node, 0, 0, text) for group, text in rejected for node in group.nodes)][:limit]
+        numbers = {
+            name: np.array([row[at] for row in rows], dtype=np.int64)
+            for at, name in ((1, "rank"), (2, "total"))
+        }
+        return Table({"node": [row[0] for row in rows]} | numbers | {"reasons": [row[3] for row in rows]})
+
+    @cached_property
+    def _by_rank(self) -> npt.NDArray[np.intp]:
+        """Indexes of the feasible nodes, the best total first."""
+        return np.argsort(-self.examination.total, kind="stable")
+
+    def ranking(self, limit: int | None = None) -> list[ScoredNode]:
+        """Return the feasible nodes, the best first; equal totals in list order.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Maximum number of nodes.
+        """
+        return [self._scored(int(at)) for at in self._by_rank[:limit]]
+
+    def _scored(self, at: int) -> ScoredNode:
+        """Return the feasible node at an index with its scores."""
+        examination = self.examination
+        total = int(examination.total[at])
+        return ScoredNode(
+            rank=1 + int((examination.total > total).sum()),
+            node=examination.feasible[at],
+            total=total,
+            raw={plugin: int(column[at]) for plugin, column in examination.raw.items()},
+            normalized={plugin: int(column[at]) for plugin, column in examination.normalized.items()},
+        )
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Index of each node in list order, by name."""
+        return {name: at for at, name in enumerate(self.order)}
+
+    def node(self, name: str) -> NodeExplanation:
+        """Return the explanation of one node.
+
+        Raises
+        ------
+        KeyError
+            There is no node of this name.
+        """
+        at = self._positions[name]
+        verdicts = {
+            each.plugin: each.statuses[each.codes[at]]
+            for each in self.filters
+            if each.plugin not in self.examination.skipped_filter
+        }
+        scores = self.examination
+        scored = name in scores.feasible and len(scores.total)
+        return NodeExplanation(
+            name,
+            verdicts,
+            self.find_evidence([at], [status for status in verdicts.values() if status]),
+            self._scored(scores.feasible.index(name)) if scored else None,
+            self._compared(name) if scored else None,
+        )
+
+    def _compared(self, name: str) -> NodeComparison | None:
+        found = compare_nodes(self.examination, self.weights, self.chosen, name)
+        return None if found is None else replace(found, cause=self._cause)
+
+
+def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[NodeGroup]:
+    """Group the rejected nodes by equal verdicts of all filters.
+
+    Parameters
+    ----------
+    order : list of str
+        Node names in list order.
+    find : callable
+        Finds the evidence of nodes, given their indexes in list order and their verdicts.
+
+    Returns
+    -------
+    list of NodeGroup
+        In descending order of size, equal sizes in list order.
+    """
+    keys = np.zeros(len(order), dtype=np.intp)
+    for each in filters:
+        _, keys = np.unique(keys * len(each.statuses) + each.codes, return_inverse=True)
+    groups: list[tuple[int, int, NodeGroup]] = []
+    for key in range(int(keys.max(initial=-1)) + 1):
+        places = np.flatnonzero(keys == key).tolist()
+        found = [each.statuses[each.codes[places[0]]] for each in filters]
+        verdicts = [status for status in found if status is not None]
+        if verdicts:
+            group = NodeGroup([order[at] for at in places], verdicts, find(places, verdicts))
+            groups.append((-len(places), places[0], group))
+    return [group for *_, group in sorted(groups, key=lambda each: each[:2])]

@@ -1,0 +1,209 @@
+"""Rollouts that the old pods of their own workload block, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple, TypeVar, cast
+
+from msgspec.structs import replace
+
+from moorage.engine.requirements.node_selection import made_for
+from moorage.engine.requirements.terms import (
+    POD_TERMS,
+    SPREADS,
+    changed_term,
+    hard_spreads,
+    pod_term_text,
+    pod_terms,
+    spread_text,
+)
+from moorage.kube import DaemonSet, Deployment, Object, Pod, ReplicaSet
+from moorage.kube.model.pod import PodAffinityTerm, TopologySpreadConstraint
+from moorage.kube.read.object_defaults import merge_label_keys
+from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
+from moorage.kube.workloads.ownership import HASH_LABEL, is_active
+from moorage.kube.workloads.top_controller import Workload
+from moorage.store import NotFoundError, ObjectClient
+
+from .constraints.offered_change import ROLLOUT, Change
+from .probe import Probe
+
+MOST_OLD_PODS = 32
+"""Maximum number of old pods that are tried; where there are more, nothing is said of a rollout."""
+NO_SURGE = "maxSurge: 0 and maxUnavailable: 1"
+ANTI_AFFINITY = "pod-anti-affinity"
+Term = TypeVar("Term", PodAffinityTerm, TopologySpreadConstraint)
+
+
+class OldPods(NamedTuple):
+    """The pods that a rollout replaces, but not before a new one has a node.
+
+    Attributes
+    ----------
+    workload : str
+        As kubectl names it.
+    pods : tuple of Pod
+        Those of its old revisions.
+    has_hash : bool
+        Whether its pods carry `HASH_LABEL`.
+    surge : str
+        maxSurge as it is.
+    """
+
+    workload: str
+    pods: tuple[Pod, ...]
+    has_hash: bool
+    surge: str
+
+
+def find_old_pods(probe: Probe) -> OldPods | None:
+    """Find the old pods of a new pod's workload, if none of them is to end before a new one is available.
+
+    Returns
+    -------
+    OldPods or None
+        None without a rollout of this kind.
+    """
+    owner = probe.pod.metadata.controller()
+    client, namespace = cast(ObjectClient, probe.engine.handle.client), probe.pod.namespace
+    found = None
+    with suppress(NotFoundError):
+        if owner is not None and owner.kind == ReplicaSet.__name__:
+            found = _of_deployment(client, client.get(ReplicaSet, owner.name, namespace))
+        elif owner is not None and owner.kind == DaemonSet.__name__:
+            found = _of_daemon_set(client, client.get(DaemonSet, owner.name, namespace), probe.pod.name)
+    if found is None:
+        return None
+    state = probe.engine.cache.state  # it has the nodes of pods that the store has not bound yet
+    cached = tuple(state.get_pod(pod) for pod in found.pods if is_active(pod) and state.has_pod(pod))
+    here = made_for(probe.pod)
+    pods = cached if here is None else tuple(pod for pod in cached if pod.spec.node_name == here.about)
+    return found._replace(pods=pods) if 0 < len(pods) <= MOST_OLD_PODS else None
+
+
+def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
+    """Return the UIDs of a pod's controller and, if that is a ReplicaSet, of its Deployment's others."""
+    owner = pod.metadata.controller()
+    if owner is None:
+        return set()
+    deployment = None
+    if owner.kind == ReplicaSet.__name__:
+        with suppress(NotFoundError):
+            deployment = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
+    sets = [] if deployment is None else _sets_of(client, pod.namespace, deployment.uid)
+    return {owner.uid, *(one.metadata.uid for one in sets)}
+
+
+def _sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
+    return [one for one in client.list(ReplicaSet, namespace)[0] if one.metadata.is_controlled_by(uid)]
+
+
+def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
+    owner = own.metadata.controller()
+    if owner is None or owner.kind != Deployment.__name__:
+        return None
+    deployment = client.get(Deployment, owner.name, own.namespace)
+    sets = _sets_of(client, own.namespace, deployment.metadata.uid)
+    new = find_new_replica_set(deployment, sets)
+    is_new = new is not None and new.name == own.name
+    if not is_new or not max_surge(deployment) or max_unavailable(deployment):
+        return None
+    pods = _pods_of(client, [one for one in sets if one.name != own.name])
+    rolling = deployment.spec.strategy.rolling_update
+    surge = "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)
+    return OldPods(Workload(own.namespace, "Deployment", owner.name).text, pods, True, surge)
+
+
+def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | None:
+    """Return the other pods of a DaemonSet with a surge: on the node of the new one there is an old one."""
+    rolling = own.spec.update_strategy.rolling_update
+    if rolling is None or not rolling.max_surge:
+        return None
+    pods = tuple(pod for pod in _pods_of(client, [own]) if pod.name != new)
+    return OldPods(Workload(own.namespace, "DaemonSet", own.name).text, pods, False, str(rolling.max_surge))
+
+
+def _pods_of(client: ObjectClient, controllers: Sequence[Object]) -> tuple[Pod, ...]:
+    pods = client.list(Pod, controllers[0].namespace)[0] if controllers else ()
+    uids = [controller.metadata.uid for controller in controllers]
+    return tuple(pod for pod in pods if any(map(pod.metadata.is_controlled_by, uids)))
+
+
+def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
+    """Return the old pods without any one of which the new pod fits, with the number of its nodes then.
+
+    Returns
+    -------
+    dict of str to int
+        By ``namespace/name``.
+    """
+    found = {}
+    for pod in old.pods:
+        with _with_others(probe, [pod], []):
+            feasible = probe.count_feasible(probe.pod)
+        if feasible:
+            found[pod.key] = feasible
+    return found
+
+
+def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Iterator[Change]:
+    """Yield changes with which the rollout goes on: old pods end first, or do not count for new ones.
+
+    The first is offered where the new pod fits without any old pod, as the controller chooses which one ends.
+
+    Parameters
+    ----------
+    blocking : dict of str to int
+        See `blocking_pods`.
+    """
+    if len(blocking) == len(old.pods):
+        text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
+        feasible = min(blocking.values())
+        values = {"workload": old.workload, "field": "maxSurge", "from": old.surge, "to": "0"}
+        yield Change(ROLLOUT, text, feasible, probe.pod, values=values)
+    for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
+        text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
+        changed = _merged(edit(probe.pod))
+        feasible = probe.count_feasible(changed)
+        if not feasible:
+            with _with_others(probe, old.pods, [_merged(edit(pod)) for pod in old.pods]):
+                feasible = probe.count_feasible(changed)
+            text += ", which helps once the old pods have it, too"
+        if feasible:
+            values = {"workload": old.workload, "field": "matchLabelKeys", "from": "", "to": HASH_LABEL}
+            yield Change(ROLLOUT, text, feasible, changed, values=values)
+
+
+def _merged(pod: Pod) -> Pod:
+    """Return a pod with its matchLabelKeys in its selectors, as the API server stores it."""
+    return replace(pod, spec=merge_label_keys(pod.spec, pod.metadata.labels))
+
+
+def _label_key_edits(pod: Pod) -> Iterator[tuple[str, Callable[[Pod], Pod]]]:
+    """Yield the constraints on other pods that could tell revisions apart, with what makes them do so."""
+    for term in pod_terms(pod.spec, POD_TERMS[ANTI_AFFINITY]):
+        if HASH_LABEL not in term.match_label_keys and term.label_selector is not None:
+            edit = partial(changed_term, path=POD_TERMS[ANTI_AFFINITY], term=term, changed=_with_hash(term))
+            yield f"{ANTI_AFFINITY} {pod_term_text(term)}", edit
+    for spread in hard_spreads(pod.spec):
+        if HASH_LABEL not in spread.match_label_keys:
+            edit = partial(changed_term, path=SPREADS, term=spread, changed=_with_hash(spread))
+            yield f"topology-spread {spread_text(spread)}", edit
+
+
+def _with_hash(term: Term) -> Term:
+    return replace(term, match_label_keys=(*term.match_label_keys, HASH_LABEL))
+
+
+@contextmanager
+def _with_others(probe: Probe, pods: Iterable[Pod], others: Iterable[Pod]) -> Iterator[None]:
+    """Have other pods in the place of some on nodes, inside the context."""
+    cache = probe.engine.cache
+    with cache.transaction():
+        for pod in pods:
+            cache.discard_pod(pod)
+        for pod in others:
+            cache.add_pod(pod)
+        yield

@@ -1,0 +1,264 @@
+"""The relaxation of a placement problem: classes of pods, and pools of nodes that take the same classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.state.pod_spec import pinned_node
+from moorage._core.state.pod_terms import TermKind, read_terms
+from moorage.cluster import PodScheduler
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import NodeSelector, Pod
+
+from ..node_verdicts import FITS, LASTING, checked_needs, free_amounts, node_verdicts
+from .linear_program import Floats, Rows
+
+ANTI_AFFINITY = "InterPodAffinity"
+MOST = FIRST = 2**31 - 1
+"""More pods than there are; and the highest priority."""
+POOLED = "nodes of a pool share their free resources"
+FRACTIONS = "parts of pods are placed"
+ASSUMPTIONS = (POOLED, FRACTIONS)
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PodKind:
+    """Pods that are alike for the relaxation, but for the nodes that they are pinned to.
+
+    Attributes
+    ----------
+    pods : list of Pod
+    weight : float
+        Of each.
+    needs : dict of str to int
+        Requests by resource, with 1 for ``pods``.
+    room : (nodes,) int64 array
+        How many of them fit on each node at most; 0 where none does. Where they are pinned to nodes, as pods
+        of DaemonSets are, no more than are pinned to the node.
+    """
+
+    pods: list[Pod]
+    weight: float
+    needs: dict[str, int]
+    room: Counts
+
+    @property
+    def count(self) -> int:
+        """Number of pods."""
+        return len(self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Pods and nodes in few kinds.
+
+    Attributes
+    ----------
+    rows : (nodes,) int32 array
+        Rows of the nodes.
+    kinds : list of PodKind
+    pool : (nodes,) int array
+        Pool of each node: those of one pool take the same kinds.
+    free : dict of str to (nodes,) int64 array
+        What each node has free of each resource that a kind needs; never negative.
+    relaxed : tuple of str
+        What is left out: the assumptions, and the filters whose rejections are not counted.
+    """
+
+    rows: npt.NDArray[np.int32]
+    kinds: list[PodKind]
+    pool: npt.NDArray[np.intp]
+    free: dict[str, Counts]
+    relaxed: tuple[str, ...]
+
+    def pools(self) -> int:
+        """Return the number of pools."""
+        return int(self.pool.max(initial=-1)) + 1
+
+    def restricted(self, which: npt.NDArray[np.bool_]) -> Relaxation:
+        """Return the relaxation over some of the nodes.
+
+        Parameters
+        ----------
+        which : (nodes,) bool array
+        """
+        kinds = [replace(kind, room=kind.room[which]) for kind in self.kinds]
+        free = {name: values[which] for name, values in self.free.items()}
+        return Relaxation(self.rows[which], kinds, self.pool[which], free, self.relaxed)
+
+    def pooled(self, values: Counts) -> Counts:
+        """Return the sum of values of nodes for each pool."""
+        out = np.zeros(self.pools(), dtype=np.int64)
+        np.add.at(out, self.pool, values)
+        return out
+
+
+def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]) -> Relaxation:
+    """Return the relaxation of the placement of pods on the nodes of a scheduler, as they are now. No pod is
+    evicted.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        Not in the cache.
+    weights : sequence of float
+        Of each pod.
+    """
+    classes = scheduler.cache.state.classes
+    with scheduler.cache.lock:
+        rows = np.sort(scheduler.context.view_rows())
+        found: dict[tuple[int, float, str], list[Pod]] = {}
+        for pod, weight in zip(pods, weights, strict=True):
+            key = classes.intern(pod), float(weight), pod.spec.scheduler_name
+            found.setdefault(key, []).append(pod)
+        needs = {key: checked_needs(scheduler, members[0]) for key, members in found.items()}
+        free = {
+            name: free_amounts(scheduler, name)[rows]
+            for name in dict.fromkeys(name for each in needs.values() for name in each)
+        }
+        relaxed: set[str] = set()
+        kinds = []
+        for key, members in found.items():
+            room = np.minimum(_room(scheduler, members[0], rows, relaxed), _pinned(scheduler, members, rows))
+            for name, need in needs[key].items():
+                np.minimum(room, free[name] // need, out=room)
+            kinds.append(PodKind(members, key[1], needs[key], room))
+    fits = np.array([kind.room > 0 for kind in kinds]).reshape(len(kinds), len(rows))
+    _, pool = np.unique(fits, axis=1, return_inverse=True)
+    texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
+    return Relaxation(rows, kinds, pool.reshape(-1), free, (*ASSUMPTIONS, *texts))
+
+
+def _room(scheduler: PodScheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
+    """Return a bound for the pods of a kind on each node without regard to resources and pins; note the
+    filters whose rejections may begin or end while pods are placed."""
+    classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
+    verdicts = node_verdicts(scheduler, _freed(pod))
+    relaxed.update(verdicts.filters - LASTING)
+    has_ports = "NodePorts" in engine.profile.filter_names and classes.shape_of(classes.intern(pod)).ports
+    out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
+    if ANTI_AFFINITY in verdicts.filters:
+        for key in _keys_of_own_terms(pod):
+            np.minimum(out, 1, out=out, where=_has_label(scheduler, rows, key))
+    for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
+        plugins = verdicts.statuses[kind].plugin.split()
+        if plugins and LASTING.issuperset(plugins):
+            out[np.searchsorted(rows, verdicts.rows[verdicts.kinds == kind])] = 0
+        else:
+            relaxed.update(plugins or ["PreFilter"])
+    return out
+
+
+def _pinned(scheduler: PodScheduler, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> Counts:
+    """Return how many pods of a kind are pinned to each node; `MOST` where they are not pinned."""
+    if pinned_node(pods[0].spec) is None:
+        return np.full(len(rows), MOST, dtype=np.int64)
+    find_row, out = scheduler.cache.state.find_row, np.zeros(len(rows), dtype=np.int64)
+    for name, count in Counter(pinned_node(pod.spec) for pod in pods).items():
+        row = find_row(str(name))
+        if row is not None:
+            out[rows == row] = count
+    return out
+
+
+def _freed(pod: Pod) -> Pod:
+    """Return a pod that asks for the same, but is pinned to no node, so that the filters judge it on every
+    node, and goes before all nominated pods, whose nominations may end."""
+    change, spec = msgspec.structs.replace, pod.spec
+    if pinned_node(spec) is not None:
+        affinity: Any = spec.affinity
+        (term,) = affinity.node_affinity.required.node_selector_terms
+        others = (change(term, match_fields=()),) if term.match_expressions else ()
+        required = NodeSelector(node_selector_terms=others) if others else None
+        of_nodes = change(affinity.node_affinity, required=required)
+        spec = change(spec, affinity=change(affinity, node_affinity=of_nodes))
+    return change(pod, spec=change(spec, priority=FIRST))
+
+
+def _keys_of_own_terms(pod: Pod) -> list[str]:
+    """Return the topology keys by which required anti-affinity keeps a second pod like this one away."""
+    terms, _ = read_terms(pod)
+    required = terms[TermKind.ANTI_AFFINITY]
+    labels, namespace = pod.metadata.labels, pod.namespace
+    own = [one for one in required if namespace in one.namespaces and one.selector.matches(labels)]
+    return [one.topology_key for one in own]
+
+
+def _has_label(scheduler: PodScheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
+    """Return which nodes have a label."""
+    nodes = (scheduler.client.get(Node, str(scheduler.table.row_name(row))) for row in rows.tolist())
+    return np.array([key in node.metadata.labels for node in nodes], dtype=bool)
+
+
+# ---- constraints -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The constraints of a relaxation, with one variable for each kind of pods and pool where they fit.
+
+    Attributes
+    ----------
+    kind, pool : (variables,) int arrays
+        Of each variable: how many pods of the kind are in the pool.
+    upper : (variables,) float64 array
+    rows : Rows
+        First the number of pods of each kind, then one row for each of `limits`.
+    limits : list of (int, str)
+        Pool and resource.
+    scale : (limits,) float64 array
+        What the amounts of a limit are divided by.
+    scarce : list of str
+        Of each variable: the resource that limits it by itself, because whole pods go to nodes; "" for none.
+    """
+
+    kind: npt.NDArray[np.intp]
+    pool: npt.NDArray[np.intp]
+    upper: Floats
+    scarce: list[str]
+    rows: Rows
+    limits: list[tuple[int, str]]
+    scale: Floats
+
+
+def constrain(relaxation: Relaxation) -> Constraints:
+    """Return the constraints of a relaxation."""
+    kinds = relaxation.kinds
+    rooms = [relaxation.pooled(kind.room) for kind in kinds]
+    pairs = [(k, int(pool)) for k, room in enumerate(rooms) for pool in np.flatnonzero(room)]
+    entries = [(k, at, 1.0) for at, (k, _) in enumerate(pairs)]
+    bounds = [float(kind.count) for kind in kinds]
+    limits: list[tuple[int, str]] = []
+    scale: list[float] = []
+    for name, free in relaxation.free.items():
+        pooled = relaxation.pooled(free)
+        for pool in range(relaxation.pools()):
+            users = [(at, kinds[k].needs.get(name, 0)) for at, (k, g) in enumerate(pairs) if g == pool]
+            largest = max((need for _, need in users), default=0)
+            if largest:
+                entries += [(len(bounds), at, need / largest) for at, need in users if need]
+                bounds.append(float(pooled[pool]) / largest)
+                limits.append((pool, name))
+                scale.append(float(largest))
+    rows = Rows.of([-np.inf] * len(bounds), bounds, entries)
+    upper = np.array([min(kinds[k].count, rooms[k][pool]) for k, pool in pairs], dtype=np.float64)
+    k_of, g_of = (np.array([pair[at] for pair in pairs], dtype=np.intp) for at in range(2))
+    scarce = [_scarce(relaxation, kinds[k], pool, int(rooms[k][pool])) for k, pool in pairs]
+    return Constraints(k_of, g_of, upper, scarce, rows, limits, np.array(scale))
+
+
+def _scarce(relaxation: Relaxation, kind: PodKind, pool: int, room: int) -> str:
+    """Return the resource of which the nodes of a pool have room for the fewest pods of a kind; "" where the
+    pods are fewer, or something else leaves less room."""
+    members = (relaxation.pool == pool) & (kind.room > 0)
+    wholes = {name: int((relaxation.free[name][members] // need).sum()) for name, need in kind.needs.items()}
+    name = min(wholes, key=wholes.__getitem__, default="")
+    return name if name and room == wholes[name] < kind.count else ""

@@ -1,0 +1,546 @@
+"""Nodes needed: the fewest new nodes, by template, on which all pods have a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+from math import inf
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from moorage._core.base.watch_events import keys_of
+from moorage._core.state.pod_spec import pinned_node
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes.cluster_changes import add_nodes
+from moorage.controllers.rollout import Rollout
+from moorage.controllers.store_control import admission_of
+from moorage.engine.scheduler.placing.schedule_pods import replica
+from moorage.errors import InputError, nearest, number_of
+from moorage.kube.admission.admission import RefusedError
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import Pod
+from moorage.table import Table, Tabular
+
+from ..bounds.relaxation import ASSUMPTIONS, Relaxation, relax
+from ..node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from ..pending import pending_pods, without_evictions
+from ..pod_moves import fits_nowhere_else
+from ..stored_pods import store_with_claims
+from ..templates import as_template
+from .demand_notes import missing_domains, share_of_daemons
+from .node_count import NodeBound, bound_of_nodes
+from .packing import Packing, pack
+
+Asked = Sequence[Pod | tuple[Pod, int]]
+"""Pods, and templates with the number of their replicas."""
+NOWHERE = "{} fits on none of the templates: {}"
+TOO_SMALL = "The template {} is left out: it has no room for the pod of {}: {}"
+AWAITS = "waits for other pods of its group"
+EVICTS = "has a place only if other pods are evicted"
+
+
+@dataclass(frozen=True, repr=False)
+class NodesNeeded(Tabular):
+    """New nodes on which pods have a place.
+
+    Attributes
+    ----------
+    status : str
+        "found"; "impossible", where `proof` says why no number of nodes is enough; or "not found": the search
+        is greedy, so there may be one.
+    counts : dict of str to int
+        Template, by the name of its node, to number of new nodes, in the order given. Unless `status` is
+        "found", they are for the pods that are not in `unplaced`.
+    lower_bound : int or None
+        No fewer nodes are enough; None where no number is. 0 if rollouts remove pods, whose room comes free.
+    bound_by : str
+        What the bound follows from: "linear program" (extra ``lp``), or a resource; "" for no new node.
+    unplaced : dict of str to str
+        ``namespace/name`` of each pod that has no place with these nodes, to the reason.
+    proof : str
+        One sentence; "" unless `status` is "impossible".
+    skipped : dict of str to int
+        Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
+    packed : dict of str to int or None
+        Template to number of new nodes on which the pods fit if each is put on the right one: the fewest for
+        which a way was found. kube-scheduler may need more, as it spreads pods. None if no way was found.
+    prices : dict of str to float
+        Price per hour of a node of each template whose price is given.
+    cheapest : dict of str to int or None
+        Template to number of new nodes: the cheapest way that was found with templates of known prices, each
+        confirmed by the engine. None without prices.
+    notes : tuple of str
+        Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
+        there is no template, and what DaemonSets take of the new nodes.
+    over_limits : tuple of str
+        The limits of NodePools and node groups that forbid so many nodes.
+    """
+
+    status: str
+    counts: dict[str, int]
+    lower_bound: int | None
+    bound_by: str
+    unplaced: dict[str, str]
+    proof: str = ""
+    skipped: dict[str, int] | None = None
+    packed: dict[str, int] | None = None
+    prices: dict[str, float] = field(default_factory=dict)
+    cheapest: dict[str, int] | None = None
+    notes: tuple[str, ...] = ()
+    over_limits: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.status == FOUND
+
+    @property
+    def nodes(self) -> int:
+        """Number of new nodes."""
+        return sum(self.counts.values())
+
+    def headline(self) -> str:
+        """Return the status and numbers in one line."""
+        text = number_of(self.nodes, "node", "nodes")
+        if self.unplaced:
+            out = number_of(len(self.unplaced), "pod has", "pods have")
+            text = f"with {text} {out} no place"
+        needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
+        bound = f", at least {needed}" if self.lower_bound else ""
+        packed = None if self.packed is None else sum(self.packed.values())
+        if packed not in (None, self.nodes):
+            bound = f", {packed} if the pods are packed{bound}"
+        return f"{self.status}: {text}{bound}{self._price_text()}{'; ' * bool(self.proof)}{self.proof}"
+
+    def price(self, counts: Mapping[str, int]) -> float | None:
+        """Return the price per hour of numbers of new nodes by template; None if one is not known."""
+        used = {name: count for name, count in counts.items() if count}
+        if not used.keys() <= self.prices.keys():
+            return None
+        return sum(count * self.prices[name] for name, count in used.items())
+
+    def _price_text(self) -> str:
+        if self.cheapest is None:
+            return ""
+        price, least = self.price(self.counts), self.price(self.cheapest)
+        here = "" if price is None or self.unplaced else f", {price:.4g} $/h"
+        nodes = number_of(sum(self.cheapest.values()), "node", "nodes")
+        if self.cheapest == self.counts:
+            return f"{here}, and no cheaper way was found"
+        return f"{here}; cheapest: {nodes}, {least:.4g} $/h"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each template.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns template, nodes, and packed, cheapest and price if there are such numbers.
+        """
+        names = list(self.counts)[:limit]
+        numbers = {"nodes": self.counts, "packed": self.packed, "cheapest": self.cheapest}
+        columns = {
+            key: np.array([of[name] for name in names], dtype=np.int64)
+            for key, of in numbers.items()
+            if of is not None
+        }
+        prices = {"price": np.array([self.prices.get(name, np.nan) for name in names])} if self.prices else {}
+        return Table({"template": names, **columns, **prices})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as a JSON value, without the notes, which commands show as warnings."""
+        plan = {
+            "status": self.status,
+            "nodes": self.nodes,
+            "counts": self.counts,
+            "packed": self.packed,
+            "prices": self.prices,
+            "pricePerHour": self.price(self.counts),
+            "cheapest": self.cheapest,
+            "cheapestPerHour": None if self.cheapest is None else self.price(self.cheapest),
+            "lowerBound": self.lower_bound,
+            "boundBy": self.bound_by,
+            "unplaced": self.unplaced,
+            "skipped": self.skipped or {},
+            "overLimits": list(self.over_limits),
+        }
+        return plan | ({"proof": self.proof} if self.proof else {})
+
+
+def nodes_needed(
+    scheduler: PodScheduler,
+    workload: Asked | None,
+    like: Sequence[str | Node],
+    most: int,
+    prices: Mapping[str, float] = MappingProxyType({}),
+) -> NodesNeeded:
+    """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
+    scheduler.sync()
+    skipped: dict[str, int] = {}
+    if workload is None:
+        pods, skipped = pending_pods(scheduler)
+    else:
+        pods = asked_pods(workload)
+    templates = _templates(like)
+    for name, price in prices.items():
+        if name not in templates:
+            raise InputError(f'prices: there is no template "{name}"{nearest(name, templates)}')
+        if not 0 <= price < inf:
+            raise InputError(f"prices: the price of {name} must be a number of at least 0, not {price}")
+    if most < 0:
+        raise InputError(f"max must be a whole number of at least 0, not {most}")
+    pods, refused = admitted_pods(scheduler, pods)
+    with scheduler.transaction():
+        scheduler.volumes.settle()
+        stored = store_with_claims(scheduler, pods)
+        search = _Search(scheduler, stored, workload is None, templates, most)
+        plan = search.plan()
+        if prices and plan.status == FOUND:
+            cheapest = search.cheapest([*plan.counts.values()], prices)
+            plan = replace_fields(plan, prices=dict(prices), cheapest=cheapest)
+    plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
+    if not refused:
+        return plan
+    count = number_of(len(refused), "pod", "pods")
+    proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
+    unplaced = refused | plan.unplaced
+    return replace_fields(
+        plan, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
+    )
+
+
+def asked_pods(workload: Asked) -> list[Pod]:
+    """Return the pods that are asked about, none of them admitted: pods, and replicas of templates.
+
+    Raises
+    ------
+    InputError
+        A number of replicas is none.
+    """
+    pods = list[Pod]()
+    for asked in workload:
+        pods += [asked] if isinstance(asked, Pod) else _replicas(*asked)
+    return pods
+
+
+def _replicas(pod: Pod, count: int) -> list[Pod]:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise InputError("nodes_needed: give pods, or pairs of a Pod and a count")
+    template = as_template(pod)
+    name = pod.name or pod.metadata.generate_name
+    named = replace(template, metadata=replace(template.metadata, generate_name=f"{name}#"))
+    return [replica(named, at) for at in range(count)]
+
+
+def admitted_pods(scheduler: PodScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+    """Admit the pods that the store does not have, as the API server does.
+
+    Returns
+    -------
+    pods : list of Pod
+        As they are stored, without those that are refused.
+    refused : dict of str to str
+        ``namespace/name`` of each of these to the text of the refusal.
+    """
+    admission, out, refused = admission_of(scheduler.client), list[Pod](), dict[str, str]()
+    stored = scheduler.pods.indexer.get_many(keys_of(pods))
+    for pod, current in zip(pods, stored, strict=True):
+        try:
+            out.append(admission.admit(pod) if current is None else pod)
+        except RefusedError as error:
+            refused[pod.key] = str(error)
+    return out, refused
+
+
+def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:
+    """Return the templates of new nodes by their names."""
+    if not like:
+        raise InputError("like must be nodes, or names of nodes")
+    templates = {one if isinstance(one, str) else one.name: one for one in like}
+    if len(templates) < len(like):
+        raise InputError("like has several templates of one name: give them different names")
+    return templates
+
+
+def _replaces(rollout: Rollout) -> bool:
+    """Whether a rollout has pods to remove, so that a run frees room, and makes more pods than there are."""
+    placed = rollout.updated - len(rollout.without_node)
+    return rollout.updated < rollout.replicas or rollout.available > placed
+
+
+class _Search:
+    """Tries numbers of new nodes in transactions that are rolled back.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    are_queued : bool
+        Whether a run places them, with the pods of DaemonSets for new nodes, in the order of the queue: they
+        are all pending pods of the cluster. Otherwise they are placed in their order, after those of
+        DaemonSets.
+    templates : dict of str to (str or Node)
+        By their names.
+    most : int
+        Maximum number of new nodes.
+    """
+
+    def __init__(
+        self,
+        scheduler: PodScheduler,
+        pods: list[Pod],
+        are_queued: bool,
+        templates: dict[str, str | Node],
+        most: int,
+    ) -> None:
+        self._scheduler, self._pods, self._are_queued = scheduler, pods, are_queued
+        self._names, self._most = list(templates), most
+        self.notes = dict[str, None]()  # in order; what is not known of the new nodes, or to know about them
+        self._templates = dict(filter(self._takes_daemons, templates.items()))
+        self._trials: dict[tuple[int, ...], dict[str, str]] = {}  # by numbers of new nodes
+
+    def plan(self) -> NodesNeeded:
+        """Return the plan."""
+        bound, proof, packing = self._bound()
+        counts, packed = [0] * len(self._templates), None if packing is None else packing.counts
+        least = bound.nodes or 0
+        if packed is not None:
+            counts = packed.copy()
+        elif len(counts) == 1 and not proof:
+            counts[0] = min(least, self._most)
+        status = self._grow(counts)
+        if sum(counts) > least:
+            self._shrink(counts, least)
+        if status == FOUND and (packed is None or sum(packed) > sum(counts)):
+            packed = counts
+        unplaced = self._reasons(counts)
+        if unplaced:
+            self.notes |= dict.fromkeys(self._advice(unplaced))
+        if proof in unplaced:
+            proof = NOWHERE.format(proof, unplaced[proof])
+        status = IMPOSSIBLE if proof else status
+        return NodesNeeded(
+            status,
+            self._by_template(counts),
+            bound.nodes,
+            bound.source,
+            unplaced,
+            proof,
+            packed=None if packed is None else self._by_template(packed),
+        )
+
+    def cheapest(self, counts: Sequence[int], prices: Mapping[str, float]) -> dict[str, int] | None:
+        """Return the cheapest of several ways to place all pods: one that is known, the templates with the
+        most pods for their price, and each template alone."""
+        each = [prices.get(name, inf) for name in self._templates]
+        known = dict(zip(self._names, counts, strict=True))
+        ways = [[known[name] for name in self._templates]]
+        for allowed in (range(len(each)), *([at] for at in range(len(each)))):
+            way = [0] * len(each)
+            costs = [price if at in allowed else inf for at, price in enumerate(each)]
+            if self._grow(way, costs) == FOUND:
+                self._shrink(way, 0, costs)
+                ways.append(way)
+        costs_of = [sum(count * cost for count, cost in zip(way, each, strict=True) if count) for way in ways]
+        least, first = min((round(cost, 9), at) for at, cost in enumerate(costs_of))
+        return self._by_template(ways[first]) if least < inf else None
+
+    def _by_template(self, counts: Sequence[int]) -> dict[str, int]:
+        """Return numbers of new nodes by the name of their template; 0 for those that are left out."""
+        return dict.fromkeys(self._names, 0) | dict(zip(self._templates, counts, strict=True))
+
+    def _takes_daemons(self, named: tuple[str, str | Node]) -> bool:
+        """Whether the pods of DaemonSets have a place on a new node; note the first that has none, whose
+        template is left out, as cluster-autoscaler v1.36 does."""
+        name, template = named
+        with self._scheduler.transaction():
+            _, arrived = self._add(1, template)
+            failures = self._place_in_order(arrived)
+        for pod in arrived:
+            if pod.key in failures:
+                owner = pod.metadata.controller()
+                daemon = f"{owner.kind} {pod.namespace}/{owner.name}" if owner else pod.key
+                self.notes[TOO_SMALL.format(name, daemon, failures[pod.key])] = None
+                return False
+        return True
+
+    def _reasons(self, counts: Sequence[int]) -> dict[str, str]:
+        """Return why pods have no place with so many new nodes; where there is none of a template, with one
+        more of it."""
+        left = self._unplaced(counts)
+        shown = self._unplaced([max(1, count) for count in counts])
+        if not left.keys() <= shown.keys():  # one more node would help: the limit of new nodes is reached
+            shown = left
+        return {key: shown[key] for key in left}
+
+    def _advice(self, unplaced: Mapping[str, str]) -> Iterator[str]:
+        """Yield what to know about the new nodes, where pods have no place."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            nodes: list[Node] = scheduler.client.list(Node)[0]
+            new, arrived = self._add_all([1] * len(self._templates))
+            self._place_in_order(arrived)
+            made = {
+                name: scheduler.client.get(Node, node)
+                for name, (node,) in zip(self._templates, new, strict=True)
+            }
+            pods = [pod for pod in self._pods if pod.key in unplaced]
+            yield from missing_domains(pods, made.values(), nodes)
+            yield from share_of_daemons(scheduler, made, unplaced.values())
+
+    # ---- bound and packing ---------------------------------------------------------------------------------
+
+    def _bound(self) -> tuple[NodeBound, str, Packing | None]:
+        """Return a lower bound; the name of a pod that fits on none of the templates, or else what no number
+        of nodes is enough for, or ""; and a packing of at most so many nodes as are allowed."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            added, arrived = self._add_all([1] * len(self._templates))
+            self._place_in_order(arrived)
+            relaxation = relax(scheduler, self._pods, [1.0] * len(self._pods))
+            rows = [scheduler.cache.state.find_row(name) for (name,) in added]
+            new = [int(np.flatnonzero(relaxation.rows == row)[0]) for row in rows]
+            replaces = self._are_queued and any(map(_replaces, scheduler.rollouts()))
+            bound = NodeBound(0, "") if replaces else bound_of_nodes(scheduler, relaxation, new)
+            packing = None if replaces or bound.lacking else pack(relaxation, new, bound.nodes or 0)
+            hopeless = "" if packing else self._hopeless(relaxation)
+        if hopeless or bound.lacking:
+            return bound._replace(nodes=None), hopeless or bound.lacking, None
+        if packing and (sum(packing.counts) > self._most or not self._holds(relaxation, packing)):
+            packing = None
+        return bound, "", packing
+
+    def _hopeless(self, relaxation: Relaxation) -> str:
+        """Return the name of a pod that fits on none of the nodes there are; "" for none."""
+        scheduler = self._scheduler
+        left = self._place_in_order(self._pods)
+        for kind in relaxation.kinds:
+            lacking = {pinned_node(pod.spec): pod for pod in reversed(kind.pods) if pod.key in left}
+            for pod in reversed(lacking.values()):
+                if fits_nowhere_else(scheduler, pod):
+                    return pod.key
+        return ""
+
+    def _holds(self, relaxation: Relaxation, packing: Packing) -> bool:
+        """Whether the filters let the pods be where a packing has them. They do where the relaxation leaves
+        no filter out, and no two kinds of pods can have the same port."""
+        scheduler = self._scheduler
+        shapes, row_name = scheduler.cache.state.classes, scheduler.table.row_name
+        has_ports = any(shapes.shape_of(shapes.intern(kind.pods[0])).ports for kind in relaxation.kinds)
+        if relaxation.relaxed == ASSUMPTIONS and not has_ports:
+            return True
+        with scheduler.transaction():
+            added, arrived = self._add_all(packing.counts)
+            self._place_in_order(arrived)
+            new = {place: iter(names) for place, names in zip(packing.new, added, strict=True)}
+            nodes = [
+                next(new[place]) if place in new else str(row_name(int(relaxation.rows[place])))
+                for place in packing.origin.tolist()
+            ]
+            left = [
+                pod if pinned_node(pod.spec) else replace(pod, spec=replace(pod.spec, node_name=nodes[at]))
+                for kind, load in packing.loads
+                for pod, at in zip(kind.pods, np.repeat(np.arange(len(load)), load).tolist(), strict=True)
+            ]
+            while left:
+                failed = self._place_in_order(left)
+                if len(failed) == len(left):
+                    return False
+                left = [pod for pod in left if pod.key in failed]
+        return True
+
+    # ---- trials --------------------------------------------------------------------------------------------
+
+    def _add(self, count: int, template: str | Node) -> tuple[list[str], list[Pod]]:
+        """Add nodes; return their names, and the pods of DaemonSets that arrive with them."""
+        scheduler = self._scheduler
+        before = scheduler.pods.pending.keys()
+        change = add_nodes(scheduler, count, template)
+        self.notes |= dict.fromkeys(change.notes)
+        own = {pod.key for pod in self._pods}
+        arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]
+        names = [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
+        return names, [pod for pod in arrived if not scheduler.not_ours(pod)]
+
+    def _add_all(self, counts: Sequence[int]) -> tuple[list[list[str]], list[Pod]]:
+        """Add so many nodes of each template; return their names by template, and the pods that arrive."""
+        parts = zip(counts, self._templates.values(), strict=True)
+        added = [self._add(count, template) for count, template in parts]
+        return [names for names, _ in added], [pod for _, arrived in added for pod in arrived]
+
+    def _place_in_order(self, pods: list[Pod]) -> dict[str, str]:
+        """Place pods without evictions, in their order; return why others have no place, by key."""
+        failures = self._scheduler.schedule_pods(without_evictions(pods)).failures
+        return {pods[at].key: failure.search_message for at, failure in failures.items()}
+
+    def _place(self, arrived: list[Pod], pods: list[Pod]) -> dict[str, str]:
+        """Place the pods of DaemonSets for new nodes, and others, as the scheduler does: return why some have
+        no place, by key."""
+        if not self._are_queued:
+            return self._place_in_order(arrived) | self._place_in_order(pods)
+        result = self._scheduler.run()
+        left = {pod.key: AWAITS for pod in pods if pod.key not in result.placements}
+        left |= {key: failure.search_message for key, failure in result.unschedulable.items()}
+        return left | {eviction.by: EVICTS for eviction in result.evicted.values()}
+
+    def _unplaced(self, counts: Sequence[int]) -> dict[str, str]:
+        """Return why pods have no place, by key, if there were so many new nodes."""
+        key = tuple(counts)
+        if key not in self._trials:
+            with self._scheduler.transaction():
+                _, arrived = self._add_all(counts)
+                self._trials[key] = self._place(arrived, self._pods)
+        return self._trials[key]
+
+    def _grow(self, counts: list[int], costs: Sequence[float] = ()) -> str:
+        """Add nodes until all pods have a place; each time the template that places the most of the rest, for
+        its cost."""
+        while left := self._unplaced(counts):
+            if sum(counts) >= self._most:
+                return NOT_FOUND
+            gains = self._gains(counts, [cost < inf for cost in costs] or [True] * len(counts))
+            worth = np.array(gains) / (np.array(costs) + 1e-9) if costs else np.array(gains)
+            best = int(np.argmax(worth)) if gains else 0
+            if not gains or gains[best] <= 0:
+                return NOT_FOUND
+            rest = self._most - sum(counts)
+            counts[best] += max(1, min(len(left) // gains[best], rest))
+        return FOUND
+
+    def _gains(self, counts: Sequence[int], allowed: Sequence[bool]) -> list[int]:
+        """Return how many pods that have no place with some new nodes fit on one more of each template that
+        is allowed."""
+        scheduler, gains = self._scheduler, list[int]()
+        with scheduler.transaction():
+            _, arrived = self._add_all(counts)
+            left = self._place(arrived, self._pods)
+            rest = [pod for pod in self._pods if pod.key in left]
+            for template, is_allowed in zip(self._templates.values(), allowed, strict=True):
+                if not is_allowed:
+                    gains.append(0)
+                    continue
+                with scheduler.transaction():
+                    _, arrived = self._add(1, template)
+                    gains.append(len(left) - len(self._place(arrived, rest)))
+        return gains
+
+    def _shrink(self, counts: list[int], least: int, costs: Sequence[float] = ()) -> None:
+        """Take nodes away from each template, the dearest or else the last first, as long as no more pods
+        lack a place and at least `least` nodes are left."""
+        without = len(self._unplaced(counts))
+        order = sorted(range(len(counts)), key=lambda at: (costs[at] if costs else 0, at), reverse=True)
+        for at in order:
+            low = max(0, least - sum(counts) + counts[at])
+            while low < counts[at]:
+                middle = (low + counts[at]) // 2
+                if len(self._unplaced([*counts[:at], middle, *counts[at + 1 :]])) > without:
+                    low = middle + 1
+                else:
+                    counts[at] = middle

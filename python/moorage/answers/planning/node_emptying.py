@@ -1,0 +1,379 @@
+"""Plans that empty nodes: drain_plan and defragment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from msgspec.structs import asdict
+
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes.selection import select_nodes
+from moorage.engine.framework.plugin.amounts import compared
+from moorage.errors import InputError, number_of
+from moorage.kube.admission.admission import RefusedError
+from moorage.kube.model.pod import Pod
+from moorage.table import Table, Tabular, rows_of
+
+from .node_verdicts import checked_needs, free_amounts
+from .pod_moves import Blocker, Move, Mover, must_move
+from .room_making import RoomMaker
+
+FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
+ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"
+LARGEST = (
+    "{}: {} requested by pods that must be on a node, {} allocatable (or requested, where that is more) on "
+    "the {} largest nodes"
+)
+FREE = "{}: {} wanted on one node, {} free on all nodes together"
+SIZE = "{}: {} wanted on one node, no schedulable node has more than {}"
+
+
+@dataclass(frozen=True, repr=False)
+class EmptyingPlan(Tabular):
+    """A plan that empties nodes: in the given order, pod by pod.
+
+    The nodes of the plan are to be cordoned before its first move; another node that a pod leaves, while it
+    moves. After each move all pods are on nodes.
+
+    Attributes
+    ----------
+    status : str
+        "found"; "impossible", where `proof` says why no plan exists; or "not found": the search is greedy, so
+        there may be one.
+    nodes : tuple of str
+        The emptied nodes, in order, those that were empty already included. With "impossible" and "not
+        found": those that can be emptied nevertheless.
+    moves : tuple of Move
+        In order.
+    blockers : tuple of Blocker
+        Pods that prevent other nodes from being emptied: the first one met on each.
+    proof : str
+        One sentence; "" unless `status` is "impossible".
+    resource : str
+        The devices that are free on the nodes, whose other pods stay; "" where whole nodes are emptied.
+    """
+
+    status: str
+    nodes: tuple[str, ...]
+    moves: tuple[Move, ...]
+    blockers: tuple[Blocker, ...] = ()
+    proof: str = ""
+    resource: str = ""
+
+    def __bool__(self) -> bool:
+        return self.status == FOUND
+
+    def headline(self) -> str:
+        """Return the status and numbers in one line."""
+        nodes = number_of(len(self.nodes), "node", "nodes")
+        moves = number_of(len(self.moves), "move", "moves")
+        counts = f"{self.status}: {nodes}, {moves}"
+        if self or not (self.proof or self.blockers):
+            return counts
+        return f"{counts}; {self.proof or self.blockers[0].text}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each move.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns pod, source, target.
+        """
+        moves = self.moves[:limit]
+        columns = ("pod", "source", "target")
+        return Table({name: [getattr(move, name) for move in moves] for name in columns})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as a JSON value."""
+        blockers = [asdict(blocker) for blocker in self.blockers]
+        head = {"status": self.status, "nodes": list(self.nodes), "moves": rows_of(self.table())}
+        return head | {"blockers": blockers} | ({"proof": self.proof} if self.proof else {})
+
+
+# ---- one node ----------------------------------------------------------------------------------------------
+
+
+def _empty(
+    scheduler: PodScheduler, mover: Mover, node: str, most: float, maker: RoomMaker | None = None
+) -> list[Move] | Blocker | None:
+    """Move the pods of a node away, by at most `most` moves: all of them, or none.
+
+    Returns a Blocker where one cannot be moved, None where there are too many.
+    """
+    return _move_all(scheduler, mover, node, mover.movable(node), most, maker)
+
+
+def _move_all(
+    scheduler: PodScheduler, mover: Mover, node: str, pods: list[Pod], most: float, maker: RoomMaker | None
+) -> list[Move] | Blocker | None:
+    """Move pods away from a node, by at most `most` moves, those that make room included: all of them, or
+    none; return the first that cannot be moved."""
+    if len(pods) > most:
+        return None
+    for pod in pods:  # cheaper than to find out after moves of others
+        if why := mover.reason_to_stay(pod):
+            return Blocker(pod.key, node, why, True)
+    moves = list[Move]()
+    with scheduler.transaction() as transaction:
+        mover.cordon([node])
+        for pod in pods:
+            move = mover.move(pod, node) if maker is None else maker.move(pod, node)
+            if isinstance(move, Blocker):
+                return move
+            moves += [move] if isinstance(move, Move) else move
+            if len(moves) > most:
+                return None
+        transaction.commit()
+    return moves
+
+
+# ---- given nodes -------------------------------------------------------------------------------------------
+
+
+def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
+    """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
+    scheduler.sync()
+    if isinstance(nodes, int) and not isinstance(nodes, bool):
+        return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
+    selected = _selected(scheduler, nodes)
+    with scheduler.transaction():
+        mover = Mover(scheduler, force)
+        mover.cordon(selected)
+        proof = _lack_elsewhere(scheduler, mover, selected)
+        return _drain(scheduler, mover, selected, proof)
+
+
+def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
+    """Empty cordoned nodes, those with few pods first, as long as one of them can be emptied."""
+    left = sorted(selected, key=lambda name: len(mover.movable(name)))
+    order: list[str] = []
+    moves: list[Move] = []
+    blockers: dict[str, Blocker] = {}
+    while left:
+        before = len(order)
+        for node in left:
+            done = _empty(scheduler, mover, node, float("inf"))
+            if isinstance(done, Blocker):
+                blockers[node] = done
+            else:
+                order.append(node)
+                moves += done or []
+        left = [node for node in left if node not in order]
+        if len(order) == before:
+            break
+    remaining = tuple([blockers[node] for node in left])
+    if not left:
+        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
+    lasting = next((one for one in remaining if one.lasts), None)
+    if lasting is not None:
+        proof = lasting.text
+    return EmptyingPlan(IMPOSSIBLE if proof else NOT_FOUND, tuple(order), tuple(moves), remaining, proof)
+
+
+def _selected(scheduler: PodScheduler, nodes: str | int | Sequence[str]) -> list[str]:
+    """Return the names of nodes that are named or selected by labels, in list order."""
+    order = scheduler.context.view_order()
+    if not isinstance(nodes, Sequence) or not all(isinstance(name, str) for name in nodes):
+        raise InputError("drain_plan: give a label selector, a number of nodes, or names of nodes")
+    wanted = {node.name for node in select_nodes(scheduler.client, nodes)}
+    if not wanted:
+        raise InputError("drain_plan: give at least one node")
+    return [name for name in order if name in wanted]
+
+
+def _lack_elsewhere(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> str:
+    """Return a proof that the schedulable nodes have not enough free, or ""."""
+    others = _schedulable(scheduler)
+    needs: Counter[str] = Counter()
+    for node in selected:
+        for pod in mover.movable(node):
+            with suppress(RefusedError):  # such a pod blocks its node by itself
+                needs.update(checked_needs(scheduler, mover.made_again(pod)))
+    for name, need in needs.items():
+        free = int(free_amounts(scheduler, name)[others].sum())
+        if need > free:
+            return ELSEWHERE.format(name, *compared(name, need, free))
+    return ""
+
+
+def _schedulable(scheduler: PodScheduler) -> list[int]:
+    """Return the rows of the nodes that are not cordoned, in list order."""
+    objects = scheduler.table.objects
+    rows = scheduler.context.view_rows().tolist()
+    return [row for row in rows if (node := objects[row]) is not None and not node.spec.unschedulable]
+
+
+# ---- some nodes --------------------------------------------------------------------------------------------
+
+
+def _empty_some(
+    scheduler: PodScheduler, count: int, most: float, force: bool, makes_room: bool
+) -> EmptyingPlan:
+    """Empty a number of nodes by at most `most` moves, those with few pods first; at last by moves between
+    other nodes, too."""
+    order: list[str] = []
+    moves: list[Move] = []
+    blockers: dict[str, Blocker] = {}
+    rows = _schedulable(scheduler)
+    if not 1 <= count <= len(rows):
+        bounds = f"from 1 to {len(rows)}, the number of schedulable nodes"
+        raise InputError(f"the number of nodes to empty must be {bounds}, not {count}")
+    with scheduler.transaction():
+        mover = Mover(scheduler, force)
+        proof = _lack_on_largest(scheduler, mover, rows, count)
+        makers = (None, RoomMaker(scheduler, mover)) if makes_room else (None,)
+        for maker, node in [] if proof else product(makers, [*_by_load(scheduler, rows)]):
+            if len(order) == count:
+                break
+            done = None if node in order else _empty(scheduler, mover, node, most - len(moves), maker)
+            if isinstance(done, Blocker):
+                blockers[node] = done
+            elif done is not None:
+                order.append(node)
+                moves += done
+    if len(order) == count:
+        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
+    status = IMPOSSIBLE if proof else NOT_FOUND
+    stay = tuple([one for node, one in blockers.items() if node not in order])
+    return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
+
+
+def _by_load(scheduler: PodScheduler, rows: list[int]) -> Iterator[str]:
+    """Yield nodes by their number of pods, then by requested cpu and memory, then in list order."""
+    table = scheduler.table
+    columns = [table.column("requested", name)[rows] for name in ("memory", "cpu", "pods")]
+    for at in np.lexsort((np.arange(len(rows)), *columns)).tolist():
+        yield table.row_name(rows[at])
+
+
+def _lack_on_largest(scheduler: PodScheduler, mover: Mover, rows: list[int], count: int) -> str:
+    """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
+    table, left = scheduler.table, len(rows) - count
+    names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
+    room = {}
+    for name in names:  # a node that is overcommitted may keep its pods
+        most = np.maximum(table.column("allocatable", name)[rows], table.column("requested", name)[rows])
+        room[name] = int(np.sort(most)[-left or len(rows) :].sum())
+    short = [name for name in names if int(table.column("requested", name)[rows].sum()) > room[name]]
+    if not short:
+        return ""
+    needs: Counter[str] = Counter()
+    for row in rows:
+        for pod in scheduler.cache.state.pods_of(row):
+            if must_move(pod):
+                own = again = checked_needs(scheduler, pod)
+                with suppress(RefusedError):
+                    again = checked_needs(scheduler, mover.made_again(pod))
+                needs.update({name: min(need, again.get(name, 0)) for name, need in own.items()})
+    for name in short:
+        if needs[name] > room[name]:
+            return LARGEST.format(name, *compared(name, needs[name], room[name]), left)
+    return ""
+
+
+# ---- defragmentation ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What `defragment` is to free.
+
+    Attributes
+    ----------
+    nodes : int or None
+        Number of nodes.
+    gpus : int or None
+        Number of devices on one node.
+    resource : str
+        Name of the devices.
+    max_moves : int or None
+    force : bool
+        Whether pods without a controller may be moved.
+    """
+
+    nodes: int | None
+    gpus: int | None
+    resource: str
+    max_moves: int | None
+    force: bool
+
+
+def defragment(scheduler: PodScheduler, aim: Aim) -> EmptyingPlan:
+    """Return moves that free whole nodes or devices; see `Scheduler.defragment`."""
+    if (aim.nodes is None) == (aim.gpus is None):
+        raise InputError("defragment: give either nodes or gpus")
+    if aim.max_moves is not None and aim.max_moves < 0:
+        raise InputError(f"max_moves must be a whole number of at least 0, not {aim.max_moves}")
+    scheduler.sync()
+    most = float("inf") if aim.max_moves is None else float(aim.max_moves)
+    if aim.nodes is not None:
+        return _empty_some(scheduler, aim.nodes, most, aim.force, makes_room=True)
+    assert aim.gpus is not None
+    if aim.gpus < 1:
+        raise InputError(f"gpus must be a positive whole number, not {aim.gpus}")
+    return _free_devices(scheduler, aim, aim.gpus, most)
+
+
+def _free_devices(scheduler: PodScheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
+    """Free devices of one node by few moves."""
+    rows, free = _schedulable(scheduler), free_amounts(scheduler, aim.resource)
+    sizes = scheduler.table.column("allocatable", aim.resource)
+    total = int(free[rows].sum())
+    largest = int(max((sizes[row] for row in rows), default=0))
+    if largest < wanted:
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
+    if total < wanted:
+        return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(aim.resource, wanted, total))
+    blockers = dict[str, Blocker]()
+    with scheduler.transaction():
+        mover = Mover(scheduler, aim.force)
+        choices = [
+            (len(users), str(scheduler.table.row_name(row)), users)
+            for row in rows
+            if sizes[row] >= wanted
+            for users in _users(scheduler, mover, row, aim.resource, wanted - int(free[row]))
+        ]
+        choices.sort(key=lambda each: each[0])  # stable: in list order
+        for maker, (_, name, users) in product((None, RoomMaker(scheduler, mover)), choices):
+            done = _move_all(scheduler, mover, name, users, most, maker)
+            if isinstance(done, Blocker):
+                blockers.setdefault(name, done)
+            elif done is not None:
+                return EmptyingPlan(FOUND, (name,), tuple(done), resource=aim.resource)
+    return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers.values()))
+
+
+def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need: int) -> Iterator[list[Pod]]:
+    """Yield pods on a row that together use so many devices: few of them, and small ones."""
+    shapes = scheduler.cache.state.classes
+    uses = [
+        (use, pod)
+        for pod in mover.movable(str(scheduler.table.row_name(row)))
+        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0))
+        and not mover.reason_to_stay(pod)
+    ]
+    largest = sorted(uses, key=lambda each: -each[0])
+    for order in (largest, largest[::-1]):
+        chosen, left = list[tuple[int, Pod]](), need
+        for use, pod in order:
+            if left > 0:
+                chosen.append((use, pod))
+                left -= use
+        if left <= 0:
+            for one in [*chosen]:  # without those that the others make superfluous
+                if left + one[0] <= 0:
+                    chosen.remove(one)
+                    left += one[0]
+            yield [pod for _, pod in sorted(chosen, key=lambda each: -each[0])]

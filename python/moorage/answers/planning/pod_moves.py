@@ -1,0 +1,203 @@
+"""Moves of pods: each is evicted, made again by its controller, and scheduled elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes.drain import NO_CONTROLLER, set_unschedulable, stays
+from moorage.controllers.store_control import admission_of
+from moorage.kube import Object, PodDisruptionBudget
+from moorage.kube.admission.admission import RefusedError
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.workload import ControllerRevision
+from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.kube.workloads.made_of import MAKERS, MadeOf
+from moorage.store import ObjectStore
+
+from .node_verdicts import FIXED, checked_needs, node_verdicts
+from .stored_pods import make_again, reason_not_scheduled
+from .templates import as_template
+
+SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
+TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
+NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
+LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
+
+
+class Move(Struct, frozen=True):
+    """The move of one pod.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name`` of the pod that is evicted. The name of the one that takes its place may differ.
+    source, target : str
+        Nodes.
+    """
+
+    pod: str
+    source: str
+    target: str
+
+
+class Blocker(Struct, frozen=True):
+    """A pod that prevents its node from being emptied.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name``.
+    node : str
+    reason : str
+    lasts : bool
+        Whether no order of moves changes that.
+    """
+
+    pod: str
+    node: str
+    reason: str
+    lasts: bool
+
+    @property
+    def text(self) -> str:
+        """The blocker in one line."""
+        return f"{self.pod} cannot leave {self.node}: {self.reason}"
+
+
+def must_move(pod: Pod) -> bool:
+    """Whether a pod has to run elsewhere when its node goes: it does not stay, and is not being deleted."""
+    return not stays(pod) and pod.metadata.deletion_timestamp is None
+
+
+def pods_to_move(scheduler: PodScheduler, node: str) -> list[Pod]:
+    """Return the pods on a node that have to leave it (see `must_move`)."""
+    state = scheduler.cache.state
+    row = state.find_row(node)
+    return [] if row is None else [pod for pod in state.pods_of(row) if must_move(pod)]
+
+
+class Mover:
+    """Moves pods inside a transaction.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    force : bool
+        Whether pods without a controller may be moved; somebody has to make them again.
+    """
+
+    def __init__(self, scheduler: PodScheduler, force: bool) -> None:
+        self._scheduler, self._force = scheduler, force
+        self._store = cast(ObjectStore, scheduler.client)
+        self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
+        self._admission = admission_of(self._store)
+        kinds: tuple[type[Object], ...] = (*MAKERS, ControllerRevision)
+        self._made_of = MadeOf(obj for kind in kinds for obj in self._store.list(kind)[0])
+
+    def movable(self, node: str) -> list[Pod]:
+        """Return the pods that have to leave a node: higher priority first, then larger."""
+        classes, pods = self._scheduler.cache.state.classes, pods_to_move(self._scheduler, node)
+        shape_of, intern = classes.shape_of, classes.intern
+        sizes = {pod.key: shape_of(intern(pod)).requests for pod in pods}
+        return sorted(
+            pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
+        )
+
+    def cordon(self, nodes: Iterable[str], value: bool = True) -> None:
+        """Make nodes unschedulable, or schedulable again."""
+        set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
+        self._scheduler.sync()
+
+    def reason_to_stay(self, pod: Pod) -> str:
+        """Return why a pod cannot be evicted and made again; "" if it can.
+
+        Budgets count by the disruptions that they allow now: moves follow one another, and each pod runs
+        again before the next one is evicted.
+        """
+        if pod.metadata.controller() is None and not self._force:
+            return NO_CONTROLLER
+        controllers = self._scheduler.controllers
+        if controllers is not None and controllers.kubelets.grace_of_eviction(pod):
+            return LOST
+        budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
+        if len(budgets) > 1:
+            return SEVERAL
+        for budget in budgets:
+            if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
+                return NO_DISRUPTION.format(budget.name)
+        try:
+            why = reason_not_scheduled(self._scheduler, self.made_again(pod))
+        except RefusedError as error:
+            why = str(error)
+        return f"not scheduled again: {why}" if why else ""
+
+    def made_again(self, pod: Pod) -> Pod:
+        """Return the pod that takes the place of one: as its controller makes it, and as it is admitted.
+        Quotas do not count, since the first pod is gone by then.
+
+        Returns
+        -------
+        Pod
+            Of the same name; with the same spec if its template is not known.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        again, made = as_template(pod), self._made_of.pod_like(pod)
+        if made is None:
+            return again
+        new = self._admission.admit_uncharged(replace(made, metadata=replace(made.metadata, name=pod.name)))
+        return replace(again, metadata=replace(again.metadata, labels=new.metadata.labels), spec=new.spec)
+
+    def move(self, pod: Pod, node: str) -> Move | Blocker:
+        """Move a pod from its node to the one that the scheduler chooses. A pod for which others would be
+        evicted cannot be moved.
+
+        Parameters
+        ----------
+        node : str
+            Is unschedulable.
+
+        Returns
+        -------
+        Move or Blocker
+            With a Blocker, the pod is on no node.
+        """
+        why = self.reason_to_stay(pod)
+        if why:
+            return Blocker(pod.key, node, why, True)
+        (new,) = make_again(self._scheduler, [self.made_again(pod)])
+        self._scheduler.sync()
+        result = self._scheduler.schedule_pods([new])
+        if result.failure is None:
+            target = str(result.nodes[0])
+            if self._store.get(Node, target).spec.unschedulable:
+                return Blocker(pod.key, node, TOLERATES, False)
+            return Move(pod.key, node, target)
+        return Blocker(pod.key, node, result.failure.search_message, fits_nowhere_else(self._scheduler, new))
+
+
+def fits_nowhere_else(scheduler: PodScheduler, pod: Pod) -> bool:
+    """Whether a pod fits on none of the schedulable nodes, even if they had no pods."""
+    table, needs = scheduler.table, checked_needs(scheduler, pod)
+    with scheduler.cache.lock:
+        found = node_verdicts(scheduler, pod)
+    fixed = [
+        kind
+        for kind, status in found.statuses.items()
+        if status.plugin and FIXED.issuperset(status.plugin.split())
+    ]
+    may_fit = ~np.isin(found.kinds, np.array(fixed, dtype=np.uint64))
+    for name, need in needs.items():
+        may_fit &= table.column("allocatable", name)[found.rows] >= need
+    return not may_fit.any()

@@ -1,0 +1,523 @@
+"""Survival: which nodes, zones or pools can be lost, with every pod that runs there finding a place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import combinations
+from math import comb
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from moorage.autoscalers.scalers import Growth
+from moorage.autoscalers.scaling_rounds import grow
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes.cluster_changes import remove_nodes
+from moorage.cluster.changes.drain import NO_CONTROLLER
+from moorage.cluster.changes.selection import NAME, get, parsed
+from moorage.controllers.attach_detach_controller import COMES_FREE, NOT_STARTED
+from moorage.controllers.awaited_pods import why_awaited
+from moorage.engine.scheduler.scheduler_parts import WAITING, problem_of
+from moorage.errors import InputError, located, number_of, shorten
+from moorage.kube import Namespace, PodDisruptionBudget
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.workload import Job, ReplicaSet
+from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.kube.workloads.kinds.replacements import replacement
+from moorage.kube.workloads.top_controller import Workloads
+from moorage.table import Table, Tabular
+
+from .node_groups import grouped_rows
+from .pod_moves import pods_to_move
+from .stored_pods import make_again
+
+if TYPE_CHECKING:
+    from moorage.engine.scheduler.cycle.results import ScheduleResult
+
+NODE = "node"
+"""Stands for each node by itself."""
+UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
+
+
+class LostPod(Struct, frozen=True):
+    """A pod that finds no place after a loss.
+
+    Attributes
+    ----------
+    pod : str
+        ``namespace/name`` of the pod without a node: the one that its controller has made anew, or the lost
+        one that no controller makes again.
+    workload : str
+        Such as ``deployment/web``.
+    reason : str
+    problem : str
+        The reason in a word, as in ``moorage check``: "unschedulable"; "waiting", "refused", "gated" or
+        "other-scheduler", of a pod that is not tried; "not-started" where its volume is attached to another
+        node than its own; "evicted" where no controller makes it again.
+    as_before : bool
+        Whether no more pods of its workload have no place than after this loss before a change.
+    """
+
+    pod: str
+    workload: str
+    reason: str
+    problem: str
+    as_before: bool = False
+
+
+class Loss(Struct, frozen=True):
+    """What is lost with the nodes of some domains.
+
+    Attributes
+    ----------
+    domains : tuple of str
+        The nodes, zones, or values of the label, that are lost together.
+    nodes : int
+        Number of nodes.
+    pods : int
+        Number of pods on them that have to run elsewhere.
+    lost : tuple of LostPod
+        Pods without a place: of these, or others that were evicted for them.
+    """
+
+    domains: tuple[str, ...]
+    nodes: int
+    pods: int
+    lost: tuple[LostPod, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it leaves more pods without a place than before a change."""
+        return not all(pod.as_before for pod in self.lost)
+
+
+@dataclass(frozen=True)
+class SurvivalQuestion:
+    """What `survive` is asked; see `Scheduler.survive`."""
+
+    by: str
+    at_once: int
+    go_on: Callable[[], bool]
+    only: str = ""
+    within_budgets: bool = False
+    before: PodScheduler | None = None
+    growth: Growth | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Survival(Tabular):
+    """Whether a cluster survives the loss of any node, zone, or value of a label.
+
+    Attributes
+    ----------
+    by : str
+        "node", or the key of the label.
+    domains : int
+        Number of nodes, or of values of the label. Each was tried alone.
+    without_label : int
+        Number of nodes without the label, of which none was lost.
+    losses : tuple of Loss
+        Those after which pods have no place, most pods first.
+    at_once : int
+        How many domains are lost together at most.
+    sets, possible : int
+        How many sets of several domains were tried, and how many there are. Only domains that are survived
+        alone are combined: sets with another one fail anyway.
+    worst : int
+        All sets among so many of the domains were tried: those with the largest share of a resource.
+    only : str
+        The namespace, or the labels, of the pods that were asked about; "" for all.
+    within_budgets : bool
+        Whether pods may have no place as long as their PodDisruptionBudgets hold.
+    is_compared : bool
+        Whether the losses were compared with those before a change.
+    grows : bool
+        Whether NodePools and node groups have nodes come after a loss.
+    detaches : bool
+        Whether volumes have to come free from lost nodes.
+    """
+
+    by: str
+    domains: int
+    without_label: int
+    losses: tuple[Loss, ...]
+    at_once: int
+    sets: int = 0
+    possible: int = 0
+    worst: int = 0
+    only: str = ""
+    within_budgets: bool = False
+    is_compared: bool = False
+    grows: bool = False
+    detaches: bool = False
+
+    def __bool__(self) -> bool:
+        return not any(loss.is_worse for loss in self.losses)
+
+    @property
+    def searched(self) -> str:
+        """What was tried, in one sentence."""
+        text = f"each of {self.domains} alone"
+        if self.at_once > 1:
+            sets = f"{self.sets} of {self.possible} sets of 2" + (f" to {self.at_once}" * (self.at_once > 2))
+            whole = self.sets == self.possible
+            text += f", and {sets}" + ("" if whole else f": all among the {self.worst} fullest")
+        text += f"; for pods of {self.only}" if self.only else ""
+        text += "; pods may be lost while their PodDisruptionBudgets hold" if self.within_budgets else ""
+        text += "; nodes come after a loss" if self.grows else ""
+        text += f"; volumes leave a lost node {COMES_FREE}" if self.detaches else ""
+        return text + ("; compared with the same losses before the change" if self.is_compared else "")
+
+    def headline(self) -> str:
+        """Return the answer and what was tried in one line."""
+        worse = sum(loss.is_worse for loss in self.losses)
+        if worse:
+            what = number_of(worse, "loss leaves pods out", "losses leave pods out")
+        elif self.losses:
+            what = f"the loss of no {self.by} leaves more pods out than before"
+        else:
+            what = f"survives the loss of any {self.by}"
+        return f"{what}; tried {self.searched}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each loss, most pods first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns domains, nodes, pods, lost.
+        """
+        losses = self.losses[:limit]
+        return Table(
+            {
+                "domains": [", ".join(loss.domains) for loss in losses],
+                "nodes": np.array([loss.nodes for loss in losses], dtype=np.int64),
+                "pods": np.array([loss.pods for loss in losses], dtype=np.int64),
+                "lost": np.array([len(loss.lost) for loss in losses], dtype=np.int64),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        losses = [
+            {"domains": list(loss.domains), "nodes": loss.nodes, "pods": loss.pods}
+            | {"lost": [_lost_document(pod) for pod in loss.lost]}
+            for loss in self.losses
+        ]
+        several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
+        head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
+        asked = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
+        asked |= {"grows": self.grows, "detaches": self.detaches}
+        return head | asked | {"survived": bool(self), "losses": losses, "searched": several}
+
+
+def _lost_document(pod: LostPod) -> dict[str, Any]:
+    told = {"pod": pod.pod, "workload": pod.workload, "reason": pod.reason, "problem": pod.problem}
+    return told | {"asBefore": pod.as_before}
+
+
+def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
+    """Return which domains can be lost; see `Scheduler.survive`."""
+    scheduler.sync()
+    by, at_once = question.by, question.at_once
+    label, domains = _domains(scheduler, by)
+    without = len(scheduler.context.view_order()) - sum(map(len, domains.values()))
+    if not 1 <= at_once <= max(len(domains), 1):
+        what = "nodes" if by == NODE else f"values of {by}"
+        raise InputError(
+            f"must be from 1 to {len(domains)}, the number of {what}, not {at_once}", path="at_once"
+        )
+    with scheduler.transaction():
+        trial = _Trial(scheduler, domains, question, label)
+        single = [loss for name in domains if (loss := trial.lose((name,))) is not None]
+        failed = {loss.domains[0] for loss in single}
+        left = [name for name in trial.fullest_first() if name not in failed]
+        possible = sum(comb(len(left), size) for size in range(2, at_once + 1))
+        found, sets, worst = list(single), 0, min(len(left), 1)
+        for at, names in _sets(left, at_once):
+            worst = at  # all sets of the domains before this one were tried
+            if not question.go_on():
+                break
+            sets += 1
+            if (loss := trial.lose(names)) is not None:
+                found.append(loss)
+        else:
+            worst = len(left)
+    if question.before is not None:
+        found = _compared(found, trial, question.before)
+    found.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
+    numbers = at_once, sets, possible, worst
+    asked = question.only, question.within_budgets, question.before is not None, question.growth is not None
+    return Survival(label, len(domains), without, tuple(found), *numbers, *asked, trial.detaches)
+
+
+def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> list[Loss]:
+    """Return losses with the pods marked whose workloads were not better off before a change.
+
+    A pod that waited before may wait after a loss, too. A domain that there was not is compared with the loss
+    before the change that was worst for the workload. The loss of all nodes is never worse.
+    """
+    scheduler.sync()
+    nodes = len(trial.scheduler.context.view_order())
+    try:
+        domains = _domains(scheduler, trial.question.by)[1]
+    except InputError:  # no node had the label
+        domains = {}
+    with scheduler.transaction():
+        before = _Trial(scheduler, domains, replace(trial.question, only=""), trial.label)
+        waited = before.waiting - trial.waiting
+        losses = [
+            _marked(loss, before.number_lost(loss.domains) + waited, Counter(map(_name, loss.lost)))
+            for loss in losses
+        ]
+    return [_marked(loss, Counter(), Counter()) if loss.nodes == nodes else loss for loss in losses]
+
+
+def _marked(loss: Loss, before: Counter[str], now: Counter[str]) -> Loss:
+    lost = [structs.replace(pod, as_before=now[_name(pod)] <= before[_name(pod)]) for pod in loss.lost]
+    return structs.replace(loss, lost=tuple(lost))
+
+
+def _name(pod: LostPod) -> str:
+    """Return namespace and name of the workload of a pod."""
+    return f"{pod.pod.partition('/')[0]}/{pod.workload}"
+
+
+def _sets(names: Sequence[str], most: int) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the sets of 2 to `most` names, first those of the first names, and the place of their last."""
+    for at in range(1, len(names)):
+        for size in range(1, most):
+            for others in combinations(names[:at], size):
+                yield at, (*others, names[at])
+
+
+def _domains(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[str]]]:
+    """Return what the nodes are lost by, and the nodes of each domain, in list order."""
+    if by == NODE:
+        return by, {name: [name] for name in scheduler.context.view_order()}
+    label, groups = grouped_rows(scheduler, by)
+    row_name = scheduler.table.row_name
+    return label, {value: [str(row_name(row)) for row in rows] for value, rows in groups.items()}
+
+
+# ---- one loss ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Trial:
+    """Losses of domains, each taken back, beside what is without a node already.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction. Its pending pods are placed first.
+    domains : dict of str to list of str
+        The nodes of each.
+    question : SurvivalQuestion
+    label : str
+        What the nodes are lost by.
+
+    Attributes
+    ----------
+    waiting : Counter of str
+        Number of pods without a node before any loss, by workload; only where losses are compared.
+    detaches : bool
+        Whether volumes had to come free from lost nodes.
+    """
+
+    scheduler: PodScheduler
+    domains: dict[str, list[str]]
+    question: SurvivalQuestion
+    label: str
+    waiting: Counter[str] = field(init=False)
+    detaches: bool = field(init=False, default=False)
+    _growth: Growth | None = field(init=False, default=None)
+    _is_asked: Callable[[Pod], bool] = field(init=False)
+    _before: set[str] = field(init=False)
+    _unmade: int = field(init=False)
+    _workloads: Workloads = field(init=False)
+
+    def __post_init__(self) -> None:
+        scheduler = self.scheduler
+        result = scheduler.run()
+        self._before = {*result.unschedulable, *result.skipped}
+        unmade = self._not_made()
+        self._unmade = len(unmade)
+        self._workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+        self._is_asked = asked_about(scheduler, self.question.only)
+        without = [pod for pod, _, _ in unmade]
+        if self.question.before is not None:
+            without += [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in self._before]
+        self.waiting = Counter(_name(self._lost(pod, "", "")) for pod in without)
+
+    def fullest_first(self) -> list[str]:
+        """Return the domains by the largest share that their pods have of a resource of the cluster."""
+        table, find_row = self.scheduler.table, self.scheduler.cache.state.find_row
+        rows = {
+            domain: [row for name in names if (row := find_row(name)) is not None]
+            for domain, names in self.domains.items()
+        }
+        shares = dict.fromkeys(self.domains, 0.0)
+        for resource in table.resources:
+            requested, total = (
+                table.column("requested", resource),
+                table.column("allocatable", resource).sum(),
+            )
+            for domain, its in rows.items() if total else ():
+                shares[domain] = max(shares[domain], int(requested[its].sum()) / int(total))
+        return sorted(shares, key=lambda name: -shares[name])
+
+    def lose(self, names: tuple[str, ...]) -> Loss | None:
+        """Lose domains, and return what has no place then; None if everything has one."""
+        nodes = [node for name in names for node in self.domains[name]]
+        moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
+        if not moving:
+            return None
+        growth, label = self.question.growth, self.label
+        self._growth = growth if growth is None else growth.without(label, names)
+        with self.scheduler.transaction():
+            remove_nodes(self.scheduler, nodes)
+            without = self._place_elsewhere(moving)
+            lost = tuple([self._lost(*each) for each in without if self._matters(each[0])])
+        return Loss(names, len(nodes), len(moving), lost) if lost else None
+
+    def number_lost(self, names: tuple[str, ...]) -> Counter[str]:
+        """Return how many pods a loss leaves without a place, by workload; the most of any loss, if there is
+        none of these domains."""
+        if not self.domains.keys() >= {*names}:
+            return self._most_lost
+        loss = self.lose(names)
+        return Counter(map(_name, loss.lost if loss else ()))
+
+    @cached_property
+    def _most_lost(self) -> Counter[str]:
+        return reduce(or_, [self.number_lost((name,)) for name in self.domains], Counter[str]())
+
+    def _matters(self, pod: Pod) -> bool:
+        """Whether a pod without a place was asked about, and its budgets do not allow it."""
+        if not self._is_asked(pod):
+            return False
+        if not self.question.within_budgets:
+            return True
+        budgets = BudgetSelectors(self.scheduler.client.list(PodDisruptionBudget)[0]).of(pod)
+        statuses = [one.status for one in budgets]
+        hold = (one.expected_pods and one.current_healthy >= one.desired_healthy for one in statuses)
+        return not budgets or not all(hold)
+
+    def _place_elsewhere(self, gone: list[Pod]) -> list[tuple[Pod, str, str]]:
+        """Place lost pods elsewhere, and what is evicted for them; return those without a place, why they
+        have none, and this reason in a word.
+
+        It ends: each round makes pods of lower priority again than those that were placed in the one before.
+        """
+        scheduler = self.scheduler
+        lost = []
+        while True:
+            evicted: list[Pod] = []
+            lost += [(pod, NO_CONTROLLER, EVICTED) for pod in gone if pod.metadata.controller() is None]
+            self._make_again(gone)
+            result = self._run(evicted)
+            gone = evicted
+            if not any(self._is_ours(pod) or pod.metadata.controller() is None for pod in gone):
+                break
+        lost += [
+            (scheduler.client.get(Pod, *key.split("/")[::-1]), why, problem)
+            for key, why, problem in self._failed(result)
+        ]
+        return lost + self._not_made()[self._unmade :]
+
+    def _run(self, evicted: list[Pod]) -> ScheduleResult:
+        """Run the scheduler, and note the pods that it evicts."""
+        callbacks = self.scheduler.handle.on_eviction
+
+        def note(victims: Sequence[Pod], node: str, preemptor: object) -> None:
+            evicted.extend(victims)
+
+        callbacks.append(note)
+        try:
+            results = [self.scheduler.run()]
+
+            def again() -> ScheduleResult:
+                results.append(self.scheduler.run())
+                return results[-1]
+
+            if self._growth is not None:
+                grow(self.scheduler, self._growth, results[0], again)
+            return results[-1]
+        finally:
+            callbacks.remove(note)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a pod has a controller that is not simulated, so that it is made again here."""
+        owner, controllers = pod.metadata.controller(), self.scheduler.controllers
+        if owner is None or controllers is None:
+            return owner is not None
+        return not controllers.has(owner, pod.namespace) and replacement(pod) is None
+
+    def _make_again(self, gone: Sequence[Pod]) -> None:
+        """Make pods again as their controllers would."""
+        scheduler = self.scheduler
+        missing = [pod for pod in gone if self._is_ours(pod)]
+        if missing:
+            make_again(scheduler, missing)
+            scheduler.sync()
+
+    def _failed(self, result: ScheduleResult) -> Iterator[tuple[str, str, str]]:
+        """Yield the pods without a node that had one, why, and this in a word."""
+        for key, failure in result.unschedulable.items():
+            if key not in self._before:
+                yield key, failure.search_message, UNSCHEDULABLE
+        for key, why in result.skipped.items():
+            if key not in self._before:
+                yield key, f"not scheduled: {why}", problem_of(why)
+        controllers = self.scheduler.controllers
+        if controllers is not None and (attachments := controllers.attachments).holders:
+            self.detaches = self.detaches or bool(attachments.lost)
+            for key, node in result.placements.items():
+                pod = self.scheduler.client.get(Pod, *key.split("/")[::-1])
+                if why := attachments.multi_attach_error(pod, node):
+                    yield key, why, NOT_STARTED
+
+    def _not_made(self) -> list[tuple[Pod, str, str]]:
+        """Return the pods that controllers cannot make now, why, and this in a word."""
+        awaited = [(pod, why_awaited(pod), WAITING) for pod in self.scheduler.awaited_pods()]
+        return [*awaited, *((pod.pod, pod.message, REFUSED) for pod in self.scheduler.refused_pods())]
+
+    def _lost(self, pod: Pod, why: str, problem: str) -> LostPod:
+        return LostPod(pod.key, self._workloads.of(pod).text, why, problem)
+
+
+def asked_about(scheduler: PodScheduler, only: str) -> Callable[[Pod], bool]:
+    """Return whether a pod is in a namespace, or has labels.
+
+    Parameters
+    ----------
+    only : str
+        A text that can be a name is one; any other is a selector. "" is for all pods.
+
+    Raises
+    ------
+    InputError
+        There is no such namespace, or no such pod.
+    """
+    if not only:
+        return lambda pod: True
+    if NAME.fullmatch(only):
+        with located(path="only"):
+            get(scheduler.client, Namespace, only)
+        return lambda pod: pod.namespace == only
+    with located(path="only"):
+        matcher = parsed(only)
+    if not any(matcher.matches(pod.metadata.labels) for pod in scheduler.client.list(Pod)[0]):
+        raise InputError(f'no pod has the labels "{shorten(only, 80)}"', path="only")
+    return lambda pod: matcher.matches(pod.metadata.labels)

@@ -1,0 +1,591 @@
+"""Capacity: how many replicas of a template fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.decide.copies import account_copies, filters_rows_alone
+from moorage._core.decide.pod_batch import PodBatch
+from moorage.cluster import PodScheduler
+from moorage.controllers.store_control import admission_of
+from moorage.engine.plugins.node_resources_fit import resource_of
+from moorage.engine.scheduler.check_arguments import check_readable
+from moorage.engine.scheduler.cycle.results import Failure
+from moorage.engine.scheduler.groups.place_group import schedule_workload
+from moorage.engine.scheduler.placing.schedule_pods import MOST, replica
+from moorage.errors import InputError
+from moorage.kube import group_of
+from moorage.kube.admission.admission import Admission, RefusedError
+from moorage.kube.model.pod import Pod, PodStatus
+from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
+from moorage.table import Table, Tabular
+
+from ..explain.devices.claim_explanations import PodClaims
+from ..explain.devices.device_evidence import lacking_requests
+from ..explain.groups.explain_group import GroupTrial
+from .node_verdicts import node_verdicts
+from .stored_pods import has_ephemeral, reason_not_scheduled, store_with_claims
+from .templates import as_template
+
+FIRST_TRY = 256
+"""Replicas that are tried in the first call; twice as many in each that follows."""
+FIRST_TRY_WITH_CLAIMS = 16
+"""Replicas with claims are stored before they are tried."""
+Stop = Failure | str
+"""Why the next replica is not placed: it fits nowhere, or what admission says against it."""
+Shares = Pod | Sequence[Pod | tuple[Pod, int]]
+"""A template, or several: each alone (share 1) or with its number of replicas in a round."""
+
+
+class TemplateCapacity(Struct, frozen=True):
+    """The capacity for one template.
+
+    Attributes
+    ----------
+    name : str
+        ``namespace/name`` of the template.
+    share : int
+        Replicas in a round.
+    count : int
+        Replicas that fit.
+    nodes : dict of str to int
+        Node to its number of replicas, in list order; nodes without any are left out.
+    skipped : str
+        Why this scheduler does not schedule pods of the template now ("gated", "other scheduler"); "" where
+        it does. The count is what fits once it does, by the first profile if none has their scheduler name.
+    """
+
+    name: str
+    share: int
+    count: int
+    nodes: dict[str, int]
+    skipped: str = ""
+
+
+class Binding(Struct, frozen=True):
+    """What stops the next replica on the nodes with one value of a label.
+
+    Attributes
+    ----------
+    value : str
+        Value of the label; "" for nodes without it.
+    nodes : int
+        Number of these nodes.
+    reasons : dict of str to int
+        Reason to number of nodes that give it, the most frequent first.
+    devices : dict of str to int
+        Request for devices with the rule that leaves too few, to number of nodes.
+    """
+
+    value: str
+    nodes: int
+    reasons: dict[str, int]
+    devices: dict[str, int] = {}
+
+    @property
+    def resource(self) -> str:
+        """The resource that most of the nodes lack; "" where none of them lacks any."""
+        return next(filter(None, map(resource_of, self.reasons)), "")
+
+
+@dataclass(frozen=True, repr=False)
+class Capacity(Tabular):
+    """How many replicas of templates fit besides the pods that are in the cluster.
+
+    Attributes
+    ----------
+    templates : tuple of TemplateCapacity
+        In the order given.
+    rounds : int
+        Complete rounds, in each of which every template has its share. For one template of share 1: the
+        count.
+    failed : str
+        ``namespace/name`` of the template of which the next replica fits nowhere, or is refused; "" where
+        `max` ended the count.
+    failure : Failure or None
+        Why it fits nowhere. `nominated_node` is set where pods would be evicted for it.
+    refusal : str
+        Why the API server would refuse it, in its words: for a quota that is used up, say. "" where it would
+        not.
+    gang : int
+        Pods of a gang, where whole gangs were counted: `rounds` is their number. 0 where pods were.
+    rest : int
+        Pods of the gang after the last whole one that fit; they do not count. Of a group that is bound to a
+        topology, the most that fit in one domain.
+    domains : dict of str to int
+        Of a group that is bound to a topology: the gangs in each domain that has some, by ``LABEL=VALUE``.
+    label : str
+        Label key of `binding`.
+    binding : tuple of Binding
+        By value of the label, sorted; empty where `failure` is None.
+    """
+
+    templates: tuple[TemplateCapacity, ...]
+    rounds: int
+    failed: str
+    failure: Failure | None
+    label: str
+    binding: tuple[Binding, ...]
+    refusal: str = ""
+    gang: int = 0
+    rest: int = 0
+    domains: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of replicas that fit, of all templates together."""
+        return sum(template.count for template in self.templates)
+
+    @property
+    def message(self) -> str:
+        """FitError text of the next replica, or `refusal`; "" where `max` ended the count."""
+        return self.failure.message if self.failure else self.refusal
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason against the next replica to number of nodes that give it."""
+        return self.failure.reasons if self.failure else {}
+
+    def headline(self) -> str:
+        """Return counts and the reason in one line."""
+        counts, end = ", ".join(f"{each.name}: {each.count}" for each in self.templates), "limit reached"
+        if self.gang:
+            counts += f" in {self.rounds} gang{'' if self.rounds == 1 else 's'} of {self.gang}"
+        if self.failure:
+            end = f"{self.failed} fits nowhere: {self.failure.search_message}"
+        elif self.refusal:
+            end = f"{self.failed} is refused: {self.refusal}"
+        return f"{counts}; {end}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each template and node with replicas.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows; by default all.
+
+        Returns
+        -------
+        Table
+            Columns template, node, replicas.
+        """
+        rows = [
+            (template.name, node, n) for template in self.templates for node, n in template.nodes.items()
+        ][:limit]
+        counts = np.array([n for *_, n in rows], dtype=np.int64)
+        return Table({"template": [r[0] for r in rows], "node": [r[1] for r in rows], "replicas": counts})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the capacity as a JSON value."""
+        templates = [
+            {"name": each.name, "share": each.share, "count": each.count, "nodes": each.nodes}
+            | ({"skipped": each.skipped} if each.skipped else {})
+            for each in self.templates
+        ]
+        binding = [
+            {"value": each.value, "nodes": each.nodes, "resource": each.resource, "reasons": each.reasons}
+            | ({"devices": each.devices} if each.devices else {})
+            for each in self.binding
+        ]
+        stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
+        counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
+        if self.gang:
+            domains = {"domains": self.domains} if self.domains else {}
+            counts |= {"gang": {"size": self.gang, "count": self.rounds, "rest": self.rest} | domains}
+        return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
+
+
+@dataclass
+class _Replicas:
+    """The replicas of one template that have been admitted and placed so far."""
+
+    name: str
+    template: Pod
+    share: int
+    admission: Admission
+    admitted: int = 0
+    refusal: str = ""
+    placed: int = 0
+    rows: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    copies: list[npt.NDArray[np.int32]] = field(default_factory=list)
+
+    def admit(self, n: int) -> int:
+        """Admit replicas up to `n` in all, and return how many of these are; the template is as admitted."""
+        while self.admitted < n and not self.refusal:
+            try:
+                self.template, more = self.admission.admit_many(self.template, n - self.admitted)
+                self.admitted += more
+            except RefusedError as error:
+                self.refusal = str(error)
+        return min(n, self.admitted)
+
+    def add(self, rows: npt.NDArray[np.int32], copies: npt.NDArray[np.int32]) -> None:
+        """Add replicas: how many on each row."""
+        self.rows.append(rows)
+        self.copies.append(copies)
+        self.placed += int(copies.sum())
+
+    def by_node(self, names: Sequence[str | None]) -> dict[str, int]:
+        """Return the number of replicas of each node with some, in the order of rows."""
+        if not self.rows:
+            return {}
+        counts = np.bincount(np.concatenate(self.rows), np.concatenate(self.copies)).astype(np.int64)
+        rows = np.flatnonzero(counts)
+        return dict(zip([str(names[row]) for row in rows.tolist()], counts[rows].tolist(), strict=True))
+
+
+def capacity(
+    scheduler: PodScheduler, template: Shares, most: int | None, label: str, gang: int | None = None
+) -> Capacity:
+    """Return how many replicas of templates fit; see `Scheduler.capacity`.
+
+    Parameters
+    ----------
+    most : int or None
+        Maximum number of rounds.
+    gang : int, optional
+        Pods of a gang, in which the templates have their shares; by default each replica counts.
+
+    Raises
+    ------
+    InputError
+        There is no template, a share is no positive number, `most` is negative, or a template has something
+        else where a quantity belongs; or `gang` is no multiple of the shares together, or the templates of a
+        gang are in several pod groups.
+    MoorageError
+        The client is no ObjectStore, or pods are being bound.
+    """
+    given = _with_shares(template) if gang is None else _with_gang(_with_shares(template), gang)
+    if most is not None and not 0 <= most <= MOST:
+        raise InputError(f"max must be a whole number from 0 to {MOST}, not {most}")
+    check_readable(pod for pod, _ in given)
+    scheduler.sync()
+    skipped = [_reason_not_scheduled(scheduler, pod, gang) for pod, _ in given]
+    with scheduler.transaction():
+        admission = admission_of(scheduler.client)
+        every = [
+            _Replicas(pod.key, _unused_names(pod, at), share, admission)
+            for at, (pod, share) in enumerate(given)
+        ]
+        scheduler.volumes.settle()
+        if gang is not None:
+            failed, rounds, stop = _place_gangs(scheduler, every, most)
+        elif len(every) == 1:
+            _fill(scheduler, every[0], _limit(every[0], most))
+            failed, rounds, stop = _place_one_kind(scheduler, every[0], most)
+        else:
+            failed, rounds, stop = _place_rounds(scheduler, every, most)
+        failure, refusal = (None, stop) if isinstance(stop, str) else (stop, "")
+        is_of_group = failure is not None and failure.group_failure
+        binding = (
+            () if failure is None or is_of_group else _binding(scheduler, _next(scheduler, failed), label)
+        )
+        rest = 0
+        if stop is not None and (gang is not None or len(every) > 1):
+            rest = _take_back_rest(scheduler, every, rounds)
+        names = scheduler.table.names
+        domains = {} if gang is None else _gangs_by_domain(scheduler, every, gang)
+    counted = tuple(
+        [
+            TemplateCapacity(each.name, each.share, each.placed, each.by_node(names), why)
+            for each, why in zip(every, skipped, strict=True)
+        ]
+    )
+    name = "" if stop is None else failed.name
+    size = (0, 0) if gang is None else (gang, rest)
+    return Capacity(counted, rounds, name, failure, label, binding, refusal, *size, domains)
+
+
+def _with_shares(template: Shares) -> list[tuple[Pod, int]]:
+    """Return each template with its share."""
+    listed = [template] if isinstance(template, Pod) else list(template)
+    shares = [(each, 1) if isinstance(each, Pod) else each for each in listed]
+    if not shares:
+        raise InputError("capacity: give at least one template")
+    for pair in shares:
+        if isinstance(pair[1], bool) or not isinstance(pair[1], int) or pair[1] < 1:
+            raise InputError(f"share must be a positive whole number, not {pair[1]!r}", obj=pair[0].key)
+    return shares
+
+
+def _with_gang(given: list[tuple[Pod, int]], gang: int) -> list[tuple[Pod, int]]:
+    """Return the templates, each with its number of pods in a gang."""
+    if isinstance(gang, bool) or not isinstance(gang, int) or not 1 <= gang <= MOST:
+        raise InputError(f"must be a whole number from 1 to {MOST}, not {gang!r}", path="gang")
+    total = sum(share for _, share in given)
+    if gang % total:
+        parts = ", ".join(f"{share} {pod.key}" for pod, share in given)
+        raise InputError(f"must be a multiple of {total} ({parts}), not {gang}", path="gang")
+    groups = {"/".join(unit) if (unit := group_of(pod)) else "no group" for pod, _ in given}
+    if len(groups) > 1:
+        names = ", ".join(sorted(groups))
+        raise InputError(f"the pods of a gang must be in one pod group, not in {names}", path="gang")
+    return [(pod, share * (gang // total)) for pod, share in given]
+
+
+def _reason_not_scheduled(scheduler: PodScheduler, template: Pod, gang: int | None) -> str:
+    """Return why the scheduler does not schedule pods of a template now; "" where it does.
+
+    A whole gang is all that its group waits for.
+    """
+    group = _group_of(scheduler, template)
+    if gang is not None and group is not None and gang >= group.min_count:
+        template = replace(template, spec=replace(template.spec, scheduling_group=None))
+    return reason_not_scheduled(scheduler, replace(template, status=PodStatus()))
+
+
+def _unused_names(pod: Pod, number: int) -> Pod:
+    """Return a pod as a template with a base of names that no pod of a cluster, and no other template, can
+    have."""
+    template = as_template(pod)
+    return replace(template, metadata=replace(template.metadata, generate_name=f"{pod.name}#{number}-"))
+
+
+# ---- one template ------------------------------------------------------------------------------------------
+
+
+def _place_one_kind(
+    scheduler: PodScheduler, one: _Replicas, most: int | None
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place replicas of one template, up to the first that is not placed."""
+    limit = _limit(one, most)
+    stop, n = None, 1 if one.placed else FIRST_TRY
+    if _makes_claims(one.template):
+        n = FIRST_TRY_WITH_CLAIMS
+    while stop is None and one.placed < limit:
+        stop = _place(scheduler, one, min(n, limit - one.placed))
+        n *= 2
+    return one, one.placed // one.share, stop
+
+
+def _limit(one: _Replicas, most: int | None) -> int:
+    """Return how many replicas there may be in a number of rounds."""
+    return MOST if most is None else min(most * one.share, MOST)
+
+
+def _fill(scheduler: PodScheduler, one: _Replicas, limit: int) -> None:
+    """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
+    the order of placements does not matter.
+
+    Nothing is done where more fit than `limit`, or than are admitted. The engine places what this leaves out:
+    the rule here is that of NodeResourcesFit with all its resources.
+    """
+    context, state = scheduler.context, scheduler.cache.state
+    if not one.admit(1):
+        return
+    with scheduler.cache.lock:
+        engine = context.engine_for(one.template)
+        batch = PodBatch.of_template(state, one.template, 1, 0, context.routes)
+        if not filters_rows_alone(engine.search, batch) or context.nominator:
+            return
+        state.view.refresh()
+        target = batch.target(0)
+        rows, verdicts = engine.search.verdicts(*target)
+        rows = rows[verdicts == 0]
+        copies = _copies(scheduler, rows, state.classes.shape_of(target[0]).needs)
+        total = int(copies.sum(dtype=np.int64))
+        if 0 < total <= limit and one.admit(total) == total:
+            account_copies(state, batch, rows, copies)
+            one.add(rows, copies)
+
+
+def _copies(
+    scheduler: PodScheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
+) -> npt.NDArray[np.int32]:
+    """Return how many pods with some requests fit on each row by their resources."""
+    table, copies = scheduler.table, np.full(len(rows), MOST, dtype=np.int64)
+    for resource, need in (*needs.items(), ("pods", 1)):
+        if need > 0:
+            free = table.column("allocatable", resource)[rows] - table.column("requested", resource)[rows]
+            np.minimum(copies, free // need, out=copies)
+    return np.maximum(copies, 0).astype(np.int32)
+
+
+def _place(scheduler: PodScheduler, one: _Replicas, n: int) -> Stop | None:
+    """Place up to `n` replicas by the engine; return why the next one is not placed, if one is not."""
+    admitted = one.admit(one.placed + n) - one.placed
+    if admitted:
+        if _makes_claims(one.template):
+            store_with_claims(scheduler, _replicas(one, admitted))
+        result = scheduler.schedule_by_template(one.template, admitted, one.placed)
+        rows = result.rows[result.rows >= 0]
+        one.add(rows, np.ones(len(rows), dtype=np.int32))
+        if result.failure is not None:
+            return result.failure
+    return one.refusal if admitted < n else None
+
+
+def _makes_claims(template: Pod) -> bool:
+    """Whether each replica has claims of its own."""
+    return has_ephemeral(template) or bool(template.spec.resource_claims)
+
+
+def _replicas(one: _Replicas, n: int) -> list[Pod]:
+    """Return the next replicas."""
+    return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
+
+
+def _with_claims(scheduler: PodScheduler, one: _Replicas, n: int) -> list[Pod]:
+    """Return the next replicas, with their claims."""
+    pods = _replicas(one, n)
+    return store_with_claims(scheduler, pods) if _makes_claims(one.template) else pods
+
+
+# ---- gangs -------------------------------------------------------------------------------------------------
+
+
+def _place_gangs(
+    scheduler: PodScheduler, every: list[_Replicas], most: int | None
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place gangs, up to the first that is not placed whole. Its pods are placed in order, as in the cycle of
+    a group; the group is asked for where its topology matters."""
+    group = _bound_group(scheduler, every)
+    if group is None and len(every) == 1:
+        return _place_one_kind(scheduler, every[0], most)
+    if group is None:
+        return _place_rounds(scheduler, every, most)
+    rounds = 0
+    while most is None or rounds < most:
+        failed, stop = _place_gang(scheduler, every, group)
+        if stop is not None:
+            return failed, rounds, stop
+        rounds += 1
+    return every[0], rounds, None
+
+
+def _take_back_rest(scheduler: PodScheduler, every: list[_Replicas], rounds: int) -> int:
+    """Return how many pods of the round fit that is not placed whole, and keep none of them."""
+    group = _bound_group(scheduler, every)
+    if group is None:
+        rest = sum(one.placed - rounds * one.share for one in every)
+        for one in every:
+            _take_back(one, rounds * one.share)
+        return rest
+    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.admitted - one.placed)]
+    most = GroupTrial(scheduler.context, group, pods, ()).most() if pods else None
+    return 0 if most is None else int((most.rows >= 0).sum())
+
+
+def _gangs_by_domain(scheduler: PodScheduler, every: list[_Replicas], gang: int) -> dict[str, int]:
+    """Return how many gangs of a group that is bound to a topology are in each domain: each is in one."""
+    group, pods = _bound_group(scheduler, every), Counter[str]()
+    for key in () if group is None else group.topology_keys:
+        for one in every:
+            rows = [row for some in one.rows for row in some.tolist()]
+            pods.update(f"{key}={scheduler.table.objects[row].metadata.labels[key]}" for row in rows)
+    return {domain: count // gang for domain, count in sorted(pods.items())}
+
+
+def _group_of(scheduler: PodScheduler, template: Pod) -> PodGroup | None:
+    """Return the group of a template, if it has one that exists and groups count."""
+    unit = group_of(template)
+    group = scheduler.context.groups.known(unit) if unit and scheduler.handle.groups_pods else None
+    return group if isinstance(group, PodGroup) else None
+
+
+def _bound_group(scheduler: PodScheduler, every: list[_Replicas]) -> PodGroup | None:
+    """Return the group of a gang with the minimum of a whole one, if it is bound to a topology."""
+    group = _group_of(scheduler, every[0].template)
+    if group is None or not (group.topology_keys and scheduler.handle.places_groups):
+        return None
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=sum(one.share for one in every)))
+    return replace(group, spec=replace(group.spec, scheduling_policy=policy))
+
+
+def _place_gang(
+    scheduler: PodScheduler, every: list[_Replicas], group: PodGroup
+) -> tuple[_Replicas, Stop | None]:
+    """Place one gang by the cycle of its group, as if no other pod of the group were there."""
+    for one in every:
+        if one.admit(one.placed + one.share) < one.placed + one.share:
+            return one, one.refusal
+    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.share)]
+    result = schedule_workload(scheduler.context, group, pods, ())
+    if not result.succeeded:
+        return every[0], Failure(group_failure=result.message)
+    at = 0
+    for one in every:
+        rows = result.rows[at : at + one.share]
+        one.add(rows[rows >= 0], np.ones(int((rows >= 0).sum()), dtype=np.int32))
+        at += one.share
+    return every[0], result.failure
+
+
+# ---- several templates -------------------------------------------------------------------------------------
+
+
+def _place_rounds(
+    scheduler: PodScheduler, every: list[_Replicas], most: int | None
+) -> tuple[_Replicas, int, Stop | None]:
+    """Place rounds of all templates, up to the first that is not complete."""
+    rounds = 0
+    while most is None or rounds < most:
+        for one in every:
+            stop = _place(scheduler, one, one.share)
+            if stop is not None:
+                return one, rounds, stop
+        rounds += 1
+    return every[0], rounds, None
+
+
+def _take_back(one: _Replicas, placed: int) -> None:
+    """Keep the first replicas only."""
+    rows = np.concatenate(one.rows)[:placed] if one.rows else np.zeros(0, dtype=np.int32)
+    one.placed, one.rows, one.copies = 0, [], []
+    one.add(rows, np.ones(len(rows), dtype=np.int32))
+
+
+# ---- what stops the next one -------------------------------------------------------------------------------
+
+
+def _next(scheduler: PodScheduler, one: _Replicas) -> Pod:
+    """Return the next replica, with its claims."""
+    return _with_claims(scheduler, one, 1)[0] if _makes_claims(one.template) else one.template
+
+
+def _binding(scheduler: PodScheduler, pod: Pod, label: str) -> tuple[Binding, ...]:
+    """Return what stops the next replica, by value of a label."""
+    with scheduler.cache.lock:
+        found = node_verdicts(scheduler, pod)
+        devices = _missing_devices(scheduler, pod)
+        values = scheduler.table.label_column(label)[found.rows]
+        names = scheduler.cache.state.symbols.names
+    out = []
+    for value in np.unique(values).tolist():
+        counts: Counter[str] = Counter()
+        kinds, nodes = np.unique(found.kinds[values == value], return_counts=True)
+        for kind, n in zip(kinds.tolist(), nodes.tolist(), strict=True):
+            counts.update(dict.fromkeys(found.statuses[kind].reasons, n))
+        rows = found.rows[values == value].tolist()
+        missing = Counter(text for row in rows for text in devices.get(row, ()))
+        out.append(Binding(names[value] or "", len(rows), _by_count(counts), _by_count(missing)))
+    return tuple(sorted(out, key=lambda each: each.value))
+
+
+def _by_count(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _missing_devices(scheduler: PodScheduler, pod: Pod) -> dict[int, list[str]]:
+    """Return, by row, the devices that a node has too few of for a pod."""
+    claims = PodClaims.of(scheduler.context.engine_of(pod), pod)
+    if claims is None:
+        return {}
+    objects = scheduler.table.objects
+    nodes = {
+        row: node for row in scheduler.context.view_rows().tolist() if (node := objects[row]) is not None
+    }
+    explained = claims.explanations(list(nodes.values()))
+    return {
+        row: [f"{name}: {rule}" for one in explained for name, rule in lacking_requests(one, node.name)]
+        for row, node in nodes.items()
+    }

@@ -1,0 +1,969 @@
+"""Scheduler, what users hold: it schedules pods, explains them, changes the cluster and plans.
+
+How pods are scheduled it has from `PodScheduler`; each of its own methods calls a room. No room below imports
+this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from moorage.arguments import typed
+from moorage.cluster.changes import cluster_changes as changes
+from moorage.cluster.changes.drain import reason_to_stay
+from moorage.cluster.changes.requested_resources import ResourceRequest
+from moorage.cluster.changes.suspended_workloads import still_suspended
+from moorage.cluster.pod_scheduler import PodScheduler
+from moorage.engine.scheduler.check_arguments import Counted, counted_pods, nodes_like, pods_of
+from moorage.kube.model.node import ZONE
+from moorage.kube.model.pod import Pod
+from moorage.kube.read.python_values import Source
+
+if TYPE_CHECKING:
+    from moorage.autoscalers.consolidation_rounds import Consolidation
+    from moorage.autoscalers.group_settings import GroupSettings
+    from moorage.autoscalers.instance_types.pool_types import Types
+    from moorage.autoscalers.karpenter import KarpenterOptions, Provisioning
+    from moorage.autoscalers.scale_up_answer import ScaleUp
+    from moorage.cluster.changes.change import Change
+    from moorage.kube.model.cluster import Suspended
+
+    from .difference import Difference
+    from .explain.explain_document import Explanation
+    from .planning.bounds.placement_bound import Bound
+    from .planning.new_nodes.node_demand import NodesNeeded
+    from .planning.node_emptying import EmptyingPlan
+    from .planning.node_room import Room
+    from .planning.survival import Survival
+    from .planning.template_capacity import Capacity
+
+
+class Scheduler(PodScheduler):
+    """Schedules the pods of a cluster as kube-scheduler with one worker (parallelism 1) does.
+
+    Parameters
+    ----------
+    cluster : Cluster or ObjectClient, optional
+        A Cluster, whose objects are written to a store of the scheduler's own (`client`), or a client of a
+        store that others write to as well. Nodes and bound pods enter the cache through informers. Pods
+        without a node are scheduled by `run`.
+    profile : Profile, optional
+        The only profile; by default kube-scheduler's.
+    profiles : sequence of Profile, optional
+        Several profiles, each for the pods with its scheduler name. All have the same queue order.
+    config : path, bytes, mapping or KubeSchedulerConfiguration, optional
+        A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
+    feature_gates : mapping of str to bool, optional
+        Changes of the default gates of the release. Profiles that are passed here determine their plugins
+        themselves, so only these gates have an effect on them: those for reading pods (PodLevelResources,
+        InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
+        GenericWorkload (the pods of a `PodGroup` are scheduled together), and WorkloadAwarePreemption (pods
+        are evicted for a group that fits nowhere).
+    registry : Registry, optional
+        Plugins that the configuration may name besides the in-tree ones; by default those that installed
+        packages offer (`installed_plugins`).
+    percentage_of_nodes_to_score : int, optional
+        0 (adaptive, the default) to 100, in place of the configuration's. The value of a profile takes
+        precedence.
+    tie_break : {"go-heap", "first", "random"}
+        The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
+        kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
+        v1.34.
+    kubernetes_version : {"1.34", "1.35", "1.36", "1.37"}
+        The release of kube-scheduler that decides; `feature_gates` that were made for a release
+        (`moorage.kube.releases.feature_gates`) have precedence. `tie_break` does not follow the release.
+    seed : int
+        Seed of the random tie-break.
+    ttl : float, optional
+        Seconds after which assumed pods expire, see `SchedulerCache`; by default they never do.
+    clock : callable, optional
+        Returns seconds: for `ttl`, for the timeouts of Permit, for the age of an opportunistic batch (0.5 s),
+        and for the queue. By default, real time passes for the first two, batches do not age, and pods enter
+        the queue at their creation timestamps (`CreationClock`). A clock that raises, or returns no finite
+        number, raises ClockError; the pods that a run has popped by then return to the queue.
+    wait : callable, optional
+        Takes seconds, and lets them pass while pods are being bound and no other pod can be scheduled. By
+        default real time passes. With a clock and without `wait` the scheduler does not wait: such pods are
+        in `ScheduleResult.binding`, and `advance` continues with them. In a store of the scheduler's own,
+        waiting takes no real time, and claims are bound and volumes provisioned at once
+        (`SimulatedController`).
+    threads : int, optional
+        Number of threads that search very many nodes, 1 or more; at most one for each core of the process is
+        used. By default the parallelism of the configuration, 16 without one. No result depends on it;
+        docs/guide/performance.md says which searches they take part in.
+    binding_threads : int, optional
+        Number of threads that run PreBind and Bind beside the scheduling of other pods, for plugins and API
+        servers that take real time; not with a Cluster, a clock or `wait`. By default 0 with an
+        `ObjectStore`, otherwise 8. A plugin that only waits needs no thread (`PreBindPlugin`).
+    controllers : bool
+        Whether the controllers of workloads are simulated in a store of the scheduler's own, as with a
+        Cluster: a pod of a ReplicaSet, StatefulSet, DaemonSet or Job that is evicted or deleted comes back, a
+        changed Deployment is rolled out, and disruption budgets keep their status (`ClusterControllers`).
+        With a client it has no effect, as others run them there.
+    pod_times : PodTimes or callable
+        How long a pod takes to start, to become ready and to stop, for the controllers; a function returns it
+        for each pod.
+    fail_fast : bool
+        Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
+        pod in question, is logged once per plugin and type with its traceback, and is counted
+        (`plugin_errors`).
+    measured : bool
+        Whether `measure` begins before the first pod enters the queue.
+    synced : bool
+        Whether it is made once a client has listed all kinds; else the first `sync` waits for them. A Cluster
+        is always read at once.
+
+    Attributes
+    ----------
+    context : SchedulingContext
+        The state that scheduling cycles share.
+    client : ObjectClient
+        The store.
+    cache : SchedulerCache
+    queue : SchedulingQueue
+    handle : FrameworkHandle
+        The handle of the plugins.
+    engines : dict of str to Engine
+        Scheduler name to the engine of its profile.
+    metrics : SchedulerMetrics or None
+        The result of `measure`; None before.
+    """
+
+    def explain(self, pod: Source) -> Explanation:
+        """Explain where a pod would be placed now, or why nowhere and which changes would help.
+
+        A pod on a node is explained as if it had none. Other pending pods are ignored; `explain_in_turn`
+        first places those that precede the pod in a run. As in a run, volumes in a store of the scheduler's
+        own are bound first where possible. Extenders are not called. Trials are undone.
+
+        Parameters
+        ----------
+        pod : Pod or str, or a dict or object of a client that `load` reads as one
+            A pod, or its ``namespace/name``; or a workload or group, such as ``deploy/web``,
+            ``sts/NAMESPACE/db`` or ``podgroup/train``: its first pod without a node, or if all have one its
+            first pod.
+
+        Raises
+        ------
+        InputError
+            `load` would refuse the pod.
+        MoorageError
+            The name is that of a composite group: explain the groups in it.
+        NotFoundError
+            There is no pod of this name, and no workload with a pod.
+        """
+        from .explain.situations import explain_now
+
+        return explain_now(self, pod)
+
+    @typed
+    def provision(
+        self,
+        pods: Sequence[Source] | None = None,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+    ) -> Provisioning:
+        """Decide which nodes Karpenter would make for pods that wait; nothing is changed.
+
+        Pods that fit nodes that are there go to these. Run the scheduler first: Karpenter only takes up pods
+        that kube-scheduler has tried.
+
+        Parameters
+        ----------
+        pods : sequence of Pod or str, or of what `load` reads as one, optional
+            By default all pods without a node and without scheduling gates.
+        types : sequence of InstanceType, or mapping of str to such, or str, optional
+            For all pools, or by pool, in the order of the provider; see `read_instance_types`. Or a provider:
+            ``aws``, ``aws:us-east-1``. By default those of AWS for pools with an EC2NodeClass, and those that
+            the nodes of each pool show for others, without prices.
+        options : KarpenterOptions, optional
+            Flags of Karpenter.
+        seed : int
+            Karpenter draws among domains that nothing else orders; 0 takes them by name.
+
+        Returns
+        -------
+        Provisioning
+            Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
+            and why the others get none, in Karpenter's words.
+        """
+        from moorage.autoscalers.pending_provisioning import pass_question
+
+        return pass_question(self, pods, types, options, seed).answer()
+
+    @typed
+    def scale_up(
+        self,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+        keep: bool = False,
+        groups: GroupSettings | None = None,
+    ) -> ScaleUp:
+        """Run, let Karpenter make nodes for pods that fit nowhere, each as its cheapest offering, and
+        cluster-autoscaler, if node groups are given; go on in rounds until nothing changes, at most ten.
+
+        Parameters
+        ----------
+        types, options, seed
+            See `provision`.
+        keep : bool
+            Whether the nodes and placements stay. By default the scheduler is as it was.
+        groups : GroupSettings, optional
+            Node groups of cluster-autoscaler. Karpenter decides then only if there are NodePools.
+
+        Raises
+        ------
+        InputError
+            A node group or a flag is wrong.
+
+        Returns
+        -------
+        ScaleUp
+            The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
+        """
+        from moorage.autoscalers.scalers import Growth
+        from moorage.autoscalers.scaling_rounds import scale_up
+
+        return scale_up(self, Growth(types, options, seed, groups=groups), keep)
+
+    @typed
+    def consolidate(
+        self,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+        *,
+        once: bool = False,
+        at: str | None = None,
+    ) -> Consolidation:
+        """Let Karpenter remove and replace nodes, command by command, until nothing more happens, and place
+        the pods after each; the scheduler is as it was afterwards.
+
+        Between commands so much time passes that consolidateAfter is over and the nodes that come are ready.
+
+        Parameters
+        ----------
+        types, options, seed
+            See `provision`. Without prices only nodes that are not needed go.
+        once : bool
+            Whether to end after the first command.
+        at : str, optional
+            When it begins (RFC 3339), which decides about budgets with schedules; by default when the newest
+            object was created.
+
+        Returns
+        -------
+        Consolidation
+            Commands with savings, pods moved and pods that wait; prices before and after, the least that any
+            packing could cost, and why the other nodes stay.
+
+        Raises
+        ------
+        InputError
+            There is no NodePool, or `at` is no time with its zone.
+        """
+        from moorage.autoscalers.consolidation_rounds import consolidate
+        from moorage.autoscalers.scalers import Growth
+
+        return consolidate(self, Growth(types, options, seed), once, at)
+
+    @typed
+    def diff(self, other: Scheduler) -> Difference:
+        """Return what differs in another scheduler, for example in a fork that has changed.
+
+        New events of both stores are processed first.
+
+        Returns
+        -------
+        Difference
+            From this scheduler to the other.
+        """
+        from .difference import difference
+
+        return difference(self, other)
+
+    # ---- changes of objects --------------------------------------------------------------------------------
+
+    @typed
+    def apply(self, what: Source | Iterable[Source]) -> Change:
+        """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
+        replace``.
+
+        A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
+        neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
+        except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
+        feature gates of the scheduler; namespaces that they name are created.
+
+        Parameters
+        ----------
+        what : Object, or anything that `load` reads, or iterable of them
+            Objects, files and directories, texts, dicts, or objects of a Kubernetes client.
+
+        Returns
+        -------
+        Change
+            What was created, and what has changed.
+
+        Raises
+        ------
+        InputError
+            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
+            let change; nothing is written.
+        """
+        return changes.apply(self, what)
+
+    @typed
+    def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
+        """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
+        pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
+
+        Parameters
+        ----------
+        *references : str
+            Such as ``deploy/web`` and ``node/n1``.
+        kind : str, optional
+            With it, the objects of this kind that a selector matches are deleted.
+        selector : str
+            A label selector; "" selects all objects of the kind.
+        namespace : str
+            Of the selected objects; "" for all namespaces.
+
+        Raises
+        ------
+        InputError
+            An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
+            deleted.
+        """
+        return changes.delete(self, references, kind, selector, namespace)
+
+    @typed
+    def scale(self, reference: str, replicas: int) -> Change:
+        """Set the number of replicas of a workload.
+
+        Parameters
+        ----------
+        reference : str
+            A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
+            or LeaderWorkerSet, such as ``deploy/web``.
+
+        Raises
+        ------
+        InputError
+            The workload does not exist or has no replicas, or the number is out of range.
+        """
+        return changes.scale(self, reference, replicas)
+
+    @typed
+    def restart(self, reference: str) -> Change:
+        """Roll a workload out anew, as ``kubectl rollout restart`` does.
+
+        Parameters
+        ----------
+        reference : str
+            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
+
+        Raises
+        ------
+        InputError
+            The workload does not exist, or is of another kind.
+        """
+        return changes.restart(self, reference)
+
+    def restart_all(self) -> Change:
+        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
+        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
+
+        Returns
+        -------
+        Change
+            The workloads, by kind, namespace and name; as deleted the pods that were evicted for new ones.
+        """
+        return changes.restart_all(self)
+
+    def autoscale_to(self, bound: Literal["min", "max"]) -> Change:
+        """Give the targets of HorizontalPodAutoscalers and KEDA's ScaledObjects their least or most replicas.
+
+        Parameters
+        ----------
+        bound : {"min", "max"}
+            Of several autoscalers of one target, the widest bound counts.
+
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the autoscalers without effect, and why.
+
+        Raises
+        ------
+        ValueError
+            There is no such bound.
+        """
+        return changes.autoscale_to(self, bound)
+
+    def run_cron_jobs(self) -> Change:
+        """Let each CronJob create its next Job, all at once. One that is suspended creates none; neither does
+        one with the concurrencyPolicy Forbid that has a Job that has not finished. With Replace that Job is
+        deleted, with Allow the new one runs beside it (kubernetes v1.36, syncCronJob).
+
+        Returns
+        -------
+        Change
+            The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
+            the CronJobs that wait for a Job.
+        """
+        return changes.run_cron_jobs(self)
+
+    @typed
+    def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
+        """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
+        CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
+
+        Parameters
+        ----------
+        what : str or iterable of ResourceRequest
+            A file: VerticalPodAutoscalers with a recommendation, or rows with the fields workload,
+            container, cpu, memory and namespace, as CSV, JSON or YAML (see `read_requests`).
+
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
+
+        Raises
+        ------
+        InputError
+            The file is not valid, a workload does not replace its pods as moorage simulates it (bare pods,
+            Jobs that run, Rollouts, …), it or a container does not exist or is there twice, or a quantity is
+            none; nothing changes.
+        """
+        return changes.set_requests(self, what)
+
+    def unsuspend(self) -> Change:
+        """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
+        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
+
+        Returns
+        -------
+        Change
+            `kept` has the workloads from which no pods follow, and why.
+        """
+        return changes.unsuspend(self)
+
+    def suspended(self) -> list[Suspended]:
+        """Return the workloads of other projects that the cluster has and that are suspended still."""
+        return still_suspended(self.client, self.options.suspended)
+
+    @typed
+    def label(self, reference: str, *labels: str) -> Change:
+        """Set or remove labels of an object.
+
+        Parameters
+        ----------
+        reference : str
+            Such as ``node/n1``.
+        *labels : str
+            Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
+
+        Raises
+        ------
+        InputError
+            The object does not exist, or a label is not valid.
+        """
+        return changes.label(self, reference, labels)
+
+    # ---- changes of nodes ----------------------------------------------------------------------------------
+
+    @typed
+    def add_nodes(
+        self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
+    ) -> Change:
+        """Add nodes like another one.
+
+        A new node has the labels, taints, capacity and images of the other one, and its own name and
+        hostname; for a node of the cluster it also has copies of its CSINode, of its ResourceSlices and of
+        its own CSIStorageCapacities. It is schedulable, and has no taints of a moment, such as
+        node.kubernetes.io/not-ready. Labels by which drivers tell where volumes are (``topologyKeys``) tell
+        the new node's name or zone. Its name is that of the other one and a number.
+
+        Parameters
+        ----------
+        like : str, Node, dict, text, or anything else that `load` reads
+            The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
+        zone : str, optional
+            The zone of the new nodes; by default the zone of the other one.
+        labels : mapping of str to str, optional
+            Other labels of the new nodes.
+
+        Returns
+        -------
+        Change
+            What was created: nodes, CSINodes, ResourceSlices, CSIStorageCapacities; and notes about labels
+            and storage of the new nodes that moorage cannot know.
+
+        Raises
+        ------
+        InputError
+            There is no such node, the template or a label is not valid, or the count is out of range.
+        TypeError
+            The template is nothing that `load` reads.
+        """
+        return changes.add_nodes(self, count, like, {**labels, **({ZONE: zone} if zone else {})})
+
+    @typed
+    def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
+        """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Returns
+        -------
+        Change
+            What was deleted: nodes, CSINodes, ResourceSlices, pods.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        return changes.remove_nodes(self, nodes)
+
+    @typed
+    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
+        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
+        places its pods, it is removed, and the next copy is added.
+
+        Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
+        ends, and the nodes that are left stay, too.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        surge : int
+            How many copies are added before the first node is drained.
+
+        Returns
+        -------
+        Change
+            The nodes that were added, cordoned and removed, the pods that were evicted, and the pods and
+            nodes that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or `surge` is not between 0 and the number of nodes.
+        """
+        from moorage.cluster.changes.node_upgrades import upgrade_nodes
+
+        return upgrade_nodes(self, nodes, surge)
+
+    @typed
+    def fail_zone(self, zone: str) -> Change:
+        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
+
+        Raises
+        ------
+        InputError
+            No node is in the zone.
+        """
+        return changes.fail_zone(self, zone)
+
+    @typed
+    def cordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes unschedulable.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        return changes.set_unschedulable(self, nodes, True)
+
+    @typed
+    def uncordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes schedulable again.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        return changes.set_unschedulable(self, nodes, False)
+
+    @typed
+    def drain(
+        self,
+        nodes: str | Sequence[str],
+        *,
+        respect_budgets: bool = True,
+        force: bool = False,
+        delete_local_data: bool = True,
+    ) -> Change:
+        """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
+
+        Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
+        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
+        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
+        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        respect_budgets : bool
+            Whether disruption budgets have a say; False as ``--disable-eviction``.
+        force : bool
+            Whether pods without a controller are evicted; they do not come back.
+        delete_local_data : bool
+            Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
+
+        Returns
+        -------
+        Change
+            The nodes that were cordoned, the pods that were deleted, and those that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        reason = partial(reason_to_stay, force=force, delete_local_data=delete_local_data)
+        return changes.drain(self, nodes, reason, respect_budgets)
+
+    @typed
+    def evict(self, pods: Iterable[Pod]) -> Change:
+        """Evict pods as far as disruption budgets allow it now.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            Their names, namespaces and UIDs count; those that are gone are left out.
+
+        Returns
+        -------
+        Change
+            The pods that were deleted, and those that were kept.
+        """
+        return changes.evict(self, pods)
+
+    @typed
+    def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
+        """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
+
+        A pod that tolerates it for some seconds stays.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        *taints : str
+            Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
+            ``KEY:EFFECT-`` or ``KEY-`` to remove it.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or a taint is malformed or not found.
+        """
+        return changes.taint(self, nodes, taints)
+
+    # ---- questions that leave the scheduler as it was ------------------------------------------------------
+
+    @typed
+    def capacity(
+        self,
+        template: Counted | Sequence[Counted],
+        max: int | None = None,
+        by: str = ZONE,
+        gang: int | None = None,
+    ) -> Capacity:
+        """Return how many replicas of a template fit besides the pods that are in the cluster, where, and
+        what stops the next one.
+
+        Replicas are placed one after the other as `schedule_by_template` does, until one fits nowhere; then
+        they are taken back. They are admitted as new pods are; a refusal ends the count, as where a quota is
+        used up. No pod is evicted for them. Pending pods of the cluster are ignored: call `run` first, for
+        what is left after them.
+
+        Parameters
+        ----------
+        template : pod, (pod, int), or sequence of these
+            A pod, of which name, node and status do not matter: a Pod, a dict, a text, an object of a
+            Kubernetes client, or the path of a manifest, as for `load`. Or several, each with its number of
+            replicas in a round (1 by default). Rounds are placed until one is not complete.
+        max : int, optional
+            Maximum number of rounds.
+        by : str, optional
+            Key of a label; the reasons against the next replica are counted by its values.
+        gang : int, optional
+            Number of pods that count only together: whole gangs of them are placed, which have several
+            templates in proportion to their shares. If the group of the templates is bound to a topology and
+            the gates are on, its cycle places gang after gang.
+
+        Returns
+        -------
+        Capacity
+            A template that is gated or for another scheduler is counted as if it were not, and `skipped` says
+            so.
+
+        Raises
+        ------
+        InputError
+            `load` would refuse a template, there is none, a share is no positive number, `max` is negative,
+            `gang` is no multiple of the shares together, or the templates of a gang are in several groups.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        TypeError
+            A template is no pod.
+        """
+        from .planning.template_capacity import capacity
+
+        return capacity(self, counted_pods(self.client, template, "template"), max, by, gang)
+
+    @typed
+    def bound(self, pods: Sequence[Source] | None = None, weights: Sequence[float] | None = None) -> Bound:
+        """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside
+        what the scheduler places, and the resources that bind.
+
+        The bound is the optimum of a linear program over kinds of pods and pools of nodes, whose constraints
+        are resources and the filters that last (`Bound.relaxed` names what is left out). It needs the extra
+        ``lp``.
+
+        Parameters
+        ----------
+        pods : sequence of Pod, dict, text, or anything else that `load` reads, optional
+            Not on nodes; by default the pending pods that the scheduler schedules now.
+        weights : sequence of float, optional
+            Of each pod, from 0 on; 1 by default.
+
+        Raises
+        ------
+        InputError
+            The weights are not one for each pod, or `load` would refuse a pod.
+        MoorageError
+            HiGHS is not installed, the client is no ObjectStore, or pods are being bound.
+        TypeError
+            Something is no pod.
+        """
+        from .planning.bounds.placement_bound import bound
+
+        return bound(self, None if pods is None else pods_of(self.client, pods), weights)
+
+    @typed
+    def drain_plan(self, nodes: str | int | Sequence[str], force: bool = False) -> EmptyingPlan:
+        """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
+        pods that prevent it.
+
+        Each pod is evicted, made again as it was, and scheduled, one after the other, while all nodes of the
+        plan are cordoned. Pods of DaemonSets and static pods stay. A pod without a controller is not moved
+        unless `force`, nor one whose PodDisruptionBudget allows no disruption now. No pod is evicted for
+        another one. Pending pods are ignored.
+
+        Parameters
+        ----------
+        nodes : str, int or sequence of str
+            A label selector of the nodes, their names, or how many: then the nodes with the fewest pods are
+            tried first.
+        force : bool, optional
+            Whether pods without a controller are moved, too.
+
+        Returns
+        -------
+        EmptyingPlan
+            "found", "impossible" with a proof, or "not found".
+
+        Raises
+        ------
+        InputError
+            There is no such node, or not so many schedulable ones.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from .planning.node_emptying import drain_plan
+
+        return drain_plan(self, nodes, force)
+
+    @typed
+    def defragment(
+        self,
+        nodes: int | None = None,
+        gpus: int | None = None,
+        *,
+        resource: str = "nvidia.com/gpu",
+        max_moves: int | None = None,
+        force: bool = False,
+    ) -> EmptyingPlan:
+        """Return moves that free whole nodes, or a number of devices on one node.
+
+        The rules for moves are as in `drain_plan`. Where a pod finds no place, smaller pods leave another
+        node first, which is cordoned meanwhile.
+
+        Parameters
+        ----------
+        nodes : int, optional
+            How many nodes are to be empty, those that are empty already included.
+        gpus : int, optional
+            How many devices are to be free on one node.
+        resource : str, optional
+            Name of the devices.
+        max_moves : int, optional
+            Maximum number of moves.
+        force : bool, optional
+            Whether pods without a controller are moved, too.
+
+        Raises
+        ------
+        InputError
+            Neither or both of `nodes` and `gpus` are given, or a number is out of range.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from .planning.node_emptying import Aim, defragment
+
+        return defragment(self, Aim(nodes, gpus, resource, max_moves, force))
+
+    @typed
+    def nodes_needed(
+        self,
+        workload: Counted | Sequence[Counted] | None = None,
+        *,
+        like: Source | Sequence[Source],
+        max: int = 10_000,
+        prices: Mapping[str, float] | None = None,
+    ) -> NodesNeeded:
+        """Return how many new nodes are needed for all pods to have a place, beside the nodes there are.
+
+        First the pods are packed, first fit. Then numbers of nodes are tried by the engine itself: pending
+        pods, and those of DaemonSets for the new nodes, are placed by a run; given pods in their order, after
+        those of DaemonSets. A plan has no evictions. Of several templates, the one that places the most pods
+        is added until none is left; then as many are taken away as possible. Pods that the cluster does not
+        have are admitted as new pods are, which sets the defaults of LimitRanges; where one is refused, for
+        example by a ResourceQuota, no number of nodes is enough.
+
+        Parameters
+        ----------
+        workload : pod, (pod, int), or sequence of these, optional
+            Pods that are on no node, or pods with the numbers of their replicas; by default the pending pods
+            that the scheduler schedules now. A pod is a Pod, a dict, a text, an object of a Kubernetes
+            client, or the path of a manifest, as for `load`.
+        like : str, Node, dict, text, or sequence of these
+            Templates of new nodes: nodes of the cluster by their names, or others, as `load` reads them. See
+            `add_nodes` for what new nodes take over, and how to give them a zone and labels.
+        max : int, optional
+            Maximum number of new nodes.
+        prices : mapping of str to float, optional
+            Price of a node per hour, by the name of its template. Then `NodesNeeded.cheapest` is the cheapest
+            way that was found.
+
+        Returns
+        -------
+        NodesNeeded
+            "found", "impossible" with a proof, or "not found"; with a lower bound, by linear programming if
+            the extra ``lp`` is installed, otherwise from each resource.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or `load` would refuse something.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        TypeError
+            Something is no pod or no node.
+        """
+        from .planning.new_nodes.node_demand import nodes_needed
+
+        asked = None if workload is None else counted_pods(self.client, workload, "workload")
+        return nodes_needed(self, asked, nodes_like(like), max, prices or {})
+
+    @typed
+    def survive(
+        self,
+        by: str = "node",
+        at_once: int = 1,
+        go_on: Callable[[], bool] = lambda: True,
+        *,
+        only: str = "",
+        within_budgets: bool = False,
+        before: PodScheduler | None = None,
+    ) -> Survival:
+        """Return which nodes, zones or pools can be lost with every pod that runs there finding a place.
+
+        Pending pods are placed first. Then each domain is lost as by `remove_nodes`: its pods are made again
+        by their controllers, simulated or not, and a run places them, with evictions. A pod without a
+        controller is lost with its node. Pods of DaemonSets and static pods go with their nodes. Pods that
+        have no place before any loss do not count.
+
+        Parameters
+        ----------
+        by : str, optional
+            "node" (the default), "zone", "region", "pool", or the key of a label: all nodes of one value are
+            lost together.
+        at_once : int, optional
+            How many of them are lost together at most. Sets of several are tried with the fullest domains
+            first.
+        go_on : callable, optional
+            Is asked before each set of several domains; False ends the search, and the answer says how far it
+            came. By default all sets are tried.
+        only : str, optional
+            A namespace, or a selector such as ``app=web``: only its pods are asked about. The others move as
+            well.
+        within_budgets : bool
+            Whether pods may have no place as long as their PodDisruptionBudgets hold.
+        before : PodScheduler, optional
+            A scheduler of the cluster before a change: each loss is compared with the same loss there, and
+            one that leaves no more pods of any workload without a place is survived.
+
+        Returns
+        -------
+        Survival
+            True if every pod has found a place in all that was tried.
+
+        Raises
+        ------
+        InputError
+            No node has the label, or there are not so many domains, or `only` selects nothing.
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        from .planning.survival import SurvivalQuestion, survive
+
+        return survive(self, SurvivalQuestion(by, at_once, go_on, only, within_budgets, before))
+
+    @typed
+    def node_room(self, nodes: Sequence[str] | None = None, by: str = "") -> list[Room]:
+        """Return what is allocatable, requested and free on nodes, the largest pod that still fits, and the
+        workloads that hold most.
+
+        Parameters
+        ----------
+        nodes : sequence of str, optional
+            Names, with all of their workloads; by default all nodes, with the three that hold most.
+        by : str, optional
+            "zone", "region", "pool", or the key of a label: one result for each value, sorted, and at last
+            one, "(none)", for the nodes without the label. By default one for each node, in list order.
+
+        Raises
+        ------
+        InputError
+            No node has the label.
+        """
+        from .planning.node_room import node_room
+
+        return node_room(self, nodes, by)

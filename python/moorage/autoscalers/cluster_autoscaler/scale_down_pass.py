@@ -1,0 +1,327 @@
+"""Which nodes are not needed, which of them leave now, and why others stay."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, compress, islice
+
+import numpy as np
+from msgspec.structs import replace
+
+from moorage.kube import Node, Pod
+from moorage.kube.model.node import Taint
+
+from .drain_rules import Budgets, DrainContext, pods_to_move
+from .flags import NodeGroup
+from .group_templates import is_daemon_pod, is_mirror_pod
+from .node_snapshot import NodeSnapshot
+from .node_states import TO_BE_DELETED, ClusterStates
+from .node_utilization import Utilization, utilization
+from .pods_to_help import place_pods
+from .quotas import Quotas
+
+DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+MOST_REFUSALS = 3
+"""On how many nodes it is noted why a pod that has no other place does not fit."""
+DELETION_TIME = 300.0
+"""Seconds after which a node that was to be deleted is looked at again."""
+
+
+@dataclass
+class Removal:
+    """A node that could leave, with the pods that move; a risky one takes more than its budgets allow."""
+
+    node: str
+    group: NodeGroup
+    pods: list[Pod]
+    awaited: list[Pod]
+    is_risky: bool = False
+
+
+@dataclass
+class ScaleDownResult:
+    """What a loop finds about nodes to remove.
+
+    Attributes
+    ----------
+    result : str
+        NodeDeleteStarted, NoNodeDeleted, InCooldown, NoCandidates or NotTried.
+    unneeded : list of str
+        In the order in which they were found.
+    reasons : dict of str to str
+        Why a node stays, by upstream's name.
+    blockers : dict of str to (Pod, str)
+        The pod that keeps a node, and the name of the rule.
+    unplaced : dict of str to (Pod, dict of str to str)
+        The first pod of a node that fits on no other one, and which filter refuses it on some of them.
+    deleted : dict of str to list of Pod
+        Nodes that leave now, with the pods that are evicted.
+    drained : set of str
+        Those of them that have pods to be moved.
+    is_cut : bool
+        Whether nodes were left for the next loop.
+    """
+
+    result: str = "NotTried"
+    candidates: list[str] = field(default_factory=list)
+    unneeded: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    blockers: dict[str, tuple[Pod, str]] = field(default_factory=dict)
+    utilization: dict[str, Utilization] = field(default_factory=dict)
+    unplaced: dict[str, tuple[Pod, dict[str, str]]] = field(default_factory=dict)
+    deleted: dict[str, list[Pod]] = field(default_factory=dict)
+    drained: set[str] = field(default_factory=set)
+    is_cut: bool = False
+
+
+@dataclass
+class ScaleDownPass:
+    """One search for nodes that are not needed."""
+
+    states: ClusterStates
+    snapshot: NodeSnapshot
+    context: DrainContext
+    result: ScaleDownResult
+
+    def _group(self, node: str) -> NodeGroup:
+        return self.states.groups[self.states.group_of[node]]
+
+    def run(self, hidden: Sequence[str], may_delete: bool) -> None:
+        """Find unneeded nodes, and those that leave.
+
+        Parameters
+        ----------
+        hidden : sequence of str
+            Nodes that have not started yet.
+        """
+        memory, result = self.states.memory, self.result
+        interval = self.states.now - memory.latest
+        memory.interval = min(memory.interval, interval, self.states.flags.scale_down_unneeded_time or 1e-9)
+        present = [node.name for node in self.states.nodes if node.name not in hidden]
+        result.candidates = self._candidates(present)
+        with self.snapshot.trial():
+            removals = self._removals(set(present))
+        memory.unneeded = {one.node: memory.unneeded.get(one.node, self.states.now) for one in removals}
+        memory.move_hints.end_loop()
+        result.unneeded = [one.node for one in removals]
+        flags = self.states.flags
+        cools_down = (
+            memory.added + flags.scale_down_delay_after_add > self.states.now
+            or memory.deleted + flags.scale_down_delay_after_delete > self.states.now
+        )
+        if cools_down or not may_delete:
+            result.result = "InCooldown"
+        elif not result.candidates:
+            result.result = "NoCandidates"
+        else:
+            self._delete(self._due(removals))
+            result.result = "NodeDeleteStarted" if result.deleted else "NoNodeDeleted"
+        if result.deleted:
+            memory.deleted = self.states.now
+
+    # ---- who is looked at ----------------------------------------------------------------------------------
+
+    def _candidates(self, present: Sequence[str]) -> list[str]:
+        """Nodes of groups above their minimum: empty ones first, then those that were unneeded before."""
+        found = [
+            name
+            for name in present
+            if name in self.states.group_of
+            and self.states.target(self.states.group_of[name]) > self._group(name).min_size
+        ]
+        simple = DrainContext(self.states.flags, self.states.now, Budgets(()))
+
+        def order(name: str) -> tuple[bool, bool, bool]:
+            moves = pods_to_move(simple, self.snapshot.pods_of(name))
+            is_empty = moves.blocker is None and not moves.pods
+            return not is_empty, is_empty and bool(moves.awaited), name not in self.states.memory.unneeded
+
+        return sorted(found, key=order)
+
+    def _ineligible(self, node: Node) -> str:
+        """Why a node is not looked at; "" if it is."""
+        flags = self._group(node.name).flags(self.states.flags)
+        if node.name in self.states.memory.recheck:
+            return "RecentlyUnremovable"
+        if self._is_being_deleted(node):
+            return "CurrentlyBeingDeleted"
+        if node.metadata.annotations.get(DISABLED) == "true":
+            return "ScaleDownDisabledAnnotation"
+        found = utilization(node, self.snapshot.pods_of(node.name), flags, self.states.now)
+        if found is None:
+            return "UnexpectedError"
+        if not flags.scale_down_unready_enabled and not self.states.of[node.name].is_ready:
+            return "ScaleDownUnreadyDisabled"
+        self.result.utilization[node.name] = found
+        gpu = found.resource not in ("cpu", "memory")
+        most = flags.scale_down_gpu_utilization_threshold if gpu else flags.scale_down_utilization_threshold
+        return "NotUnderutilized" if found.share > most else ""
+
+    def _is_being_deleted(self, node: Node) -> bool:
+        marks = [taint.value for taint in node.spec.taints if taint.key == TO_BE_DELETED]
+        return any(mark.isdigit() and self.states.now - int(mark) < DELETION_TIME for mark in marks)
+
+    # ---- can its pods go -----------------------------------------------------------------------------------
+
+    def _removals(self, destinations: set[str]) -> list[Removal]:
+        """The nodes that could leave, one after the other: what one has moved stays there for the next."""
+        memory, result, out = self.states.memory, self.result, list[Removal]()
+        recheck = self.states.now + self.states.flags.unremovable_node_recheck_timeout
+        memory.recheck = {
+            name: until
+            for name, until in memory.recheck.items()
+            if name in self.snapshot.nodes and until > self.states.now
+        }
+        reasons = {name: self._ineligible(self.snapshot.nodes[name]) for name in result.candidates}
+        result.reasons |= {name: why for name, why in reasons.items() if why}
+        limit, atomic = self._limit(), 0
+        for name in (name for name, why in reasons.items() if not why):
+            if len(out) - atomic >= limit:
+                result.is_cut = True
+                break
+            removal = self._removal(name, destinations)
+            if removal is None:
+                memory.recheck[name] = recheck
+                continue
+            removal.is_risky = self.context.budgets.are_exceeded(removal.pods)
+            destinations.discard(name)
+            self.context.budgets.take(removal.pods)
+            atomic += removal.group.zero_or_max
+            out.append(removal)
+        return out
+
+    def _limit(self) -> int:
+        """How many unneeded nodes are of use: no more than could leave in the time that they have to wait."""
+        most, flags = self.states.flags.max_scale_down_parallelism, self.states.flags
+        span = max(flags.scale_down_unneeded_time, self.states.memory.interval)
+        loops = math.floor(span / self.states.memory.interval) if self.states.memory.interval > 0 else 1 << 30
+        return min(len(self.states.memory.unneeded) + 2 * most, most * loops + most)
+
+    def _removal(self, name: str, destinations: set[str]) -> Removal | None:
+        """The removal of a node; None, with the reason noted, if it cannot leave."""
+        found = pods_to_move(self.context, self.snapshot.pods_of(name))
+        if found.blocker is not None:
+            self.result.reasons[name], self.result.blockers[name] = "BlockedByPod", found.blocker
+            return None
+        with self.snapshot.trial() as kept:
+            if self._moves(found.pods, name, destinations):
+                kept.append(True)
+                return Removal(name, self._group(name), found.pods, found.awaited)
+        self.result.reasons[name] = "NoPlaceToMovePods"
+        return None
+
+    def _moves(self, pods: Sequence[Pod], name: str, destinations: set[str]) -> bool:
+        """Place pods on other nodes; their own, empty and tainted, still counts for spread, and goes then."""
+        snapshot = self.snapshot
+        node = snapshot.nodes[name]
+        taint = Taint(TO_BE_DELETED, str(int(self.states.now)), "NoSchedule")
+        snapshot.take_off(snapshot.pods_of(name))
+        snapshot.replace(replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
+        accepted = [
+            each != name and each in destinations and not one.spec.unschedulable
+            for each, one in snapshot.nodes.items()
+        ]
+        moved = [replace(pod, spec=replace(pod.spec, node_name="")) for pod in pods]
+        placed = place_pods(snapshot, moved, self.states.memory.move_hints, np.array(accepted, bool), True)
+        if len(placed) < len(moved):
+            self.result.unplaced[name] = moved[len(placed)], self._why_not(moved[len(placed)], accepted)
+            return False
+        snapshot.remove(name)
+        return True
+
+    def _why_not(self, pod: Pod, accepted: Sequence[bool]) -> dict[str, str]:
+        """Which filter refuses a pod on the first few nodes that could take it, and why."""
+        found = dict[str, str]()
+        for name in islice(compress(self.snapshot.nodes, accepted), MOST_REFUSALS):
+            if (status := self.snapshot.why_not(pod, name)) is not None:
+                found[name] = f"{status.plugin}: {', '.join(status.reasons)}"
+        return found
+
+    # ---- who leaves now ------------------------------------------------------------------------------------
+
+    def _due(self, removals: Sequence[Removal]) -> list[Removal]:
+        """The nodes that have waited long enough, as far as limits allow: empty ones first."""
+        sizes = Counter({name: self.states.target(name) for name in self.states.groups})
+        quotas = Quotas.least(self.states.flags, self.snapshot.nodes.values(), self.states.group_of)
+        ordered = sorted(removals, key=lambda one: bool(one.pods))
+        due = [one for one in ordered if self._may_leave(one, sizes, quotas)]
+        due.sort(key=lambda one: one.is_risky and bool(one.pods))
+        due = self._without_partial_groups(due)
+        self.result.reasons |= {one.node: "BlockedByOnCompletionPod" for one in due if one.awaited}
+        return sorted([one for one in due if not one.awaited], key=lambda one: bool(one.pods))
+
+    def _may_leave(self, removal: Removal, sizes: Counter[str], quotas: Quotas) -> bool:
+        name, group = removal.node, removal.group
+        node, flags = self.snapshot.nodes[name], group.flags(self.states.flags)
+        is_ready = self.states.of[name].is_ready
+        wait = flags.scale_down_unneeded_time if is_ready else flags.scale_down_unready_time
+        why = ""
+        if node.metadata.annotations.get(DISABLED) == "true":
+            why = "ScaleDownDisabledAnnotation"
+        elif wait > 0 and not self.states.memory.unneeded[name] + wait < self.states.now:
+            why = "NotUnneededLongEnough" if is_ready else "NotUnreadyLongEnough"
+        elif sizes[group.name] <= group.min_size:
+            why = "NodeGroupMinSizeReached"
+        elif quotas.exceeded(node, group.name):
+            why = "MinimalResourceLimitExceeded"
+        if why:
+            self.result.reasons[name] = why
+            return False
+        quotas.take(node, group.name, 1)
+        sizes[group.name] -= 1
+        return True
+
+    def _without_partial_groups(self, due: list[Removal]) -> list[Removal]:
+        """Groups that have no node or all leave as a whole; they come last."""
+        single = [one for one in due if not one.group.zero_or_max]
+        for nodes in _by_group(one for one in due if one.group.zero_or_max):
+            if self._is_whole(nodes):
+                single += nodes
+            else:
+                self.result.reasons |= {one.node: "AtomicScaleDownFailed" for one in nodes}
+        return single
+
+    def _is_whole(self, nodes: Sequence[Removal]) -> bool:
+        name = nodes[0].group.name
+        return len(nodes) in (self.states.target(name), len(self.states.members[name]))
+
+    def _delete(self, due: Sequence[Removal]) -> None:
+        """Have nodes leave: whole groups first, one in any case, then as many as may leave at once."""
+        flags, may_exceed = self.states.flags, True
+        left, drains = flags.max_scale_down_parallelism, flags.max_drain_parallelism
+        whole = _by_group(one for one in due if one.group.zero_or_max)
+        for has_empty in (True, False):
+            for nodes in (nodes for nodes in whole if any(not one.pods for one in nodes) is has_empty):
+                with_pods = sum(bool(one.pods) for one in nodes)
+                room = left if has_empty else min(left, drains)
+                is_spent = room == 0 or (with_pods > 0 and drains == 0) or not may_exceed
+                if (room < len(nodes) or drains < with_pods) and is_spent:
+                    break
+                if self._is_whole(nodes):
+                    self._leave(nodes)
+                    left, drains, may_exceed = left - len(nodes), drains - with_pods, False
+        single = [one for one in due if not one.group.zero_or_max]
+        for has_pods, most in ((False, left), (True, drains)):
+            ordered = chain.from_iterable(_by_group(one for one in single if bool(one.pods) is has_pods))
+            leaving = list(ordered)[: max(0, min(left, most))]
+            self._leave(leaving)
+            left -= len(leaving)
+
+    def _leave(self, removals: Sequence[Removal]) -> None:
+        for one in removals:
+            pods = self.snapshot.pods_of(one.node) if one.pods else []
+            self.result.deleted[one.node] = [
+                pod for pod in pods if not (is_daemon_pod(pod) or is_mirror_pod(pod))
+            ]
+            if one.pods:
+                self.result.drained.add(one.node)
+
+
+def _by_group(removals: Iterable[Removal]) -> list[list[Removal]]:
+    out: dict[str, list[Removal]] = {}
+    for one in removals:
+        out.setdefault(one.group.name, []).append(one)
+    return list(out.values())

@@ -1,0 +1,427 @@
+"""Karpenter removes nodes, command by command, and kube-scheduler places their pods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.cluster import PodScheduler
+from moorage.cluster.changes import cluster_changes as changes
+from moorage.cluster.changes.drain import reason_to_stay
+from moorage.engine.scheduler import ScheduleResult
+from moorage.errors import InputError, first_of, number_of
+from moorage.kube import NodePool, Pod
+from moorage.kube.time_spans import parse_moment
+from moorage.store.clock import timestamp
+from moorage.table import Table, Tabular
+
+from .assumed_claims import assume_claims
+from .instance_types.labels import POOL
+from .instance_types.shortages import refuse_unoffered
+from .karpenter.claims.catalogue import Catalogue
+from .karpenter.cluster_view import ClusterView
+from .karpenter.disruption.candidates import price_of
+from .karpenter.disruption.claim_conditions import consolidatable_at, consolidate_after, is_fresh
+from .karpenter.disruption.command import Command
+from .karpenter.disruption.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult
+from .karpenter.disruption.staying_nodes import Stay, staying
+from .karpenter.karpenter_options import VERSION, KarpenterOptions
+from .karpenter.pods.pod_validation import is_reschedulable
+from .launched_nodes import remove_claims
+from .least_price import LEFT_OUT, least_price
+from .node_prices import NodesPrice, foreign_zones
+from .pending_provisioning import check_type, pass_question
+from .scale_up_answer import NewNode, WaitingPod, kinds_of
+from .scalers import Growth, make_nodes
+from .scaling_rounds import grow, left_pods
+
+_BETWEEN = 600.0
+"""Seconds between commands, besides the longest consolidateAfter."""
+
+
+class RemovalStep(NamedTuple):
+    """A command, and what came of it.
+
+    Attributes
+    ----------
+    reason : str
+        Empty, Drifted or Underutilized.
+    decision : str
+        delete, replace or terminate-first.
+    replacements, extra : tuple of NewNode
+        Nodes in place of those that go, and those that came because kube-scheduler placed pods otherwise.
+    saved : float or None
+        Per hour, as Karpenter reckons; None without prices.
+    moved : int
+        Pods that were evicted.
+    kept : dict of str to str
+        Pods that cannot be evicted, and why: their nodes stay.
+    lost : tuple of str
+        Pods that no controller makes again.
+    waiting : tuple of WaitingPod
+        Pods that have no node afterwards and had one before.
+    placed : dict of str to str
+        The nodes that pods have got from kube-scheduler.
+    """
+
+    reason: str
+    decision: str
+    nodes: tuple[str, ...]
+    replacements: tuple[NewNode, ...]
+    saved: float | None
+    moved: int
+    kept: dict[str, str]
+    lost: tuple[str, ...]
+    waiting: tuple[WaitingPod, ...]
+    extra: tuple[NewNode, ...]
+    placed: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the step as a JSON value."""
+        found = self._asdict()
+        for name in ("replacements", "extra", "waiting"):
+            found[name] = [one.to_dict() for one in getattr(self, name)]
+        return found
+
+
+class Draw(NamedTuple):
+    """How it ends with another seed: the nodes, and how many pods wait that had a node."""
+
+    seed: int
+    after: NodesPrice
+    waiting: int
+
+
+@dataclass(frozen=True, repr=False)
+class Consolidation(Tabular):
+    """Which nodes go, in which order, and what becomes of their pods.
+
+    Attributes
+    ----------
+    steps : tuple of RemovalStep
+    before, after : NodesPrice
+        The nodes of NodePools.
+    least : float or None
+        Per hour, the least that any packing of their pods could cost; None without prices.
+    stays : tuple of Stay
+        The nodes that are left, and why.
+    complete : bool
+        Whether nothing more would happen.
+    notes : tuple of str
+        What was assumed.
+    draws : tuple of Draw
+        With all seeds that were tried.
+    young : tuple of str
+        Where nothing goes at once: the nodes on which pods came or went less than consolidateAfter ago.
+    begins : str
+        When that is over for all of them, and the steps begin; "" where they begin at once.
+    settings : str
+        What it rests on besides Karpenter's defaults.
+    ignoring : tuple of str
+        The nodes that would go next if preferred terms of pods were ignored.
+    """
+
+    steps: tuple[RemovalStep, ...]
+    before: NodesPrice
+    after: NodesPrice
+    least: float | None
+    stays: tuple[Stay, ...]
+    complete: bool
+    notes: tuple[str, ...]
+    seed: int = 0
+    karpenter_version: str = VERSION
+    draws: tuple[Draw, ...] = ()
+    young: tuple[str, ...] = ()
+    begins: str = ""
+    settings: str = ""
+    ignoring: tuple[str, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[WaitingPod, ...]:
+        """Pods that wait after a command and had a node before."""
+        return tuple(chain.from_iterable(step.waiting for step in self.steps))
+
+    def headline(self) -> str:
+        """Return how many nodes go, what that saves, and how many pods move and wait."""
+        gone = sum(len(step.nodes) for step in self.steps)
+        moved = sum(step.moved for step in self.steps)
+        commands = number_of(len(self.steps), "command", "commands")
+        first = f"Karpenter {self.karpenter_version}{self.settings}: "
+        if self.young:
+            young = number_of(len(self.young), "node", "nodes")
+            first += f"nothing goes now, as pods of {young} came or went less than consolidateAfter ago; "
+            first += f"from {self.begins} on: "
+        return (
+            f"{first}{commands}, {number_of(gone, 'node goes', 'nodes go')}; "
+            f"{self.before} before, {self.after} after; {number_of(moved, 'pod moves', 'pods move')}, "
+            f"{number_of(len(self.waiting), 'waits', 'wait')}"
+        )
+
+    def remarks(self) -> list[str]:
+        """Return the bound, and what becomes of pods that wait, stay, or are lost."""
+        return [*self._remarks()]
+
+    def _remarks(self) -> Iterator[str]:
+        if self.least is not None:
+            yield f"no packing of these pods costs less than {self.least:.2f} $/h ({LEFT_OUT})"
+        if self.ignoring:
+            yield (
+                f"with --preference-policy Ignore {first_of(self.ignoring, 3)} would go, too: "
+                "preferred terms of pods count as required (Karpenter's PREFERENCE_POLICY)"
+            )
+        for one in self.waiting[:5]:
+            yield f"{one.pod} waits: {one.reason}"
+        for number, step in enumerate(self.steps, 1):
+            if step.extra:
+                nodes = number_of(len(step.extra), "more node comes", "more nodes come")
+                yield f"after command {number} {nodes}: kube-scheduler places pods otherwise than planned"
+            for pod, why in [*step.kept.items()][:2]:
+                yield f"command {number} does not end: {pod} cannot be evicted ({why})"
+            if step.lost:
+                pods = number_of(len(step.lost), "pod is", "pods are")
+                yield f"after command {number} {pods} gone: no controller makes {step.lost[0]} again"
+        if not self.complete:
+            yield "more would follow"
+        if len(self.draws) > 1:
+            prices = [draw.after.price for draw in self.draws]
+            waits = sum(draw.waiting > 0 for draw in self.draws)
+            of = f"of {len(self.draws)} draws"
+            yield f"{of}: {min(prices):.2f} to {max(prices):.2f} $/h after; in {waits} a pod waits"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each command: why, what goes, what comes, savings, pods moved and waiting."""
+        steps = self.steps[:limit]
+        return Table(
+            {
+                "reason": [step.reason for step in steps],
+                "decision": [step.decision for step in steps],
+                "nodes": [" ".join(step.nodes) for step in steps],
+                "comes": [kinds_of((*step.replacements, *step.extra)) for step in steps],
+                "saved": _saved(steps),
+                "moved": np.array([step.moved for step in steps], np.int64),
+                "waiting": np.array([len(step.waiting) for step in steps], np.int64),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        return {
+            "karpenterVersion": self.karpenter_version,
+            "seed": self.seed,
+            "before": self.before._asdict(),
+            "after": self.after._asdict(),
+            "leastPricePerHour": self.least,
+            "complete": self.complete,
+            "youngNodes": list(self.young),
+            "begins": self.begins or None,
+            "goneWithoutPreferences": list(self.ignoring),
+            "steps": [step.to_dict() for step in self.steps],
+            "stays": [one._asdict() for one in self.stays],
+            "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
+        }
+
+
+def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
+    """A column of numbers; of texts if one is not known."""
+    known = [round(step.saved, 4) for step in steps if step.saved is not None]
+    if len(known) == len(steps):
+        return np.array(known)
+    return ["unknown" if step.saved is None else f"{step.saved:.4g}" for step in steps]
+
+
+def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) -> Consolidation:
+    """Consolidate with several seeds; the answer is that of the first."""
+    found = [consolidate(scheduler, replace(growth, seed=growth.seed + at), **how) for at in range(count)]
+    draws = tuple([Draw(one.seed, one.after, len(one.waiting)) for one in found])
+    return replace(found[0], draws=draws)
+
+
+def consolidate(
+    scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
+) -> Consolidation:
+    """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
+    check_type("options", growth.options, KarpenterOptions)
+    begin = None if at is None else parse_moment(at, "at")
+    if not scheduler.client.list(NodePool)[0]:
+        raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
+    with scheduler.transaction():
+        notes = tuple(assume_claims(scheduler))
+        rounds = ConsolidationRounds(scheduler, growth, begin)
+        first = rounds.view()
+        before = _prices(first)
+        nodes = [state.node for state in first.states if state.node is not None]
+        notes += tuple(rounds.notes)
+        refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
+        notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
+        results, over = rounds.results(), rounds.young()
+        if results[-1].command is not None:
+            over = {}
+        elif over:
+            rounds.now = max(over.values())
+            results = rounds.results()
+        most = 2 * before.nodes + 10  # where nodes come and go without an end
+        while (command := results[-1].command) is not None and len(rounds.steps) < most:
+            if results[-1].is_late:
+                notes += (_too_late(results[-1], len(rounds.steps) + 1),)
+            rounds.take(results[-1].method, command)
+            if once:
+                break
+            results = rounds.results()
+        view = rounds.view()
+        running = [
+            pod for state in view.states if state.node for pod in view.pods_of.get(state.node.name, ())
+        ]
+        return Consolidation(
+            tuple(rounds.steps),
+            before,
+            _prices(view),
+            least_price(view, [*filter(is_reschedulable, running)]),
+            staying(view),
+            results[-1].command is None,
+            notes,
+            growth.seed,
+            young=tuple(over),
+            begins=timestamp(math.ceil(max(over.values()))) if over else "",
+            settings=view.options.text,
+            ignoring=_gone_without_preferences(view) if results[-1].command is None else (),
+        )
+
+
+def _too_late(result: MethodResult, number: int) -> str:
+    """Say that Karpenter would not find a command in time."""
+    return (
+        f"Command {number} and its saving are not certain: Karpenter would look for it for some "
+        f"{result.seconds:.0f} s, and ends after {LONGEST[result.method]:.0f} s with what it has."
+    )
+
+
+def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
+    """The nodes of the next command if Karpenter ignored preferences; none if nothing changes."""
+    if view.options.ignores_preferences:
+        return ()
+    disruption = Disruption(view.with_options(replace(view.options, ignores_preferences=True)))
+    for method in METHODS:
+        if (command := disruption.play(method).command) is not None:
+            return tuple([one.state.node.name for one in command.candidates if one.state.node])
+    return ()
+
+
+def _prices(view: ClusterView) -> NodesPrice:
+    return NodesPrice.of([price_of(view.type_of(one), one) for one in view.states if one.claim is not None])
+
+
+class ConsolidationRounds:
+    """The commands so far; the clock goes on with each."""
+
+    def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:
+        self._scheduler, self._growth, self.now = scheduler, growth, at
+        self._left = left_pods(scheduler, scheduler.run())
+        self._catalogue: Catalogue | None = None
+        self.notes: list[str] = []
+        self._stuck: frozenset[str] = frozenset()
+        self.steps: list[RemovalStep] = []
+
+    def view(self) -> ClusterView:
+        """The cluster as Karpenter sees it now."""
+        growth = self._growth
+        question = pass_question(
+            self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
+        )
+        self._catalogue = question.catalogue
+        self.notes = [f"{one[:1].upper()}{one[1:]}." for one in (question.source, *question.notes) if one]
+        if self.now is None:
+            self.now = question.situation.now
+        situation = replace(question.situation, now=self.now, marked=self._stuck)
+        return replace(question, situation=situation).view()
+
+    def young(self) -> dict[str, float]:
+        """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
+        view = self.view()
+        pools, now = {one.name: one for one in view.objects.list(NodePool)}, view.situation.now
+        over = {}
+        for state in view.states:
+            pool = pools.get(state.labels.get(POOL, ""))
+            if state.claim and pool and is_fresh(pool, state.claim, now) and not state.is_leaving:
+                over[state.name] = consolidatable_at(pool, state.claim)
+        return over
+
+    def results(self) -> list[MethodResult]:
+        """The methods of a pass, up to the first that acts."""
+        disruption, found = Disruption(self.view()), list[MethodResult]()
+        for method in METHODS:
+            found.append(disruption.play(method))
+            if found[-1].command is not None:
+                break
+        return found
+
+    def take(self, method: str, command: Command) -> None:
+        """Do what a command says, and place the pods."""
+        scheduler = self._scheduler
+        going = {one.claim.name: one.state.node.name for one in command.candidates if one.state.node}
+        names = [*going.values()]
+        there = {pod.key: pod for one in command.candidates for pod in one.pods}
+        before = self._places()
+        self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
+        made, _ = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
+        kept, result = self._drained(names)
+        stuck = {there[key].spec.node_name for key in kept if key in there}
+        remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
+        self._stuck |= stuck
+        result = scheduler.run() if scheduler.pods.pending else result
+        now_left = left_pods(scheduler, result)
+        pending = scheduler.pods.pending
+        stayed = {key: why for key, why in self._left.items() if key in pending}
+        new = {key: why for key, why in now_left.items() if key not in stayed}
+        extra: tuple[NewNode, ...] = ()
+        waiting: tuple[WaitingPod, ...] = ()
+        if new:
+            up = grow(scheduler, self._growth, result, scheduler.run)
+            extra, waiting = up.nodes, tuple([one for one in up.waiting if one.pod in new])
+        self._left = stayed | {one.pod: one.scheduler for one in waiting}
+        lost = tuple(
+            [key for key, pod in there.items() if pod.metadata.controller() is None and key not in kept]
+        )
+        self.steps.append(
+            RemovalStep(
+                REASONS[method],
+                command.decision,
+                tuple(names),
+                tuple(made.values()),
+                command.known_savings,
+                len(there) - len(kept),
+                kept,
+                lost,
+                waiting,
+                extra,
+                {key: node for key, node in self._places().items() if before.get(key) != node},
+            )
+        )
+        view = self.view()
+        afters = [consolidate_after(pool) or 0.0 for pool in view.objects.list(NodePool)]
+        assert self.now is not None
+        self.now += _BETWEEN + max(afters, default=0.0)
+
+    def _places(self) -> dict[str, str]:
+        """By key, the nodes of pods."""
+        pods: list[Pod] = self._scheduler.client.list(Pod)[0]
+        return {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
+
+    def _drained(self, names: Sequence[str]) -> tuple[dict[str, str], ScheduleResult]:
+        """Evict the pods of nodes as budgets allow it; those that can never go, and the last run."""
+        scheduler = self._scheduler
+        kept = changes.drain(scheduler, names, partial(reason_to_stay, force=True)).unfinished
+        result = scheduler.run()
+        while kept:
+            pods: list[Pod] = scheduler.client.list(Pod)[0]
+            again = changes.evict(scheduler, [pod for pod in pods if f"Pod {pod.key}" in kept])
+            if not again.deleted:
+                break
+            kept, result = again.unfinished, scheduler.run()
+        return {name.removeprefix("Pod "): why for name, why in kept.items()}, result

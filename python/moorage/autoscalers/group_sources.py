@@ -1,0 +1,276 @@
+"""Where node groups are known from: a file, and what objects say of their cluster-autoscaler: the
+flags of its Deployment, the priorities of its expander, and the sizes of groups (docs/autoscaling.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from moorage.errors import InputError, examples, located
+from moorage.kube import Node, Object
+from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.kube.read.files import source_name
+from moorage.kube.read.yaml_reader import read_first
+
+from .cluster_autoscaler import Flags
+from .cluster_autoscaler.flags import EXPANDERS
+from .group_settings import (
+    LABEL_VALUE,
+    LONGEST_NAME,
+    OTHER_FLAGS,
+    GroupSettings,
+    NodeGroup,
+    ScaleDown,
+    group_names,
+    read_document,
+    sized_groups,
+)
+
+_ALIASES = {
+    "max-nodes-per-scaleup": "max-nodes-per-scale-up",
+    "ignore-daemonsets-utilization": "ignore-daemon-sets-utilization",
+    "balancing-ignore-label": "balancing-ignore-labels",
+    "balancing-label": "balancing-labels",
+    "startup-taint": "startup-taints",
+    "status-taint": "status-taints",
+    "fastpath-binpacking-enabled": "fastpath-binpacking",
+    "blocking-system-pod-distruption-timeout": "blocking-system-pod-disruption-timeout",
+    "max-empty-bulk-delete": "max-scale-down-parallelism",
+}
+"""Flags whose fields have another name."""
+_TOTALS = {"cores-total": ("minCores", "maxCores", 1), "memory-total": ("minMemory", "maxMemory", 1 << 30)}
+_WITHOUT_DECISION = re.compile(
+    "v|vmodule|logtostderr|alsologtostderr|stderrthreshold|log.*|kube.*|namespace|leader-elect.*|address"
+    "|cluster-name|cloud-config|.*status-config-?map.*|scan-interval|.*graceful-termination.*|user-agent"
+    "|max-node-provision-time|aws-use-static-instance-list|.*metrics.*|profiling|debugging-.*"
+    "|max-inactivity|max-failing-time|record-duplicated-events|regional|node-group-auto-discovery|one-output"
+)
+"""Flags by which nothing is decided here."""
+_SIZE = re.compile(r"(\d+):(\d+):(.+)")
+_DISCOVERED = re.compile(r"mig:namePrefix=([^,]+),min=(\d+),max=(\d+)")
+_ZONE = re.compile(r"/zones/([^/]+)/")
+"""The zone of an instance group, in its address."""
+_OLD_STATUS = re.compile(r"^ *Name: +(\S+)\n *Health: .*\(minSize=(\d+), maxSize=(\d+)\)", re.M)
+
+
+@dataclass
+class AutoscalerObjects:
+    """What objects say of a cluster-autoscaler.
+
+    Attributes
+    ----------
+    source : str
+        The object that has the flags, or the sizes; "" for none.
+    document : dict
+        Fields of `GroupSettings`.
+    unknown : list of str
+        Flags that moorage does not have.
+    """
+
+    source: str = ""
+    document: dict[str, Any] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+
+class KnownGroups(NamedTuple):
+    """Node groups, where they come from, and what is to be said of that."""
+
+    settings: GroupSettings
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def known_groups(
+    file: str, sizes: str, nodes: Sequence[Node], objects: Iterable[Object]
+) -> KnownGroups | None:
+    """Return the node groups of a file, of sizes (as for `sized_groups`) and of objects; None for none. The
+    file wins over the objects.
+
+    Raises
+    ------
+    InputError
+        Names the file or object, the group and the field.
+    """
+    found = autoscaler_objects(objects, nodes)
+    own = read_document(file) if file else {}
+    document, differing = _merged(found.document, own)
+    if not (file or sizes or document.get("nodeGroups")):
+        return None
+    notes = list[str]()
+    if differing:
+        notes.append(f"{source_name(file)} wins over {found.source}: {', '.join(differing)}.")
+    if found.unknown:
+        flags = examples([f"--{name}" for name in found.unknown], 5)
+        notes.append(f"Flags of {found.source} that moorage does not have: {flags}.")
+    if "priority" in found.document.get("expander", ()) and not (
+        document.get("priorities") or "expander" in own
+    ):
+        document["expander"] = [one for one in document["expander"] if one != "priority"] or ["random"]
+        notes.append(f"The expander priority leaves all groups, as the input has no ConfigMap {PRIORITIES}.")
+    with located(source=source_name(file) if file else found.source or "--group-sizes"):
+        settings = sized_groups(document, sizes, nodes)
+    if zonal := [one for one in settings.node_groups if one.zone and one.name == f"{_pool(one)}-{one.zone}"]:
+        pools = examples(sorted({_pool(one) for one in zonal}), 3)
+        notes.append(f"On GKE a node pool is a group in each zone, with the sizes given: {pools}.")
+    given = source_name(file).rpartition("/")[2] if file else "--group-sizes" if sizes else ""
+    parts = [
+        f"groups of {given or found.source}",
+        *[f"flags of {found.source}"] * bool(given and found.source),
+    ]
+    return KnownGroups(settings, ", ".join(parts), tuple(notes))
+
+
+def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> AutoscalerObjects:
+    """Read the flags of cluster-autoscaler's Deployment, and the ConfigMaps that it reads and writes.
+
+    Raises
+    ------
+    InputError
+        Names the object and the flag.
+    """
+    found, maps, sizes = AutoscalerObjects(), dict[str, ConfigMap](), list[tuple[str, int, int]]()
+    for one in objects:
+        if isinstance(one, ConfigMap):
+            maps[one.name] = one
+        elif isinstance(one, AutoscalerFlags) and not found.source:
+            found.source = f"deployment {one.key}"
+            with located(source=found.source):
+                sizes = _read_flags(found, one.words)
+    if PRIORITIES in maps and "priority" in found.document.get("expander", ()):
+        with located(source=f"configmap {maps[PRIORITIES].key}", path="data.priorities"):
+            found.document["priorities"] = _read_yaml(maps[PRIORITIES].data.get("priorities", ""))
+    if STATUS in maps:
+        found.source = found.source or f"configmap {maps[STATUS].key}"
+        sizes = [*_sizes_of_status(maps[STATUS].data.get("status", ""))] or sizes
+    if groups := _groups(sizes, group_names(nodes)):
+        found.document["nodeGroups"] = groups
+    return found
+
+
+def _read_flags(found: AutoscalerObjects, words: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Note what flags set, and return the sizes that they give."""
+    document, sizes = found.document, list[tuple[str, int, int]]()
+    flags, down = document.setdefault("flags", {}), document.setdefault("scaleDown", {})
+    for name, value in _flags(words):
+        if name == "nodes" and (size := _SIZE.fullmatch(value)):
+            sizes.append((size[3], int(size[1]), int(size[2])))
+        elif name == "node-group-auto-discovery" and (size := _DISCOVERED.fullmatch(value)):
+            sizes.append((size[1], int(size[2]), int(size[3])))
+        elif name == "expander":
+            document["expander"] = [one for one in value.split(",") if one in EXPANDERS]
+            found.unknown += [f"{name}={one}" for one in value.split(",") if one not in EXPANDERS]
+        elif name == "expendable-pods-priority-cutoff":
+            document["expendablePodsPriorityCutoff"] = _value(name, value, int)
+        elif name == "scale-down-enabled":
+            document["scaleDown"] = down if _value(name, value, bool) else None
+        elif name in _TOTALS:
+            *keys, unit = _TOTALS[name]
+            for key, text in zip(keys, value.split(":"), strict=False):
+                flags[key] = _value(name, text, int) * unit
+        else:
+            _set(found, name, value, down)
+    return sizes
+
+
+def _set(found: AutoscalerObjects, name: str, value: str, down: dict[str, Any]) -> None:
+    """Set the field of a flag, or note that there is none."""
+    field_name = _ALIASES.get(name, name).replace("-", "_")
+    own = field_name.removeprefix("scale_down_")
+    camel = dict(zip(ScaleDown.__struct_fields__, ScaleDown.__struct_encode_fields__, strict=True))
+    key = re.sub("_([a-z])", lambda match: match[1].upper(), field_name)
+    kinds = get_type_hints(Flags)
+    if (of_down := next((one for one in (field_name, own) if one in camel), "")) and field_name in kinds:
+        down[camel[of_down]] = _value(name, value, kinds[field_name])
+    elif key in OTHER_FLAGS:
+        flags, kind = found.document["flags"], kinds[field_name]
+        made = _value(name, value, kind)
+        flags[key] = [*flags.get(key, ()), made] if kind == tuple[str, ...] else made
+    elif not _WITHOUT_DECISION.fullmatch(name):
+        found.unknown.append(name)
+
+
+def _flags(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield flags and their values, which are "true" for a flag alone."""
+    for word, after in zip(words, [*words[1:], "-"], strict=True):
+        if word.startswith("-") and (name := word.lstrip("-")):
+            name, equals, value = name.partition("=")
+            is_alone = after.startswith("-") or not after
+            yield name, value.strip("\"'") if equals else "true" if is_alone else after
+
+
+def _value(name: str, text: str, kind: object) -> Any:
+    """The value of a flag; durations stay texts."""
+    if kind == tuple[str, ...] or kind is str:
+        return text
+    if kind is float and re.search("[a-z]", text):
+        return text
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(f'{error}: "{text[:80]}"', path=f"--{name}") from None
+
+
+def _read_yaml(text: str) -> Any:
+    return read_first(text, "")[0]
+
+
+def _sizes_of_status(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the groups of cluster-autoscaler's status, with their least and greatest sizes."""
+    if old := _OLD_STATUS.findall(text):
+        yield from ((name, int(least), int(most)) for name, least, most in old)
+        return
+    document = _read_yaml(text) if "nodeGroups:" in text else None
+    for one in document.get("nodeGroups") or () if isinstance(document, dict) else ():
+        health = one.get("health") or {}
+        if isinstance(health.get("maxSize"), int):
+            yield str(one.get("name", "")), int(health.get("minSize") or 0), health["maxSize"]
+
+
+def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Groups by what their nodes are known by. On GKE that is a pool, and the zone in the group's address;
+    where an address has no zone, the instance groups of one pool together are a group."""
+    groups = dict[tuple[str, str], dict[str, Any]]()
+    for path, least, most in sizes:
+        name, own, zone = path.rpartition("/")[2], _known_as(path, labels), _ZONE.search(path)
+        key = (own, zone[1] if zone else "")
+        if key in groups:
+            old = groups[key]
+            groups[key] = {"name": own, "minSize": old["minSize"] + least, "maxSize": old["maxSize"] + most}
+        elif len(name) <= LONGEST_NAME and LABEL_VALUE.fullmatch(name):
+            label = {"label": f"{labels[own]}={own}"} if own in labels and own != name else {}
+            of_zone = {"zone": zone[1]} if zone and label else {}
+            groups[key] = {"name": name, "minSize": least, "maxSize": most} | label | of_zone
+    return [*groups.values()]
+
+
+def _known_as(path: str, known: Iterable[str]) -> str:
+    """The name of a group in the labels of its nodes: the longest that is part of its name in the cloud, as
+    ``ng`` of ``eks-ng-0a1b``, ``aks-ng-123-vmss`` or ``…/gke-cluster-ng-0a1b-grp``."""
+    parts = [one for one in known if re.search(f"(^|[-/]){re.escape(one)}([-./]|$)", path)]
+    return max(parts, key=len, default=path)
+
+
+def _pool(group: NodeGroup) -> str:
+    """The value of the label by which a group is known."""
+    return group.label.partition("=")[2]
+
+
+def _merged(base: Mapping[str, Any], wins: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return fields of `GroupSettings` of which some win over others, and the paths where they differ."""
+    out, differing = dict(base), list[str]()
+    for key, value in wins.items():
+        old = base.get(key)
+        if key in ("flags", "scaleDown") and isinstance(old, dict) and isinstance(value, dict):
+            out[key] = old | value
+            differing += [f"{key}.{name}" for name in old if name in value and old[name] != value[name]]
+        else:
+            out[key] = value
+            if old is not None and old != value:
+                differing.append(key)
+    if "priority" not in out.get("expander", ()):
+        out.pop("priorities", None)
+    return out, differing

@@ -1,0 +1,408 @@
+"""A cluster as passes of Karpenter see it: what all passes over the same objects share.
+
+Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go (NewScheduler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import or_
+from typing import TypeVar
+
+import numpy as np
+
+from moorage.kube import (
+    CSINode,
+    DaemonSet,
+    EC2NodeClass,
+    Namespace,
+    Node,
+    NodeClaim,
+    NodePool,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    StorageClass,
+)
+from moorage.kube.model.node import HOSTNAME
+from moorage.kube.workloads.disruption import BudgetSelectors
+
+from ..instance_types.instance_type import InstanceType
+from ..instance_types.labels import INSTANCE_TYPE, POOL
+from .claims.catalogue import Catalogue
+from .claims.claim import Candidate
+from .claims.claim_template import (
+    ClaimTemplate,
+    Limits,
+    by_weight,
+    claim_template,
+    is_dynamic,
+    pool_requirements,
+)
+from .claims.daemon_overhead import Daemon, daemons
+from .claims.reservations import Reservations, reserved_instances
+from .claims.type_columns import KnownType
+from .host_table import HostTable
+from .karpenter_options import KarpenterOptions
+from .new_nodes_result import Finisher, Launcher, cheapest
+from .nodes.existing_node import ExistingNode, NodeContents, existing_node
+from .nodes.state_nodes import StateNode, state_nodes
+from .pods.pod_shape import ShapeBook
+from .pods.pod_validation import failed_to_schedule, is_provisionable, moves_now, problems
+from .pods.volume_alternatives import Storage, VolumeLookupError, volume_alternatives, volumes_of
+from .solve import Solver
+from .topology.counted_groups import CountedGroups, Surroundings
+from .topology.default_spread import with_default_spread
+from .topology.domain_universe import DomainUniverse
+from .topology.topology import Topology
+from .topology.topology_group import Ties
+
+K = TypeVar("K", bound=Object)
+
+KINDS: tuple[type[Object], ...] = (
+    *(NodePool, NodeClaim, Node, Pod, DaemonSet, Namespace, CSINode, Service, PodDisruptionBudget),
+    *(PersistentVolume, PersistentVolumeClaim, StorageClass, ReplicaSet, ReplicationController, StatefulSet),
+    EC2NodeClass,
+)
+"""The kinds that a pass reads."""
+
+
+class ClusterObjects:
+    """The objects of a cluster that Karpenter reads, each kind in order of namespace and name."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._by_kind: dict[type[Object], list[Object]] = {kind: [] for kind in KINDS}
+        for one in objects:
+            if type(one) in self._by_kind:
+                self._by_kind[type(one)].append(one)
+        for found in self._by_kind.values():
+            found.sort(key=lambda one: (one.namespace, one.name))
+
+    def list(self, kind: type[K]) -> list[K]:
+        return self._by_kind[kind]  # type: ignore[return-value]
+
+    def by_key(self, kind: type[K]) -> dict[str, K]:
+        return {one.key: one for one in self.list(kind)}
+
+    def storage(self) -> Storage:
+        classes = {one.name: one for one in self.list(StorageClass)}
+        volumes = {one.name: one for one in self.list(PersistentVolume)}
+        return Storage(self.by_key(PersistentVolumeClaim), volumes, classes)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a pass is about, besides the objects.
+
+    Attributes
+    ----------
+    types : mapping of str to sequence of InstanceType
+        By pool, in the provider's order.
+    now : float
+        Seconds since 1970.
+    marked : frozenset of str
+        Nodes that Karpenter is about to remove.
+    chosen : frozenset of str or None
+        Keys of the pods to place; None for those of which kube-scheduler says that they fit nowhere.
+    only_new : bool
+        Whether no node that is there takes a pod: what would a pool make?
+    nominated : frozenset of str
+        Nodes on which pods are expected that wait.
+    launcher : callable
+        What the provider launches for a claim.
+    """
+
+    types: Mapping[str, Sequence[InstanceType]]
+    now: float = 0.0
+    marked: frozenset[str] = frozenset()
+    chosen: frozenset[str] | None = None
+    only_new: bool = False
+    nominated: frozenset[str] = frozenset()
+    launcher: Launcher = cheapest
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a pass takes to be gone, and how it looks at the rest.
+
+    Attributes
+    ----------
+    nodes : frozenset of str
+        Names.
+    strict : bool
+        Whether pods wait for reservations that others hold.
+    freed : str
+        A reservation of which an instance becomes free.
+    fresh : frozenset of str
+        Names of nodes that take no pod which runs elsewhere.
+    most_claims : int or None
+        The pass ends early once there are more new nodes.
+    """
+
+    nodes: frozenset[str] = frozenset()
+    strict: bool = True
+    freed: str = ""
+    fresh: frozenset[str] = frozenset()
+    most_claims: int | None = None
+
+
+class NoPoolsError(Exception):
+    """No pool can make a node, so Karpenter simulates nothing."""
+
+
+class ClusterView:
+    """The parts of passes, each made once, when it is first asked for.
+
+    A catalogue of earlier passes with these options saves to read their types again."""
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        situation: Situation,
+        options: KarpenterOptions,
+        catalogue: Catalogue | None = None,
+    ) -> None:
+        self.objects, self.situation, self.options = objects, situation, options
+        self.catalogue = catalogue or Catalogue(options)
+        self.vocabulary = self.catalogue.vocabulary
+        self.book = ShapeBook(self.vocabulary, options.ignores_preferences)
+        self.storage = objects.storage()
+        self.pods = objects.list(Pod)
+        self.pods_of: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
+        self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked)
+        self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
+        self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
+        self.ignored: dict[str, str] = {}
+        self.finisher = Finisher(options, situation.launcher)
+        self._candidates: dict[str, tuple[Candidate, bool]] = {}
+
+    def with_options(self, options: KarpenterOptions) -> ClusterView:
+        """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
+        return ClusterView(self.objects, self.situation, options, self.catalogue)
+
+    def at(self, moment: float) -> ClusterView:
+        """The same cluster at another time (seconds since 1970)."""
+        return ClusterView(self.objects, replace(self.situation, now=moment), self.options, self.catalogue)
+
+    def types_of(self, pool: str) -> list[KnownType]:
+        """The instance types of a pool."""
+        return self.catalogue.known(self.situation.types.get(pool, ()))
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def pending(self) -> list[Pod]:
+        """The pods that wait and that Karpenter takes up."""
+        found, chosen = [], self.situation.chosen
+        for pod in self.pods_of.get("", ()):
+            asked = failed_to_schedule(pod) if chosen is None else pod.key in chosen
+            if not asked or not is_provisionable(pod):
+                continue
+            why = problems(pod, self.book.shape(pod), self.storage)
+            if why:
+                self.ignored[pod.key] = why
+            else:
+                found.append(pod)
+        return found
+
+    def moving(self, now: float) -> list[Pod]:
+        """Pods of nodes that are being deleted (seconds since 1970)."""
+        return [
+            pod
+            for state in self.states
+            if state.is_leaving and state.node is not None
+            for pod in self.pods_of.get(state.node.name, ())
+            if moves_now(pod, self.budgets, now)
+        ]
+
+    @cached_property
+    def _owners(self) -> dict[tuple[type[Object], str], Object]:
+        kinds: tuple[type[Object], ...] = (ReplicaSet, ReplicationController, StatefulSet)
+        return {(kind, one.key): one for kind in kinds for one in self.objects.list(kind)}
+
+    def _candidate(self, pod: Pod) -> tuple[Candidate, bool]:
+        """A pod that is placed, and whether its volumes were found."""
+        known = self._candidates.get(pod.key)
+        if known is not None:
+            return known
+        try:
+            alternatives = volume_alternatives(pod, self.storage, self.vocabulary)
+            services = self.objects.list(Service)
+            spread, located = (
+                with_default_spread(pod, self.options.default_spreads, services, self._owners),
+                True,
+            )
+        except VolumeLookupError:
+            alternatives, spread, located = (), pod, False
+        volumes = volumes_of(pod, self.storage)
+        known = Candidate(pod, self.book.shape(spread), volumes, alternatives), located
+        self._candidates[pod.key] = known
+        return known
+
+    # ---- pools and nodes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _groups(self) -> CountedGroups:
+        universe = DomainUniverse()
+        for pool in self.pools:
+            template = pool.spec.template
+            if types := self.types_of(pool.name):
+                requirements = pool_requirements(pool, self.vocabulary, template.metadata.labels)
+                universe.add(requirements, template.spec.taints, [known.requirements for known in types])
+        with_node = [(state, state.node) for state in self.states if state.node is not None]
+        around = Surroundings(
+            self.pods,
+            {one.name: one for one in self.objects.list(Node)},
+            {node.name: state.labels for state, node in with_node if not state.is_leaving},
+            self.objects.list(Namespace),
+            frozenset(node.name for _, node in with_node),
+        )
+        return CountedGroups(self.book, universe, around, self.options.ignores_preferences)
+
+    @cached_property
+    def _daemons(self) -> list[Daemon]:
+        listed = self.objects.list(DaemonSet), self.pods
+        return daemons(*listed, self.book, self.options.ignore_dra_requests)
+
+    @cached_property
+    def templates(self) -> tuple[list[ClaimTemplate], dict[str, str]]:
+        """The templates of pools, and Karpenter's events about pools that no instance type is left of."""
+        templates, events = [], {}
+        for pool in self.pools:
+            made = claim_template(
+                pool, self.catalogue, self.types_of(pool.name), self._daemons, self.options.best_effort
+            )
+            if isinstance(made, str):
+                events[pool.name] = made
+            else:
+                templates.append(made)
+        return templates, events
+
+    @cached_property
+    def _nodes(self) -> HostTable[ExistingNode]:
+        """The nodes that stay, those that are ready first."""
+        assert self.templates  # types are asked for their daemons first
+        csi_nodes = {one.name: one for one in self.objects.list(CSINode)}
+        contents = NodeContents(self.pods_of, csi_nodes, self.storage, self.book)
+        found = [
+            existing_node(state, contents, self._daemons, self.type_of(state))
+            for state in self.states
+            if not state.is_leaving
+        ]
+        table: HostTable[ExistingNode] = HostTable()
+        for node in sorted(found, key=lambda node: not node.state.is_initialized):
+            table.add(node, node.as_host(node.requirements), node.free)
+        return table
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {node.state.name: row for row, node in enumerate(self._nodes.hosts)}
+
+    @cached_property
+    def _hosts(self) -> int:
+        """The names of the nodes that stay, as bits."""
+        return reduce(or_, (node.host.by_key[HOSTNAME].mask for node in self._nodes.hosts), 0)
+
+    def type_of(self, state: StateNode) -> InstanceType | None:
+        """The instance type of a node."""
+        name = state.labels.get(INSTANCE_TYPE)
+        types = self.situation.types.get(state.labels.get(POOL, ""), ())
+        return next((one for one in types if one.name == name), None)
+
+    @cached_property
+    def _limits(self) -> dict[str, Limits]:
+        """What the limits of pools leave; the capacity of nodes that stay counts."""
+        limits = {pool.name: Limits(pool) for pool in self.pools}
+        for node in self._nodes.hosts:
+            if (pool := node.state.labels.get(POOL, "")) in limits:
+                limits[pool].use(node.state.capacity_amounts)
+        return limits
+
+    # ---- a pass --------------------------------------------------------------------------------------------
+
+    def solver(
+        self, pods: Sequence[Pod], removal: Removal, leaving: Collection[str] = (), hosts: int = 0
+    ) -> Solver:
+        """Place pods; among them, by their keys, those that leave nodes that are removed.
+
+        Parameters
+        ----------
+        hosts : int
+            New nodes have numbers above it.
+
+        Raises
+        ------
+        NoPoolsError
+        """
+        if not self.pools:
+            raise NoPoolsError
+        found = [self._candidate(pod) for pod in pods]
+        placed = [
+            replace(one, moves=one.pod.key in leaving and one.pod.status.phase != "Pending")
+            for one, _ in found
+        ]
+        located = [one for one, (_, is_located) in zip(placed, found, strict=True) if is_located]
+        excluded = frozenset(one.uid for one in located)
+        templates, _ = self.templates
+        for template in templates:
+            template.min_values_relaxed = False
+        topology = Topology(self._groups, Ties(self.options.seed), excluded, removal.nodes)
+        for candidate in located:
+            topology.update(candidate.uid, candidate.shape)
+            candidate.updates += 1
+        gone = [self._rows[name] for name in removal.nodes]
+        nodes, there = self._nodes.fork(gone), self._hosts
+        for row in gone:
+            there &= ~nodes.hosts[row].host.by_key[HOSTNAME].mask
+        topology.register_hosts(there)
+        if self.situation.only_new:
+            nodes = HostTable()
+        fresh = np.zeros(len(nodes.hosts), np.bool_)
+        fresh[[self._rows[name] for name in removal.fresh]] = True
+        solver = Solver(
+            self.vocabulary,
+            nodes,
+            fresh,
+            templates,
+            self._limits_without([nodes.hosts[row].state for row in gone]),
+            topology,
+            self._reservations(removal),
+            self._tolerating,
+            self.options.best_effort,
+            self.options.ignore_dra_requests,
+            removal.most_claims,
+            hosts,
+        )
+        solver.solve(placed)
+        return solver
+
+    @cached_property
+    def _tolerating(self) -> bool:
+        """Whether some pool has a taint of effect PreferNoSchedule."""
+        taints = [one for pool in self.pools for one in pool.spec.template.spec.taints]
+        return any(one.effect == "PreferNoSchedule" for one in taints)
+
+    def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, Limits]:
+        return {
+            name: limits.without([state.capacity_amounts for state in gone if state.labels.get(POOL) == name])
+            for name, limits in self._limits.items()
+        }
+
+    def _reservations(self, removal: Removal) -> Reservations | None:
+        if not self.options.reserved_capacity:
+            return None
+        return Reservations(self._reserved, removal.strict, removal.freed)
+
+    @cached_property
+    def _reserved(self) -> dict[str, int]:
+        return reserved_instances(known for pool in self.pools for known in self.types_of(pool.name))

@@ -1,0 +1,385 @@
+"""What a pass comes to: claims as they would be created, pods for nodes that are there, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from math import inf, nan
+from operator import attrgetter, or_
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.base.go_sort import sort_order
+from moorage.kube.model.node import HOSTNAME
+from moorage.table import Table, Tabular
+
+from ..instance_types.instance_type import InstanceType, Offering, total
+from ..instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from .claims.claim import Claim
+from .claims.claim_template import SIMULATED
+from .claims.type_columns import TypeColumns, lacking_text, lacking_values
+from .claims.type_filter import smallest
+from .karpenter_options import VERSION, KarpenterOptions
+from .requirements.requirement_set import RequirementSet
+from .texts import with_values
+
+_PRICE = attrgetter("price")
+
+
+class TypePrice(NamedTuple):
+    """An instance type, and the least price at which it could be launched; None if none is known."""
+
+    name: str
+    price: float | None
+
+
+class Launch(NamedTuple):
+    """The cheapest offering of a claim; its price is None if it is not known."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    reservation_id: str
+    price: float | None
+
+
+@dataclass(frozen=True)
+class NewClaim:
+    """A node that would be made.
+
+    Attributes
+    ----------
+    pool : str
+    pods : tuple of str
+        Keys, in the order in which they were placed.
+    requests : dict of str to str
+        Requests of the pods and of the daemons, by resource.
+    others : dict
+        Requirements besides that on the instance type; see `requirements`.
+    labels : dict of str to str
+    types : tuple of TypePrice
+        The instance types that would do, the cheapest first.
+    cheapest : Launch or None
+        Its price is the least that the node costs.
+    min_values_relaxed : bool
+        Whether the last claim of the pool has fewer values than minValues asks for.
+    least_types : int or None
+        How many instance types there must be to choose from.
+    launched : (InstanceType, Offering) or None
+        What the provider launches; of spot it may launch others, which cost no less.
+    """
+
+    pool: str
+    pods: tuple[str, ...]
+    requests: dict[str, str]
+    others: dict[str, dict[str, Any]]
+    labels: dict[str, str]
+    types: tuple[TypePrice, ...]
+    cheapest: Launch | None
+    min_values_relaxed: bool = False
+    launched: tuple[InstanceType, Offering] | None = field(default=None, compare=False, repr=False)
+    least_types: int | None = None
+
+    @property
+    def requirements(self) -> dict[str, dict[str, Any]]:
+        """By label, values by operator, and ``minValues``."""
+        named: dict[str, Any] = {"In": sorted({one.name for one in self.types})}
+        if self.least_types is not None:
+            named["minValues"] = self.least_types
+        return self.others | {INSTANCE_TYPE: named}
+
+    @property
+    def launch(self) -> Launch | None:
+        """What `launched` names."""
+        return _launch(self.launched)
+
+    @property
+    def price(self) -> float | None:
+        """Per hour, of what is launched."""
+        return self.launch.price if self.launch is not None else None
+
+
+class PodError(NamedTuple):
+    """Why a pod gets no node; with `waits` it only waits for a reservation."""
+
+    text: str
+    waits: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Provisioning(Tabular):
+    """What Karpenter would do for the pods that wait.
+
+    Attributes
+    ----------
+    claims : tuple of NewClaim
+        In order of creation.
+    order : tuple of int
+        Places in `claims`, in the order in which Karpenter returns them.
+    existing : dict of str to tuple of str
+        Pods that go to nodes that are there, by node.
+    errors : dict of str to PodError
+        By pod.
+    ignored : dict of str to str
+        Pods that Karpenter does not take up, and why.
+    relaxed : dict of str to tuple of str
+        By pod, the preferences that it gave up, over all attempts.
+    pools : dict of str to str
+        Pools without an instance type that meets their requirements, with Karpenter's event.
+    seed : int
+        It chose among domains that nothing else orders.
+    karpenter_version : str
+    """
+
+    claims: tuple[NewClaim, ...] = ()
+    order: tuple[int, ...] = ()
+    existing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    errors: dict[str, PodError] = field(default_factory=dict)
+    ignored: dict[str, str] = field(default_factory=dict)
+    relaxed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pools: dict[str, str] = field(default_factory=dict)
+    seed: int = 0
+    karpenter_version: str = VERSION
+
+    @property
+    def price(self) -> float:
+        """Per hour, of what is launched for each claim."""
+        return sum(claim.price or 0.0 for claim in self.claims)
+
+    def headline(self) -> str:
+        """Return how many nodes would come, for how many pods, in one line."""
+        placed = sum(len(claim.pods) for claim in self.claims)
+        there = sum(map(len, self.existing.values()))
+        return (
+            f"Karpenter {self.karpenter_version}: {len(self.claims)} new nodes for {placed} pods, "
+            f"{self.price:.4g} per hour at least; {there} pods fit existing nodes, "
+            f"{len(self.errors) + len(self.ignored)} get no node"
+        )
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each claim: pool, number of pods, cheapest type, zone, capacity type, price."""
+        claims = self.claims[:limit]
+        cheapest = [claim.cheapest for claim in claims]
+        return Table(
+            {
+                "pool": [claim.pool for claim in claims],
+                "pods": np.array([len(claim.pods) for claim in claims], dtype=np.int64),
+                "types": np.array([len(claim.types) for claim in claims], dtype=np.int64),
+                "cheapest": [one.instance_type if one is not None else None for one in cheapest],
+                "zone": [one.zone if one is not None else None for one in cheapest],
+                "capacity_type": [one.capacity_type if one is not None else None for one in cheapest],
+                "price": np.array([nan if claim.price is None else claim.price for claim in claims]),
+            }
+        )
+
+
+class Offers:
+    """What the types of a template offer for claims with the same requirements.
+
+    Attributes
+    ----------
+    launchable : list of list of Offering
+        By type, those that could be launched.
+    kinds : list of int
+        By type, their capacity types, as bits.
+    best : list of Offering or None
+        By type, the cheapest of them.
+    launched : dict
+        What a provider launches for claims, by the places of their types.
+    prices : array of float64
+        Of the cheapest; infinite without one.
+    """
+
+    def __init__(self, columns: TypeColumns, requirements: RequirementSet) -> None:
+        key = requirements.vocabulary.key(CAPACITY_TYPE)
+        self.types = [one.type for one in columns.types]
+        self.launchable = [
+            [
+                each.offering
+                for each in one.offerings
+                if each.offering.is_launchable and not requirements.refusal(each.requirements, undefined=True)
+            ]
+            for one in columns.types
+        ]
+        self.kinds = [key.mask(one.capacity_type for one in of) for of in self.launchable]
+        self.best = [min(of, key=_PRICE, default=None) for of in self.launchable]
+        self.prices = np.array([inf if best is None else best.price for best in self.best])
+        self.shown = [
+            TypePrice(one.name, _known(price))
+            for one, price in zip(columns.types, self.prices.tolist(), strict=True)
+        ]
+        self.labels = _custom_labels(requirements)
+        self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
+        self._written: dict[int, dict[str, dict[str, Any]]] = {}
+        self._requirements = requirements
+
+    @cached_property
+    def worst_prices(self) -> list[float]:
+        """By type, the most that a launch could cost: of reserved offerings, else spot, else on-demand."""
+        found = []
+        for launchable in self.launchable:
+            by_kind: dict[str, float] = {}
+            for one in launchable:
+                by_kind[one.capacity_type] = max(one.price, by_kind.get(one.capacity_type, one.price))
+            kinds = (by_kind[kind] for kind in (RESERVED, "spot", "on-demand") if kind in by_kind)
+            found.append(next(kinds, inf))
+        return found
+
+    def by_price(self, types: int) -> npt.NDArray[np.int32]:
+        """Places of types, given as bits, the cheapest first."""
+        size = len(self.best)
+        as_bytes = np.frombuffer(types.to_bytes(size // 8 + 1, "little"), np.uint8)
+        places = np.flatnonzero(np.unpackbits(as_bytes, bitorder="little")).astype(np.int32)
+        sort_order(self.prices, places)
+        return places
+
+    def written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
+        """The requirements of a claim with these types, without their names."""
+        kinds = reduce(or_, map(self.kinds.__getitem__, places), 0)
+        found = self._written.get(kinds)
+        if found is None:
+            requirements, vocabulary = self._requirements, self._requirements.vocabulary
+            if kinds:
+                allowed = vocabulary.key(CAPACITY_TYPE).requirement(False, kinds)
+                requirements = requirements.meet(vocabulary.set_of([allowed]))
+            found = self._written[kinds] = _written(requirements)
+        return found
+
+
+@dataclass(eq=False)
+class FinishedClaim:
+    """A claim once all pods are placed: what it offers, and its types by their places, the cheapest first."""
+
+    claim: Claim
+    requirements: RequirementSet
+    offers: Offers
+    places: list[int]
+    launcher: Launcher
+
+    @property
+    def launched(self) -> tuple[InstanceType, Offering] | None:
+        """What the provider launches."""
+        return self.launcher(self)
+
+
+Launcher = Callable[[FinishedClaim], tuple[InstanceType, Offering] | None]
+"""What a provider launches for a claim, or what costs no more than that; None for nothing."""
+
+
+def cheapest(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+    """Return the cheapest offering: a provider whose rules are not known is taken to launch it."""
+    places, offers = finished.places, finished.offers
+    best = offers.best[places[0]] if places else None
+    return None if best is None else (offers.types[places[0]], best)
+
+
+class Finisher:
+    """Finishes claims; those of equal requirements share what their types offer.
+
+    Rules: Karpenter v1.15.0, FinalizeScheduling, Truncate and ToNodeClaim.
+    """
+
+    def __init__(self, options: KarpenterOptions, launcher: Launcher = cheapest) -> None:
+        self._options, self._launcher = options, launcher
+        self._offers: dict[tuple[TypeColumns, RequirementSet], Offers] = {}
+
+    def offers(self, columns: TypeColumns, requirements: RequirementSet) -> Offers:
+        """What types offer for claims with some requirements."""
+        found = self._offers.get((columns, requirements))
+        if found is None:
+            found = self._offers[columns, requirements] = Offers(columns, requirements)
+        return found
+
+    def finished(self, claim: Claim) -> FinishedClaim | str:
+        """The claim as it would be created; or why its pods get no node, if it lacks values."""
+        requirements, columns = _final(claim, self._options), claim.template.columns
+        offers = self.offers(columns, requirements)
+        places = offers.by_price(claim.types)[: self._options.most_types].tolist()
+        if requirements.has_min_values and not self._options.best_effort:
+            lacking = lacking_values(columns, sum(1 << at for at in places), requirements)
+            if lacking:
+                text = "pod didn\u2019t schedule because NodePool couldn\u2019t meet minValues requirements"
+                text = f"{text}, validating minValues, {lacking_text(lacking)}"
+                return with_values(text, NodePool=claim.template.name)
+        return FinishedClaim(claim, requirements, offers, places, self._launcher)
+
+
+def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
+    """The requirements of a claim, which is fixed to its reservations if it has some."""
+    requirements, vocabulary = claim.requirements, claim.requirements.vocabulary
+    if not claim.reserved:
+        return requirements
+    requirements = requirements.having(vocabulary.key(CAPACITY_TYPE).one_of(RESERVED))
+    ids = [known.offering.reservation_id for known in claim.reserved]
+    return requirements.meet(
+        vocabulary.set_of([vocabulary.key(vocabulary.registration.reservation_labels[0]).one_of(*ids)])
+    )
+
+
+def new_claim(finished: FinishedClaim) -> NewClaim:
+    """The claim as it would be created."""
+    claim, offers, template = finished.claim, finished.offers, finished.claim.template
+    ordered = np.array(finished.places, np.int32)
+    sort_order(offers.prices, ordered)  # requirements may have changed since the last sort
+    places: list[int] = ordered.tolist()
+    best = offers.best[places[0]] if places else None
+    launched = None if best is None else (offers.types[places[0]], best)
+    return NewClaim(
+        template.name,
+        tuple([candidate.pod.key for candidate in claim.pods]),
+        _requests(claim),
+        offers.written(places),
+        template.labels | offers.labels,
+        tuple([offers.shown[place] for place in places]),
+        _launch(launched),
+        template.min_values_relaxed,
+        finished.launched,
+        finished.requirements.get(INSTANCE_TYPE).min_values,
+    )
+
+
+def _launch(launched: tuple[InstanceType, Offering] | None) -> Launch | None:
+    if launched is None:
+        return None
+    of_type, best = launched
+    reserved = best.reservation_id if best.capacity_type == RESERVED else ""
+    return Launch(of_type.name, best.zone, best.capacity_type, reserved, _known(best.price))
+
+
+def _known(price: float) -> float | None:
+    return price if price < inf else None
+
+
+def _requests(claim: Claim) -> dict[str, str]:
+    """Requests of pods and daemons; of several groups of daemons the smallest amounts."""
+    there = [group.requests for group in claim.template.groups if group.types & claim.types]
+    least: Mapping[str, Any] = {}
+    for requests in there:
+        least = smallest(least, requests) if least else requests
+    amounts = total((*(candidate.shape.requests for candidate in claim.pods), least))
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _written(requirements: RequirementSet) -> dict[str, dict[str, Any]]:
+    """Requirements as a NodeClaim has them."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, one in requirements.by_key.items():
+        if name in SIMULATED or name == INSTANCE_TYPE:
+            continue
+        found[name] = dict(one.as_written())
+        if one.min_values is not None:
+            found[name]["minValues"] = one.min_values
+    return found
+
+
+def _custom_labels(requirements: RequirementSet) -> dict[str, str]:
+    """A value for each label that the provider does not set."""
+    skipped = {HOSTNAME, *SIMULATED, *requirements.vocabulary.well_known}
+    return {
+        name: value
+        for name, one in requirements.by_key.items()
+        if name not in skipped and (value := one.any_value())
+    }

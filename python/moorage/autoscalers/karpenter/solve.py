@@ -1,0 +1,243 @@
+"""The loop of a pass: each pod goes to a node that is there, a claim in the making, or a new claim.
+
+Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/scheduler.go (Solve) and queue.go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moorage._core.base.go_sort import sort_order
+from moorage.kube.model.node import HOSTNAME
+from moorage.kube.workloads.ages import seconds
+
+from .claims.claim import Candidate, Claim, Placement, Refusal
+from .claims.claim_template import ClaimTemplate, Limits
+from .claims.reservations import ReservationError, Reservations
+from .host_table import RESOURCES, Flags, HostTable
+from .nodes.existing_node import ExistingNode
+from .pods.pod_validation import has_claims
+from .pods.relaxed_shapes import relaxed
+from .requirements.requirement_set import Vocabulary
+from .texts import with_values
+from .topology.topology import Topology
+
+HAS_CLAIMS = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
+NO_TEMPLATE = "nodepool requirements filtered out all available instance types"
+
+
+@dataclass(eq=False)
+class Solver:
+    """A pass in progress.
+
+    Attributes
+    ----------
+    nodes : HostTable of ExistingNode
+        The nodes that stay.
+    fresh : array of bool
+        By row, the nodes that take no pod which runs elsewhere.
+    tolerating : bool
+        Whether some pool has a taint of effect PreferNoSchedule.
+    best_effort : bool
+        Whether new claims may have fewer values than minValues asks for.
+    refuses_claims : bool
+        Whether pods with resource claims get no place.
+    most_claims : int or None
+        The pass ends early once there are more.
+    hosts : int
+        New nodes have numbers above it.
+    relaxations : dict of str to list of str
+        By the key of a pod, what it gave up over all attempts.
+    """
+
+    vocabulary: Vocabulary
+    nodes: HostTable[ExistingNode]
+    fresh: Flags
+    templates: Sequence[ClaimTemplate]
+    limits: dict[str, Limits]
+    topology: Topology
+    reservations: Reservations | None
+    tolerating: bool
+    best_effort: bool
+    refuses_claims: bool
+    most_claims: int | None = None
+    hosts: int = 0
+    errors: dict[str, Refusal] = field(default_factory=dict)
+    relaxations: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._claims: HostTable[Claim] = HostTable()
+        self._order = np.zeros(16, np.int32)
+        self._counts = np.zeros(16)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims, in the order in which the last sort left them."""
+        return [self._claims.hosts[row] for row in self._order[: len(self._claims.hosts)]]
+
+    def solve(self, candidates: Sequence[Candidate]) -> None:
+        """Place pods, until nothing has moved for a whole round."""
+        queue = deque(sorted(candidates, key=_turn))
+        length_at_return: dict[str, int] = {}
+        while queue:
+            candidate = queue[0]
+            if length_at_return.get(candidate.uid) == len(queue):
+                break
+            queue.popleft()
+            key = candidate.pod.key
+            refusal = self._try(candidate)
+            if refusal is None:
+                self.errors.pop(key, None)
+                if self.most_claims is not None and len(self._claims.hosts) > self.most_claims:
+                    return
+                continue
+            self.errors[key] = refusal
+            self._update(candidate)
+            queue.append(candidate)
+            length_at_return[candidate.uid] = len(queue)
+
+    def _update(self, candidate: Candidate) -> None:
+        self.topology.update(candidate.uid, candidate.shape)
+        candidate.updates += 1
+
+    def _try(self, original: Candidate) -> Refusal | None:
+        """Place a pod, giving up its preferences one by one; the last reason why not."""
+        if self.refuses_claims and has_claims(original.pod):
+            return HAS_CLAIMS
+        candidate = copy(original)
+        while True:
+            refusal = self._add(candidate)
+            if refusal is None or waits_for_reservation(refusal):
+                return refusal
+            step = relaxed(candidate.shape, self.tolerating, candidate.updates)
+            if step is None:
+                return refusal
+            self.relaxations.setdefault(candidate.pod.key, []).append(step.text)
+            candidate.shape = step.shape
+            self._update(candidate)
+
+    def _add(self, candidate: Candidate) -> Refusal | None:
+        self.topology.ties.attempt += 1
+        if self._add_to_node(candidate) or self._add_to_claim(candidate):
+            return None
+        if not self.templates:
+            return NO_TEMPLATE
+        return self._add_claim(candidate)
+
+    def _add_to_node(self, candidate: Candidate) -> bool:
+        """Place a pod on the first node that takes it."""
+        if not self.nodes.hosts:
+            return False
+        possible = self.nodes.possible(candidate, self.topology)
+        if candidate.moves:
+            possible &= ~self.fresh
+        for row in map(int, np.flatnonzero(possible)):
+            requirements = self.nodes.hosts[row].placement(candidate, self.topology)
+            if requirements is not None:
+                node = self.nodes.hosts[row]
+                if not node.pods:
+                    node = self.nodes.hosts[row] = node.copied()
+                node.add(candidate, requirements, self.topology)
+                self.nodes.update(row, node.as_host(requirements), node.free)
+                return True
+        return False
+
+    def _add_to_claim(self, candidate: Candidate) -> bool:
+        """Place a pod on a claim in the making: those with the fewest pods come first."""
+        claims = self._claims.hosts
+        if not claims:
+            return False
+        order = self._order[: len(claims)]
+        sort_order(self._counts[: len(claims)], order)
+        for row in map(int, order[self._claims.possible(candidate, self.topology)[order]]):
+            claim = claims[row]
+            placement = claim.placement(candidate, self.topology, self.reservations, False)
+            if isinstance(placement, Placement):
+                claim.add(candidate, placement, self.topology, self.reservations)
+                self._counts[row] += 1
+                self._claims.update(row, claim.as_host(claim.requirements), _room(claim))
+                return True
+        return False
+
+    def _add_claim(self, candidate: Candidate) -> Refusal | None:
+        """Make a claim of the first pool that accepts a pod; else why none does, in order of the pools."""
+        refusals: list[Refusal] = []
+        for template in self.templates:
+            limits, columns = self.limits[template.name], template.columns
+            about = {"NodePool": template.name}
+            if limits.has_no_node:
+                refusals.append(with_values("node limits have been exhausted for nodepool", **about))
+                continue
+            types = limits.allowed(columns)
+            if not types:
+                text = "all available instance types exceed limits for nodepool"
+                refusals.append(with_values(text, **about))
+                continue
+            claim = self._new_claim(template, types)
+            placement = claim.placement(candidate, self.topology, self.reservations, self.best_effort)
+            if not isinstance(placement, Placement):
+                refusals.append(placement)
+                if isinstance(placement, ReservationError):
+                    break
+                continue
+            template.min_values_relaxed = _is_lowered(claim, placement)
+            claim.add(candidate, placement, self.topology, self.reservations)
+            self._keep(claim)
+            limits.use({name: columns.capacity.largest(name, claim.types) for name in limits.left})
+            return None
+        return Joined(refusals)
+
+    def _keep(self, claim: Claim) -> None:
+        """Take a new claim, with its first pod, among those in the making."""
+        row = self._claims.add(claim, claim.as_host(claim.requirements), _room(claim))
+        if row == len(self._order):
+            self._order = np.concatenate([self._order, np.zeros_like(self._order)])
+            self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        self._order[row], self._counts[row] = row, 1
+
+    def _new_claim(self, template: ClaimTemplate, types: int) -> Claim:
+        self.hosts += 1
+        name = f"hostname-placeholder-{self.hosts:04d}"
+        host = self.vocabulary.set_of([self.vocabulary.key(HOSTNAME).one_of(name)])
+        return Claim(template, name, host, template.requirements, types)
+
+
+def _room(claim: Claim) -> dict[str, int]:
+    return {name: claim.room(name) for name in RESOURCES}
+
+
+@dataclass(eq=False)
+class Joined:
+    """Several refusals; each text is made when it is asked for."""
+
+    refusals: Sequence[Refusal]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.refusals))
+
+
+def waits_for_reservation(refusal: Refusal) -> bool:
+    """Whether a pod only waits until a reservation is free."""
+    last = refusal.refusals[-1] if isinstance(refusal, Joined) else refusal
+    return isinstance(last, ReservationError)
+
+
+def _is_lowered(claim: Claim, placement: Placement) -> bool:
+    """Whether minValues of some label is lower than the pool asks for."""
+    for name, before in claim.requirements.by_key.items():
+        now = placement.requirements.get(name).min_values
+        if before.min_values is not None and now is not None and now < before.min_values:
+            return True
+    return False
+
+
+def _turn(candidate: Candidate) -> tuple[int, int, float, str]:
+    """Pods with the largest requests come first, then the oldest."""
+    amounts, created = candidate.shape.amounts, candidate.pod.metadata.creation_timestamp
+    age = seconds(created) if created else float("-inf")
+    return -amounts.get("cpu", 0), -amounts.get("memory", 0), age, candidate.uid

@@ -1,0 +1,194 @@
+"""What EC2 answers about an account, as ``aws ec2 describe-…`` prints it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from moorage.autoscalers.instance_types.own_prices import read_price
+from moorage.errors import InputError, located, shorten
+from moorage.kube.read.decode import decode
+from moorage.kube.time_spans import parse_moment
+
+from .ec2_types import Ec2Type
+
+_PLACE = re.compile(r"([a-z]{2}(-[a-z]+)+-\d+)([a-z]?|-[a-z]+-\d+[a-z])")
+"""A region, or a zone of one, a local zone such as us-west-2-lax-1a included."""
+_TEXT = re.compile(
+    r"(INSTANCETYPES|INSTANCETYPEOFFERINGS|SPOTPRICEHISTORY|SUBNETS)\s|[-+]{4,}\n\|"
+    r"|ResourceType +Locations|virtualMachines\s|NAME +ZONE +CPUS"
+)
+"""How the other formats of aws, az and gcloud begin: text and table."""
+A = TypeVar("A")
+
+
+class _Offered(msgspec.Struct, frozen=True, rename="pascal"):
+    instance_type: str
+    location: str
+
+
+class _SpotPrice(msgspec.Struct, frozen=True, rename="pascal"):
+    instance_type: str
+    availability_zone: str
+    spot_price: str
+    timestamp: str
+    product_description: str = "Linux/UNIX"
+
+
+class _Subnet(msgspec.Struct, frozen=True, rename="pascal"):
+    availability_zone: str
+    availability_zone_id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Ec2Answers:
+    """What EC2 has answered.
+
+    Attributes
+    ----------
+    types : tuple of Ec2Type
+        Those that nodes can be; none if EC2 was not asked for types.
+    zones_of : mapping of str to set of str, or None
+        The zones in which a type is sold, or the region, for all its zones.
+    spot_prices : mapping or None
+        By type and zone.
+    zone_ids : mapping of str to str
+        Zones with subnets, with their IDs.
+    """
+
+    types: tuple[Ec2Type, ...] = ()
+    zones_of: Mapping[str, set[str]] | None = None
+    spot_prices: Mapping[str, Mapping[str, float]] | None = None
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def places(self) -> set[str]:
+        """The regions and zones that the answers name."""
+        sold = set().union(*(self.zones_of or {}).values())
+        return sold.union(self.zone_ids, *(self.spot_prices or {}).values())
+
+
+NO_ANSWERS = Ec2Answers()
+
+
+def region_of(place: str) -> str:
+    """Return the region of a zone or region, by its name; "" for another text."""
+    matched = _PLACE.fullmatch(place)
+    return matched[1] if matched is not None else ""
+
+
+def refuse_other_formats(text: str) -> None:
+    """Refuse what commands print as text or as a table: names of fields are lost there."""
+    if _TEXT.match(text):
+        raise InputError("output of aws, az or gcloud as text or table has no names of fields: ask for JSON")
+
+
+def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
+    """Read answers.
+
+    Parameters
+    ----------
+    pages : iterable of (str, object)
+        Objects that the command printed, each with the name of its file.
+
+    Raises
+    ------
+    InputError
+        An object is no answer that is read here, or one of its fields is not as it should be.
+    """
+    types, offered = dict[str, Ec2Type](), list[_Offered]()
+    spot, subnets = list[_SpotPrice](), list[_Subnet]()
+    sources = dict[str, str]()
+    for source, page in pages:
+        with located(source=source):
+            lists = {name: page[name] for name in _ANSWERS if isinstance(page.get(name), list)}
+            if not lists:
+                names = ", ".join(_ANSWERS)
+                raise InputError(
+                    f"expected {names}, as the commands aws ec2 describe-... print them, or a list of types"
+                )
+            sources |= dict.fromkeys(lists, source)
+            types |= {one.instance_type: one for one in _items(lists, "InstanceTypes", Ec2Type)}
+            offered += _items(lists, "InstanceTypeOfferings", _Offered)
+            spot += _items(lists, "SpotPriceHistory", _SpotPrice)
+            subnets += _items(lists, "Subnets", _Subnet)
+    of_linux = [one for one in spot if one.product_description.startswith("Linux/UNIX")]
+    usable = [one for one in types.values() if one.is_usable]
+    for name, items in zip(_ANSWERS, (usable, offered, of_linux, subnets), strict=True):
+        if name in sources and not items:
+            raise InputError(f"{name} has {_ANSWERS[name]}", source=sources[name])
+    return Ec2Answers(
+        tuple(usable),
+        _zones_of(offered) if offered else None,
+        _newest(of_linux) if of_linux else None,
+        {one.availability_zone: one.availability_zone_id for one in subnets},
+    )
+
+
+_ANSWERS = {
+    "InstanceTypes": "no type that a node can be: with virtualization hvm, of x86_64 or arm64",
+    "InstanceTypeOfferings": "no offering",
+    "SpotPriceHistory": "no price of Linux/UNIX: ask for this product from now on, or leave the file out",
+    "Subnets": "no subnet",
+}
+"""Fields of the answers, and what they have if they are of no use."""
+
+
+def _items(lists: Mapping[str, list[Any]], name: str, kind: type[A]) -> list[A]:
+    """Decode the items of an answer; an error names the type of the item."""
+    found = []
+    for at, item in enumerate(lists.get(name, ())):
+        type_name = item.get("InstanceType") if isinstance(item, dict) else None
+        about = f"instance type {shorten(type_name)}" if isinstance(type_name, str) else ""
+        with located(obj=about, path=f"{name}[{at}]"):
+            one = decode(item, kind)
+            _check(one)
+            found.append(one)
+    return found
+
+
+def _check(item: object) -> None:
+    """Refuse an item that no rule can work with."""
+    if isinstance(item, Ec2Type):
+        network = item.network_info
+        if item.is_usable and not 0 <= network.default_network_card_index < len(network.network_cards):
+            raise InputError("the default network card is required", path="NetworkInfo.NetworkCards")
+        sizes = {
+            "VCpuInfo.DefaultVCpus": item.cpus.default_vcpus,
+            "MemoryInfo.SizeInMiB": item.memory_info.mib,
+        }
+        for path, amount in sizes.items():
+            if amount <= 0:
+                raise InputError(f"must be more than 0, not {amount}", path=path)
+    elif isinstance(item, _Offered):
+        _check_place(item.location, "Location")
+    elif isinstance(item, _SpotPrice | _Subnet):
+        _check_place(item.availability_zone, "AvailabilityZone")
+    if isinstance(item, _SpotPrice):
+        read_price(item.spot_price, "SpotPrice")
+        parse_moment(item.timestamp, "Timestamp")
+
+
+def _check_place(place: str, path: str) -> None:
+    if not region_of(place):
+        how = "; ask with --location-type availability-zone" if path == "Location" else ""
+        raise InputError(f'must be a zone such as us-east-1a, not "{shorten(place)}"{how}', path=path)
+
+
+def _zones_of(offered: Iterable[_Offered]) -> Mapping[str, set[str]]:
+    found = dict[str, set[str]]()
+    for one in offered:
+        found.setdefault(one.instance_type, set()).add(one.location)
+    return found
+
+
+def _newest(prices: Iterable[_SpotPrice]) -> Mapping[str, Mapping[str, float]]:
+    """The newest price of each type and zone."""
+    found = dict[str, dict[str, float]]()
+    for one in sorted(prices, key=lambda price: parse_moment(price.timestamp, "Timestamp")):
+        found.setdefault(one.instance_type, {})[one.availability_zone] = float(one.spot_price)
+    return found

@@ -1,0 +1,196 @@
+"""What an EC2NodeClass says of its nodes, in so far as it changes what fits, where and at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import field
+
+from moorage.kube import EC2NodeClass
+from moorage.kube.read.decode import decode
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """Part of a node class. Fields that are not named change nothing that counts."""
+
+
+class Kubelet(_Part, frozen=True):
+    """Settings of the kubelet; texts that are no quantities are expressions of CEL."""
+
+    max_pods: int | str | None = None
+    pods_per_core: int | None = None
+    system_reserved: dict[str, str | int | float] = {}
+    kube_reserved: dict[str, str | int | float] = {}
+    eviction_hard: dict[str, str] = {}
+
+
+class Volume(_Part, frozen=True):
+    volume_size: str | int | None = None
+
+
+class BlockDevice(_Part, frozen=True):
+    device_name: str = ""
+    ebs: Volume = Volume()
+    root_volume: bool = False
+
+
+class NetworkInterface(_Part, frozen=True):
+    network_card_index: int = 0
+    device_index: int = 0
+    interface_type: str = ""
+    secondary_ip_prefix_count: int = field(default=0, name="secondaryIPPrefixCount")
+    secondary_ip_count: int = field(default=0, name="secondaryIPCount")
+
+
+class ImageTerm(_Part, frozen=True):
+    alias: str = ""
+
+
+class CpuOptions(_Part, frozen=True):
+    nested_virtualization: str = ""
+
+
+class EnclaveOptions(_Part, frozen=True):
+    enabled: bool = False
+
+
+class Spec(_Part, frozen=True):
+    ami_family: str = field(default="", name="amiFamily")
+    ami_selector_terms: tuple[ImageTerm, ...] = field(default=(), name="amiSelectorTerms")
+    kubelet: Kubelet = Kubelet()
+    block_device_mappings: tuple[BlockDevice, ...] = ()
+    instance_store_policy: str = ""
+    network_interfaces: tuple[NetworkInterface, ...] | None = None
+    connection_tracking: dict[str, object] | None = None
+    cpu_options: CpuOptions = CpuOptions()
+    enclave_options: EnclaveOptions = EnclaveOptions()
+
+
+class Subnet(_Part, frozen=True):
+    zone: str = ""
+    zone_id: str = field(default="", name="zoneID")
+
+
+class Reservation(_Part, frozen=True):
+    """Instances of a type that were paid for, in one zone."""
+
+    id: str = ""
+    availability_zone: str = ""
+    instance_type: str = ""
+    reservation_type: str = "default"
+    interruptible: bool = False
+    state: str = "active"
+
+
+class Status(_Part, frozen=True):
+    subnets: tuple[Subnet, ...] = ()
+    capacity_reservations: tuple[Reservation, ...] = ()
+
+
+class Family(NamedTuple):
+    """What a family of machine images is like.
+
+    Attributes
+    ----------
+    counts_interfaces : bool
+        Whether pods are as many as the network interfaces have addresses for; else 110.
+    reserves_by_interfaces : bool
+        Whether the kubelet's memory is reserved for so many pods, whatever maxPods says.
+    has_pods_per_core : bool
+    device, size : str
+        The block device with the pods' storage, and its size.
+    build : str
+        Of Windows; "" for Linux.
+    """
+
+    counts_interfaces: bool = True
+    reserves_by_interfaces: bool = True
+    has_pods_per_core: bool = True
+    device: str = "/dev/xvda"
+    size: str = "20Gi"
+    build: str = ""
+
+
+CUSTOM = "Custom"
+_LINUX = Family()
+_WINDOWS = Family(False, False, True, "/dev/sda1", "50Gi")
+_FAMILIES = {
+    "Bottlerocket": Family(True, False, False, "/dev/xvdb"),
+    "Windows2019": _WINDOWS._replace(build="10.0.17763"),
+    "Windows2022": _WINDOWS._replace(build="10.0.20348"),
+    "Windows2025": _WINDOWS._replace(build="10.0.26100"),
+    CUSTOM: Family(device=""),
+}
+_ALIASES = {
+    one.lower(): one for one in ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
+}
+
+
+class NodeClass(NamedTuple):
+    """An EC2NodeClass as the provider reads it."""
+
+    name: str
+    spec: Spec = Spec()
+    status: Status = Status()
+    assumed: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, made: EC2NodeClass) -> NodeClass:
+        """Read an object.
+
+        Raises
+        ------
+        InputError
+            A field has another type than in the provider's CRD.
+        """
+        return cls(made.name, decode(dict(made.spec), Spec), decode(dict(made.status), Status))
+
+    @property
+    def family_name(self) -> str:
+        """The family of its images: as it says, else that of the first alias."""
+        alias = next((one.alias for one in self.spec.ami_selector_terms if one.alias), "")
+        return self.spec.ami_family or _ALIASES.get(alias.partition("@")[0].lower(), CUSTOM)
+
+    @property
+    def family(self) -> Family:
+        return _FAMILIES.get(self.family_name, _LINUX)
+
+    @property
+    def zone_ids(self) -> Mapping[str, str]:
+        """The ID of each zone with a subnet, "" for one that is not known.
+
+        The provider takes subnets without an ID for those of one zone, that of the first.
+        """
+        if self.assumed:
+            return self.assumed
+        by_id: dict[str, str] = {}
+        for one in self.status.subnets:
+            by_id.setdefault(one.zone_id, one.zone)
+        return {zone: zone_id for zone_id, zone in by_id.items()}
+
+    def within(self, zones: Mapping[str, str]) -> NodeClass:
+        """Return the class with subnets in zones, given with their IDs."""
+        return self._replace(assumed=dict(zones))
+
+
+class ProviderOptions(NamedTuple):
+    """Flags of the provider.
+
+    Attributes
+    ----------
+    vm_memory_overhead : float
+        ``--vm-memory-overhead-percent``: the share of the memory sold that nodes never see.
+    reserved_enis : int
+        ``--reserved-enis``: network interfaces that pods do not get.
+    cel : bool
+        The feature gate NodeClassCEL.
+    """
+
+    vm_memory_overhead: float = 0.075
+    reserved_enis: int = 0
+    cel: bool = False
+
+
+DEFAULTS = ProviderOptions()

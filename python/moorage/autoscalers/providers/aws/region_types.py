@@ -1,0 +1,257 @@
+"""The types of pools with EC2NodeClasses or of EKS Auto Mode, and what they rest on: region, zones, prices,
+node classes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.autoscalers.instance_types.instance_type import InstanceType, ShownSizes
+from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, POOL, ZONE
+from moorage.autoscalers.instance_types.own_prices import NO_PRICES, OwnPrices
+from moorage.autoscalers.instance_types.seen_types import ShownTypes, shown_types
+from moorage.autoscalers.providers.aws import auto_mode
+from moorage.errors import InputError, examples, number_of
+from moorage.kube import EC2NodeClass, Node, NodePool
+
+from ..registrations import CORE, ZONE_ID
+from .ec2_answers import NO_ANSWERS, Ec2Answers, region_of
+from .ec2_catalogue import DATE, catalogue, price_list
+from .ec2_instance_types import instance_types
+from .ec2_offerings import Market
+from .node_capacity import memory_sold
+from .node_class import DEFAULTS, ImageTerm, NodeClass, ProviderOptions, Spec
+from .type_labels import DOMAIN
+
+AWS = "aws"
+_USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
+"""A node class that is not in the input."""
+_ASSUMED = "abc"
+"""Letters of the zones that are taken where nothing names one."""
+
+
+@dataclass(frozen=True)
+class TypeSources:
+    """What options name of AWS: nothing for ``aws``.
+
+    Attributes
+    ----------
+    region, zones : str, tuple of str
+        Those of ``aws:REGION`` or ``aws:ZONE,ZONE``.
+    answers : Ec2Answers
+        Of files.
+    prices : OwnPrices
+        Also for the types of other providers.
+    flags : ProviderOptions
+        Of the provider for AWS.
+    """
+
+    region: str = ""
+    zones: tuple[str, ...] = ()
+    answers: Ec2Answers = NO_ANSWERS
+    prices: OwnPrices = NO_PRICES
+    flags: ProviderOptions = DEFAULTS
+
+    @property
+    def is_of_aws(self) -> bool:
+        """Whether it is about more than prices."""
+        return bool(self.region) or self.answers is not NO_ANSWERS
+
+    @classmethod
+    def of(cls, text: str) -> TypeSources:
+        """Read the text.
+
+        Raises
+        ------
+        InputError
+            It names no region, or zones of several.
+        """
+        _, colon, listed = text.partition(":")
+        names = listed.split(",") if colon else []
+        regions = {region_of(one) for one in names}
+        if len(regions) > 1 or "" in regions:
+            hint = "write aws, aws:us-east-1, or aws:us-east-1a,us-east-1b with zones of one region"
+            raise InputError(f'"{text}" names no region: {hint}')
+        return cls("".join(regions), tuple([one for one in names if one not in regions]))
+
+
+class AwsTypes(NamedTuple):
+    """Types by pool, and what they rest on."""
+
+    by_pool: Mapping[str, Sequence[InstanceType]]
+    source: str
+
+
+def has_node_class(pool: NodePool) -> bool:
+    """Whether a pool's nodes are those of Karpenter's provider for AWS, or of EKS Auto Mode."""
+    return pool.spec.template.spec.node_class_ref.group in (DOMAIN, auto_mode.DOMAIN)
+
+
+def aws_types(
+    sources: TypeSources,
+    pools: Sequence[NodePool],
+    node_classes: Iterable[EC2NodeClass],
+    nodes: Sequence[Node],
+    volume_zones: frozenset[str],
+) -> AwsTypes:
+    """Return the types of pools with EC2NodeClasses. Volumes in some zones show where the cluster is.
+
+    Raises
+    ------
+    InputError
+        The region is not known, or a node class is not as it should be.
+    """
+    given = {(DOMAIN, one.name): NodeClass.of(one) for one in node_classes}
+    there = _zones_of(nodes) | volume_zones
+    region = _region(sources, pools, given.values(), there)
+    others = sorted({*map(region_of, sources.answers.places)} - {region})
+    if others:
+        raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
+    notes, by_class = list[str](), dict[tuple[str, str], list[NodePool]]()
+    for pool in pools:
+        reference = pool.spec.template.spec.node_class_ref
+        by_class.setdefault((reference.group, reference.name), []).append(pool)
+    classes = {}
+    for key, of_class in by_class.items():
+        group, name = key
+        kind = "EC2NodeClass" if group == DOMAIN else "NodeClass"
+        node_class = given.get(key) or NodeClass(name, _USUAL if group == DOMAIN else auto_mode.SPEC)
+        if group != DOMAIN:
+            notes.append(
+                f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {auto_mode.ESTIMATE}"
+            )
+        elif key not in given:
+            notes.append(
+                f"EC2NodeClass {name} is not in the input: AL2023 with its usual disk and kubelet is assumed"
+            )
+        if not node_class.zone_ids:
+            zones, why = _zones(sources, region, there | _asked_zones(of_class), nodes)
+            node_class = node_class.within(zones)
+            notes.append(f"zones of {kind} {name}, {why}: {examples(sorted(zones), 6)}")
+        classes[key] = node_class
+    every = {one for one in there if region_of(one) == region}
+    every |= {zone for one in classes.values() for zone in one.zone_ids} | sources.answers.places - {region}
+    by_pool = dict[str, Sequence[InstanceType]]()
+    place = replace(sources, region=region, zones=tuple(sorted(every)))
+    for key, of_class in by_class.items():
+        names = {pool.name for pool in of_class}
+        shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) in names])
+        types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == auto_mode.DOMAIN)
+        by_pool |= dict.fromkeys(names, types)
+    notes += _unpriced(by_pool, sources)
+    if sources.answers.spot_prices is None and any(map(_allows_spot, pools)):
+        notes.append("spot prices unknown: at most those on demand")
+    return AwsTypes(by_pool, _source(region, sources.answers, notes))
+
+
+def _allows_spot(pool: NodePool) -> bool:
+    of_kinds = [one for one in pool.spec.template.spec.requirements or () if one.key == CAPACITY_TYPE]
+    return all(("spot" in one.values) == (one.operator == "In") for one in of_kinds)
+
+
+def _zones_of(nodes: Iterable[Node]) -> set[str]:
+    return {one.metadata.labels.get(ZONE, "") for one in nodes} - {""}
+
+
+def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
+    """The zones that pools require by name."""
+    required = [pool.spec.template.spec.requirements or () for pool in pools]
+    return CORE.values_of(ZONE, chain.from_iterable(required))
+
+
+def _region(
+    sources: TypeSources, pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]
+) -> str:
+    """The region of a cluster: of the option, else of the zones of its node classes, nodes, volumes and
+    pools, and of files."""
+    zones = {zone for one in classes for zone in one.zone_ids} | there | _asked_zones(pools)
+    own = sorted({*map(region_of, zones)} - {""})
+    if own and sources.region and sources.region not in own:
+        names = f"--instance-types names {sources.region}"
+        raise InputError(f"{names}, and nodes, node classes, volumes and pools are in {examples(own, 3)}")
+    if sources.region:
+        return sources.region
+    regions = sorted({*own, *map(region_of, sources.answers.places)})
+    if len(regions) == 1:
+        return regions[0]
+    why = f"may be {examples(regions, 3)}" if regions else "is not known: no node, subnet or pool names one"
+    text = f"the region of its node class {why}; give it with --instance-types aws:REGION"
+    raise InputError(text, obj=f"NodePool {pools[0].name}")
+
+
+def _zones(
+    sources: TypeSources, region: str, named: set[str], nodes: Sequence[Node]
+) -> tuple[Mapping[str, str], str]:
+    """The zones of a node class without subnets, with their IDs where nodes show them, and why these."""
+    zone_ids = sources.answers.zone_ids
+    if sources.zones:
+        zones, why = {*sources.zones}, "given"
+    elif zone_ids:
+        zones, why = {*zone_ids}, "of the subnets given"
+    else:
+        zones, why = {*named}, "of nodes, volumes and pools"
+    zones = {zone for zone in zones if region_of(zone) == region}
+    if not zones:
+        zones, why = sources.answers.places - {region}, "of files"
+    if not zones:
+        zones, why = {f"{region}{letter}" for letter in _ASSUMED}, "assumed"
+    ids = {one.metadata.labels.get(ZONE, ""): one.metadata.labels.get(ZONE_ID, "") for one in nodes}
+    ids |= zone_ids
+    return {zone: ids.get(zone, "") for zone in sorted(zones)}, why
+
+
+@lru_cache(64)
+def _types(
+    node_class: bytes, place: TypeSources, shown: ShownTypes, is_auto: bool
+) -> tuple[InstanceType, ...]:
+    """The types under a node class in the region and the zones of a place. Karpenter believes of memory what
+    nodes of a type have shown."""
+    region, zones, answers, every = place.region, place.zones, place.answers, catalogue()
+    types, sold = answers.types or every.types, answers.zones_of
+    by_type = dict[str, Collection[str]]()
+    if sold is not None:
+        by_type = {one.instance_type: sold.get(one.instance_type, ()) for one in types}
+        by_type = {name: zones if region in places else places for name, places in by_type.items()}
+        if all(region not in places for places in sold.values()):
+            zones = tuple(sorted(set().union(*sold.values())))
+    market = Market(
+        region, zones, price_list(region).prices, answers.spot_prices, by_type, own_prices=place.prices
+    )
+    read = msgspec.json.decode(node_class, type=NodeClass)
+    of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
+    memory_of = {} if is_auto else {one.instance_type: memory_sold(one) for one in types}
+    found = list[InstanceType]()
+    for one in instance_types(types, every.tables, read, market, place.flags):
+        if one.name in of_nodes:
+            capacity, left = of_nodes[one.name]
+            estimated, overhead = one.capacity["memory"], place.flags.vm_memory_overhead
+            sizes = ShownSizes(capacity, left, estimated.value(), memory_of.get(one.name, 0), overhead)
+            believed = {**one.capacity, "memory": capacity.get("memory", estimated)}
+            one = replace(one, capacity=believed, shown=sizes)
+        found.append(one)
+    return tuple(auto_mode.offered(found) if is_auto else found)
+
+
+def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:
+    """Yield which types of files have no price, so that Karpenter cannot launch them."""
+    every = dict.fromkeys(chain.from_iterable(by_pool.values())) if sources.answers.types else ()
+    names = sorted({one.name for one in every if not any(offering.price for offering in one.offerings)})
+    if names:
+        yield f"no price is known of {examples(names, 3)}: not available"
+
+
+def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
+    prices, count = price_list(region), len(answers.types)
+    types = f"{number_of(count, 'type', 'types')} of files" if count else DATE
+    is_own = prices.region == region
+    of_prices = f"prices of {prices.region}" if count or not is_own else ""
+    of_prices += f", {DATE}" if count else ""
+    if not is_own and answers.zones_of is None:
+        of_prices += f", and all types taken to be sold in {region}"
+    currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
+    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of_prices, currency, *notes]))

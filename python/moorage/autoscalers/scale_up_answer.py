@@ -1,0 +1,254 @@
+"""Which nodes come and which pods run then: the answer of autoscalers and kube-scheduler in turns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from moorage.errors import number_of
+from moorage.kube import Object
+from moorage.table import Table, Tabular
+
+from .cluster_autoscaler import flags
+from .karpenter import karpenter_options
+
+MOST_ROUNDS = 10
+"""Where the engines disagree without an end, nodes would come for ever."""
+KARPENTER, CLUSTER_AUTOSCALER, SCHEDULER = "Karpenter", "cluster-autoscaler", "kube-scheduler"
+VERSIONS = {KARPENTER: karpenter_options.VERSION, CLUSTER_AUTOSCALER: flags.VERSION}
+
+
+class NewNode(NamedTuple):
+    """A node that comes, of a NodePool or a node group; its price per hour is None if it is not known, and is
+    only a bound if that of spot is not known."""
+
+    name: str
+    pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: float | None
+    round: int
+    pods: tuple[str, ...] = ()
+    by: str = KARPENTER
+    is_bound: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Instance type, capacity type and zone; first the group of one of cluster-autoscaler."""
+        group = "" if self.by == KARPENTER else self.pool
+        return " ".join(filter(None, (group, self.instance_type, self.capacity_type, self.zone)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as a JSON value."""
+        return {
+            "name": self.name,
+            "autoscaler": self.by,
+            "pool": self.pool,
+            "instanceType": self.instance_type,
+            "zone": self.zone,
+            "capacityType": self.capacity_type,
+            "pricePerHour": self.price,
+            "round": self.round,
+            "pods": list(self.pods),
+        }
+
+
+class WaitingPod(NamedTuple):
+    """A pod that has no node at the end: the texts of the autoscalers that refuse it, and the scheduler's."""
+
+    pod: str
+    refusals: Mapping[str, str]
+    scheduler: str
+
+    @property
+    def refused_by(self) -> str:
+        """Which autoscalers, or kube-scheduler where one of them has a node for the pod."""
+        return " and ".join(self.refusals) or SCHEDULER
+
+    @property
+    def reason(self) -> str:
+        """Who refuses the pod, and why."""
+        if self.refusals:
+            return "; ".join(f"{who}: {why}" for who, why in self.refusals.items())
+        return f"{SCHEDULER}: {self.scheduler}; the autoscaler sees room for it and makes no other node"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the pod as a JSON value."""
+        return {
+            "pod": self.pod,
+            "refusedBy": self.refused_by,
+            "karpenter": self.refusals.get(KARPENTER, ""),
+            "clusterAutoscaler": self.refusals.get(CLUSTER_AUTOSCALER, ""),
+            "scheduler": self.scheduler,
+        }
+
+
+class LatePod(NamedTuple):
+    """A pod that did not fit the nodes that an autoscaler made for it: the scheduler's reason, and the round
+    in which it found a node."""
+
+    pod: str
+    round: int
+    scheduler: str
+    by: str = KARPENTER
+
+
+@dataclass(frozen=True, repr=False)
+class ScaleUp(Tabular):
+    """Which nodes come, and which pods run then.
+
+    Attributes
+    ----------
+    rounds : int
+        In how many autoscalers made nodes.
+    nodes : tuple of NewNode
+    placed : dict of str to str
+        Node by pod, of those that had none before the first round.
+    waiting : tuple of WaitingPod
+    late : tuple of LatePod
+    complete : bool
+        Whether it ended by itself, not because of a bound on rounds.
+    pools : dict of str to str
+        Pools without an instance type, with Karpenter's event.
+    autoscalers : tuple of str
+        Who made nodes.
+    objects : tuple of Object
+        The nodes with what describes them, as they were created.
+    doubled : tuple of str
+        Pods for which several autoscalers made nodes at once.
+    """
+
+    rounds: int
+    nodes: tuple[NewNode, ...]
+    placed: dict[str, str]
+    waiting: tuple[WaitingPod, ...]
+    late: tuple[LatePod, ...]
+    complete: bool
+    pools: dict[str, str] = field(default_factory=dict)
+    seed: int = 0
+    autoscalers: tuple[str, ...] = (KARPENTER,)
+    objects: tuple[Object, ...] = ()
+    doubled: tuple[str, ...] = ()
+
+    @property
+    def price(self) -> float | None:
+        """Per hour, of the new nodes; None if the price of one is not known."""
+        return price_sum(self.nodes)
+
+    @property
+    def late_price(self) -> float | None:
+        """Per hour, of the nodes that came after the first round and run pods that others were made for."""
+        late = {one.pod for one in self.late}
+        return price_sum([node for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods)])
+
+    def headline(self) -> str:
+        """Return how many nodes come, at what price, and how many pods still wait."""
+        pods = number_of(len(self.placed), "pod finds", "pods find")
+        left = number_of(len(self.waiting), "waits", "wait")
+        rounds = f"{self.rounds} round" + "s" * (self.rounds != 1)
+        who = " and ".join(map(with_version, self.autoscalers))
+        return f"{who}: {nodes_text(self.nodes, f' in {rounds}')}; {pods} a node, {left}"
+
+    def remarks(self) -> list[str]:
+        """Return who refuses the first pods that wait, which pods came late, and what that costs."""
+        return [f"{one.pod}: {one.reason}" for one in self.waiting[:5]] + [*self.late_lines()]
+
+    def late_lines(self) -> Iterator[str]:
+        """Yield what the engines disagree about: pods that did not get the nodes made for them."""
+        for one in self.late[:1]:
+            pods = number_of(len(self.late), "pod needs", "pods need")
+            rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
+            yield (
+                f"{pods} {rounds}, {price_text(self.late_price)} of it: {one.by} had a node for "
+                f"{one.pod}, but kube-scheduler placed others there first ({one.scheduler})"
+            )
+        unused = [node for node in self.nodes if not node.pods]
+        planned = next((waiting for waiting in self.waiting if not waiting.refusals), None)
+        if unused and planned is not None:
+            nodes = number_of(len(unused), "new node takes", "new nodes take")
+            yield (
+                f"{nodes} no pod that waits, {price_text(price_sum(unused))}: {unused[0].by} counts on it "
+                f"for {planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
+            )
+        if self.doubled:
+            pods = number_of(len(self.doubled), "pod has", "pods have")
+            who = " and of ".join(self.autoscalers)
+            yield f"{pods} new nodes of {who}, such as {self.doubled[0]}: both accept them, and neither waits"
+        if not self.complete:
+            why = "that is the most" if self.rounds == MOST_ROUNDS else "its last nodes took no pod"
+            yield f"ended after round {self.rounds}: {' and '.join(self.autoscalers)} would go on, but {why}"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
+        nodes = self.nodes[:limit]
+        columns = [name for name in NewNode._fields if name not in ("pods", "is_bound")]
+        found: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
+        return Table(found | {"pods": [len(node.pods) for node in nodes]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        return {
+            **versions(self.autoscalers),
+            "seed": self.seed,
+            "rounds": self.rounds,
+            "complete": self.complete,
+            "pricePerHour": self.price,
+            "newlyPlaced": len(self.placed),
+            "nodes": [one.to_dict() for one in self.nodes],
+            "waiting": [one.to_dict() for one in self.waiting],
+            "late": [one._asdict() for one in self.late],
+        }
+
+
+def versions(autoscalers: Collection[str]) -> dict[str, str | None]:
+    """Return the versions of those autoscalers that decide, as JSON has them."""
+    fields = {"karpenterVersion": KARPENTER, "clusterAutoscalerVersion": CLUSTER_AUTOSCALER}
+    return {field: VERSIONS[name] if name in autoscalers else None for field, name in fields.items()}
+
+
+def with_version(autoscaler: str) -> str:
+    """Return an autoscaler with the version whose decisions are simulated."""
+    return f"{autoscaler} {VERSIONS[autoscaler]}"
+
+
+def price_sum(nodes: Iterable[NewNode]) -> float | None:
+    """Return the price of nodes per hour; None if one is not known."""
+    total = 0.0
+    for node in nodes:
+        if node.price is None:
+            return None
+        total += node.price
+    return total
+
+
+def kinds_of(nodes: Iterable[NewNode], names_pools: bool = False) -> str:
+    """Return how many nodes there are of each kind, the most frequent first; with the NodePool, if asked."""
+    counts = Counter(
+        node.kind + f" of NodePool {node.pool}" * (names_pools and node.by == KARPENTER) for node in nodes
+    )
+    return ", ".join(
+        f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    )
+
+
+def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:
+    """Return how many nodes come, of which kinds, at what price."""
+    kinds = f" ({kinds_of(nodes)})" if nodes else ""
+    number = number_of(len(nodes), "new node", "new nodes")
+    return f"{number}{kinds}{rounds}, {nodes_price(nodes)}"
+
+
+def nodes_price(nodes: Sequence[NewNode]) -> str:
+    """Return the price of nodes per hour as a text, which says so if it is only a bound."""
+    bound = "spot price unknown, at most " if any(one.is_bound for one in nodes) else ""
+    return f"{bound}{price_text(price_sum(nodes))}"
+
+
+def price_text(price: float | None) -> str:
+    """Return a price per hour with two digits that count."""
+    if price is None:
+        return "at unknown prices"
+    return f"{price:.2f} $/h more" if not price or price >= 0.1 else f"{price:.2g} $/h more"

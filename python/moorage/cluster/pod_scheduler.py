@@ -1,0 +1,621 @@
+"""Scheduler: the public entry point, which schedules single pods, batches, or all pending pods in queue
+order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
+
+from msgspec.structs import replace
+
+from moorage._core.base.bracket import Bracket
+from moorage.arguments import argument, typed
+from moorage.controllers import ClusterControllers, PodTimes, Rollout
+from moorage.engine.cache import SchedulerCache, Transaction
+from moorage.engine.framework.plugin.nominator import PodNominator
+from moorage.engine.framework.profiles.profile import Profile
+from moorage.engine.plugins.registry import default_profile, read_configuration
+from moorage.engine.scheduler.check_arguments import check_readable, group_like, pod_of, pods_of
+from moorage.engine.scheduler.checked_clock import checked
+from moorage.engine.scheduler.cycle.binding_cycle import BindingCycles, threads_for
+from moorage.engine.scheduler.cycle.engines import (
+    TIE_BREAKS,
+    Rotation,
+    disowned_on_error,
+    make_engines,
+    make_handle,
+)
+from moorage.engine.scheduler.cycle.examine import examine
+from moorage.engine.scheduler.cycle.opportunistic_batching import Batching
+from moorage.engine.scheduler.cycle.results import Decision, Examination, Failure, Feasibility, ScheduleResult
+from moorage.engine.scheduler.event_handlers import PodHandler, watch
+from moorage.engine.scheduler.groups.ignored_groups import group_warnings
+from moorage.engine.scheduler.groups.place_group import schedule_workload
+from moorage.engine.scheduler.kind_handlers import watch_taint_rules
+from moorage.engine.scheduler.loop import Loop
+from moorage.engine.scheduler.placing.placed_pods import bind_pods, release_pods
+from moorage.engine.scheduler.placing.preempt_pods import Preemption, preempt_pods
+from moorage.engine.scheduler.placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
+from moorage.engine.scheduler.queueing import make_queue, time_of
+from moorage.engine.scheduler.scheduler_parts import SchedulerParts
+from moorage.engine.scheduler.scheduling_context import SchedulingContext
+from moorage.engine.scheduler.transaction_parts import TransactionParts
+from moorage.kube.model.cluster import Cluster, RefusedPod
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import AnyGroup
+from moorage.kube.read.python_values import Source
+from moorage.kube.releases import DEFAULT, pod_gates, release_named
+from moorage.kube.releases import feature_gates as all_gates
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
+
+from .cluster_options import ClusterOptions, SchedulerOptions, check_names
+from .volume_controllers import volume_controller
+from .written_clusters import write_cluster
+
+if TYPE_CHECKING:
+    from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
+
+NOTHING = Cluster()
+FEW_CLASSES = 1 << 12
+"""Classes of pods up to which those that no pod has any more are kept."""
+
+
+class PodScheduler(SchedulerParts):
+    """Schedules the pods of a cluster: makes the parts of a scheduler, runs it, undoes and copies it.
+
+    Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
+    """
+
+    controllers: ClusterControllers | None
+    options: ClusterOptions
+
+    def __init__(
+        self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
+    ) -> None:
+        if not isinstance(cluster, Cluster) and not hasattr(cluster, "follow"):
+            kind = type(cluster).__name__
+            raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
+        check_names(options, SchedulerOptions, "a scheduler")
+        self.options = _options_of(cluster, options)
+        clock, gates = self.options.clock, self.options.gates
+        self._time = time_of(cluster if isinstance(cluster, Cluster) else None)
+        client = ObjectStore(self._time) if isinstance(cluster, Cluster) else cluster
+        cache = SchedulerCache(options.get("ttl"), clock or time.monotonic, pod_gates(gates, gates.release))
+        profiles = options.get("profiles") or (options.get("profile") or default_profile(gates),)
+        with self._assembled(cache, client, profiles):
+            if options.get("measured"):
+                self.measure()
+            if options.get("synced", True) or isinstance(cluster, Cluster):
+                self._follow(cluster)
+            else:
+                self.informers.begin()
+
+    @contextmanager
+    def _assembled(
+        self, cache: SchedulerCache, client: ObjectClient, profiles: Sequence[Profile]
+    ) -> Iterator[None]:
+        """Make the parts of the scheduler over a cache and a store, with these profiles unless a
+        configuration has others. An exception in the block takes the plugins from it."""
+        options = self.options
+        configuration, gates, clock = options.configuration, options.gates, options.clock
+        self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
+        self.store = client if isinstance(client, ObjectStore) else None
+        nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
+        self.volumes = volume_controller(client, self.sync, options, self._time)
+        self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
+        if self.store is not None:
+            self.handle.now = self.store.now
+        self.metrics = None
+        signs = gates["OpportunisticBatching"] and not self.handle.extenders
+        batching = Batching(signs, clock or (lambda: 0.0), gates.release.last_node_is_rescored)
+        engines = make_engines(self.handle, options, profiles, batching)
+        with disowned_on_error([engine.profile for engine in engines]):
+            self.engines = {engine.profile.scheduler_name: engine for engine in engines}
+            rotation = Rotation(list(self.engines.values()))
+            cache.participants = [rotation, batching]
+            self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
+            nominates = gates["NominatedNodeNameForExpectation"]
+            self.bindings = BindingCycles(
+                client, self.store, cache.clock, self.volumes, options.binding_threads, nominates
+            )
+            ages = self._time if clock is None else None
+            self.queue = make_queue(engines, configuration, gates, clock or self._time, nominator)
+            self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
+            self._transaction_parts = TransactionParts(self)
+            shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
+            self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
+            groups = self.groups if self.queue.groups_pods else None
+            watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
+            watch_taint_rules(self.informers, self.queue, gates)
+            self.controllers = None
+            if options.owns_store and options.controllers and self.store is not None:
+                now = clock if clock is not None and options.wait is None else self.volumes.now
+                times = options.pod_times
+                times_of = times if callable(times) else lambda _: times
+                self.controllers = ClusterControllers(self.store, self.informers, cache, now, times_of, gates)
+            yield
+
+    def _follow(self, cluster: Cluster | ObjectClient) -> None:
+        """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
+        self.sync()
+        if isinstance(cluster, Cluster) and self.store is not None:
+            write_cluster(self, self.store, self.controllers, cluster)
+
+    def transaction(self) -> Bracket[Transaction]:
+        """Undo the changes of the block at its end, unless the transaction is committed and no exception was
+        raised.
+
+        The cache, the store, the queue, nominations, waiting pods, and volumes are restored. A plugin with
+        the methods `save()` and `undo(saved)` takes part as well; if a signal breaks its `undo` off, that is
+        called again. Transactions nest. Writes of others to the store during the block are undone too; their
+        watches report that.
+
+        Returns
+        -------
+        context manager
+            Its value is the Transaction.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
+        """
+        return self.cache.transaction(self.context.transaction_parts)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Scheduler cannot be pickled: send its Cluster, and make a Scheduler of it there")
+
+    def fork(self, clock: Callable[[], float] | None = None, queued: bool = True) -> Self:
+        """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
+        on Permit, and volumes. Objects are shared.
+
+        Each of the two takes the decisions that it would take without the other, also in a thread of its own.
+        The copy has no watches of others on its store, and the same extenders. No other thread may use this
+        scheduler or its store meanwhile.
+
+        Parameters
+        ----------
+        clock : callable, optional
+            The clock of the copy, if this scheduler has one: both show the same time now.
+        queued : bool, optional
+            Whether the queue of the copy has the pods that wait. One that is only asked where pods fit does
+            without.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, so it cannot be copied; or pods are being bound.
+        InputError
+            A plugin that was passed as an instance keeps state, and has no method `clone`. Plugins of a
+            configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
+            the other.
+        """
+        records = self._transaction_parts
+        store = records.copyable_store()
+        profiles = [engine.profile for engine in self.engines.values()]
+        out = type(self).__new__(type(self))
+        cache, out.options = self.cache.fork(), self.options
+        if clock is not None:
+            cache.clock = checked(clock)
+            out.options = replace(out.options, clock=cache.clock)
+        out._time = time_of(None)
+        out._time.now = self._time.now
+        with out._assembled(cache, store.clone(out._time), profiles):
+            out._transaction_parts.copy_from(records, queued)
+        return out
+
+    def measure(self) -> SchedulerMetrics:
+        """Count and time what runs do from now on, with kube-scheduler's metrics. A fork is not measured.
+
+        Returns
+        -------
+        SchedulerMetrics
+            The same one at each call.
+        """
+        if self.metrics is None:
+            from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
+
+            self.metrics = SchedulerMetrics(self.context, self.queue)
+        return self.metrics
+
+    def _forget_failures(self, group: AnyGroup) -> None:
+        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
+        now."""
+        for engine in self.engines.values():
+            engine.search.states.open_scope()
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a profile has the scheduler name of a pod."""
+        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
+
+    def rollouts(self) -> list[Rollout]:
+        """Return the rollouts that are not complete, with their pods that have no node.
+
+        Returns
+        -------
+        list of Rollout
+            Those of Deployments, StatefulSets and DaemonSets; empty where the controllers are not simulated.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.rollouts()
+
+    def awaited_pods(self) -> list[Pod]:
+        """Return the pods that workloads lack until others are available or gone.
+
+        Returns
+        -------
+        list of Pod
+            Pods that StatefulSets will create when those before them are available, as far as their names
+            tell; and pods that are being deleted and stay, where a StatefulSet or a Job waits for their end.
+        """
+        self.sync()
+        told = {pod.pod.key for pod in self.refused_pods()}
+        awaited = [] if self.controllers is None else self.controllers.awaited_pods()
+        return [one.pod for one in awaited if one.pod.key not in told]
+
+    def refused_pods(self) -> list[RefusedPod]:
+        """Return the pods that workloads lack now because the API server would refuse to create them.
+
+        Returns
+        -------
+        list of RefusedPod
+            Each with the text of the API server. Empty where the controllers are not
+            simulated.
+        """
+        self.sync()
+        return [] if self.controllers is None else self.controllers.refused_pods()
+
+    def refusals(self) -> dict[str, str]:
+        """Return the workloads that lack pods because the API server would refuse to create them: limit
+        ranges, quotas, or priority and runtime classes that do not exist.
+
+        Returns
+        -------
+        dict of str to str
+            ``Kind namespace/name`` of the workload to the text of the API server; empty where the controllers
+            are not simulated.
+        """
+        self.sync()
+        return {} if self.controllers is None else dict(sorted(self.controllers.control.refusals.items()))
+
+    # ---- one pod -------------------------------------------------------------------------------------------
+
+    def examine(self, pod: Source) -> Examination:
+        """Filter every node and score all feasible nodes, without sampling and without placing the pod.
+        Extenders are not called.
+
+        Parameters
+        ----------
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
+            In the cache or not.
+
+        Raises
+        ------
+        InputError
+            `load` would refuse the pod.
+        """
+        pod = pod_of(self.client, pod)
+        check_readable((pod,))
+        with self.cache.lock:
+            self.cache.check_whole()
+            return examine(self.context.engine_for(pod), pod, self.context.view_order())
+
+    def can_schedule_pod(self, pod: Source) -> Feasibility:
+        """Return the nodes on which a pod fits now, or why it fits on none. Nothing is placed and no pod is
+        evicted.
+
+        Parameters
+        ----------
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
+            In the cache or not. Extenders are not called.
+
+        Returns
+        -------
+        Feasibility
+            True where the pod fits.
+
+        Raises
+        ------
+        InputError
+            `load` would refuse the pod.
+        """
+        seen = self.examine(pod)
+        return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
+
+    @typed
+    def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
+        """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
+
+        Returns
+        -------
+        dict of str to Failure
+            The pods whose binding failed, by ``namespace/name``.
+        """
+        loop = Loop(self)
+        while any(map(self.bindings.is_running, pods)) and loop.let_time_pass():
+            loop.resume()
+        return loop.result.unschedulable
+
+    def schedule_one(self, pod: Source) -> Decision:
+        """Schedule one pod in a cycle of its own, with its trace; see `placing.schedule_pods.schedule_one`.
+
+        Parameters
+        ----------
+        pod : Pod, or a dict, text or object of a client that `load` reads as one
+            Not in the cache. If it has claims, or an out-of-tree plugin or an extender takes part, it is
+            bound, and must be in the store; an `ObjectStore` gets a pod with claims.
+
+        Raises
+        ------
+        CacheError
+            The pod is in the cache.
+        InputError
+            `load` would refuse the pod.
+        """
+        pod = pod_of(self.client, pod)
+        try:
+            return schedule_one(self.context, pod)
+        except ValueError:
+            check_readable((pod,))
+            raise
+
+    # ---- many pods -----------------------------------------------------------------------------------------
+
+    def run(self) -> ScheduleResult:
+        """Schedule every pending pod of the cluster in queue order: higher priority first, then older.
+
+        Pods that failed before are tried too. A failed pod is tried again after an event that may make it
+        schedulable.
+
+        Returns
+        -------
+        ScheduleResult
+            Its `warnings` say what is ignored of the pod groups in an `ObjectStore`.
+        """
+        self.drop_unused_classes()
+        self.sync()
+        warnings = [] if self.store is None else group_warnings(self)
+        result = Loop(self).all()
+        result.warnings = warnings
+        return result
+
+    def drop_unused_classes(self) -> None:
+        """Forget what is kept of pods that are gone, once it is more than of those that are there.
+
+        Whoever receives events without `run` calls this now and then, between two decisions.
+        """
+        state = self.cache.state
+        with self.cache.lock:
+            if len(state.classes) > max(FEW_CLASSES, 4 * (len(state.ledger) + len(self.queue))):
+                state.number_classes_anew()
+
+    def schedule_pods(
+        self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False
+    ) -> ScheduleResult:
+        """Schedule pods in the given order, and assume each on its node: it takes room there, until `bind`
+        makes it real or `release` takes it back.
+
+        Parameters
+        ----------
+        pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
+            Not in the cache. A pod that has claims, or in which an out-of-tree plugin or an extender takes
+            part, is bound, and must be in the store; an `ObjectStore` gets a pod with claims.
+        dry_run : bool
+            Whether everything is undone at the end, so that only the result is left.
+        stop_on_failure : bool
+            Whether the result ends with the first pod that fits nowhere; later pods are not tried.
+
+        Returns
+        -------
+        ScheduleResult
+            In the order of the pods.
+
+        Raises
+        ------
+        CacheError
+            A pod is in the cache or appears twice; no pod is placed then.
+        InputError
+            `load` would refuse a pod; no pod is placed then.
+        """
+        pods = pods_of(self.client, pods)
+        if not dry_run:
+            return schedule_pods(self.context, pods, stop_on_failure)
+        with self.cache.transaction():
+            return schedule_pods(self.context, pods, stop_on_failure)
+
+    @typed
+    def schedule_workload(self, pod_group: Source, pods: Sequence[Source] | None = None) -> ScheduleResult:
+        """Place the pods of a group together: all that fit, if they reach the group's minimum with the
+        members that have a node. Otherwise nothing changes. No pod is evicted. The pods are assumed, as by
+        `schedule_pods`.
+
+        Parameters
+        ----------
+        pod_group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
+            Or the name of one in the cluster, such as ``podgroup/train`` or ``podgroup/NAMESPACE/train``. It
+            is placed as a group also if the gates of groups are off.
+        pods : sequence of Pod, dict, text, or anything else that `load` reads, optional
+            In the order to try; of a composite group, in that order within each of its groups.
+            By default the members without a node, in the order in which a run pops them.
+
+        Returns
+        -------
+        ScheduleResult
+            In the order of the pods. Its `warnings` say if a topology is ignored because its gate is off.
+
+        Raises
+        ------
+        CacheError
+            A pod is in the cache or appears twice.
+        InputError
+            `load` would refuse the group or a pod.
+        MoorageError
+            The pods ask for different schedulers.
+        NotFoundError
+            There is no group of this name.
+        TypeError
+            They are no group or no pods.
+        """
+        given = None if pods is None else pods_of(self.client, pods)
+        return schedule_workload(self.context, group_like(self.client, pod_group), given)
+
+    def bind(self, pods: ScheduleResult | Sequence[Source]) -> list[Pod]:
+        """Make real what `schedule_pods`, `schedule_workload` or `schedule_by_template` has placed: bind pods
+        to the nodes where they are assumed.
+
+        Pods that are in the store are bound there; others are created there with their node. Pods that are
+        bound already stay so, and those that wait on Permit go on waiting. In an `ObjectStore`, all are bound
+        or none.
+
+        Parameters
+        ----------
+        pods : ScheduleResult, or sequence of pods as `schedule_pods` takes them
+            Of a result, the pods that have a node.
+
+        Returns
+        -------
+        list of Pod
+            The bound pods, as they are in the store.
+
+        Raises
+        ------
+        CacheError
+            A pod is on no node.
+        ApiError
+            The client refused a pod. Pods before it are bound, unless the client is an `ObjectStore`.
+        """
+        return bind_pods(self.context, self.client, pods)
+
+    def release(self, pods: ScheduleResult | Sequence[Source]) -> None:
+        """End pods on their nodes, so that their room is free: what `schedule_pods`, `schedule_workload` or
+        `schedule_by_template` has assumed is taken back, and bound pods are deleted.
+
+        An assumed pod that is in the store is pending again; delete it there if it has ended.
+
+        Parameters
+        ----------
+        pods : ScheduleResult, or sequence of pods as `schedule_pods` takes them
+            Of a result, the pods that have a node.
+
+        Raises
+        ------
+        CacheError
+            A pod is on no node; no pod is released then.
+        ApiError
+            The client refused to delete a pod.
+        """
+        release_pods(self.context, self.client, self.pods, pods)
+
+    @typed
+    def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
+        """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.
+
+        Parameters
+        ----------
+        pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
+            Not in the cache.
+        offsets : sequence of int, optional
+            For each pod, the index at which dry runs begin among the nodes where eviction might help; 0 by
+            default.
+
+        Returns
+        -------
+        Preemption
+            The handle of a transaction, to be committed or undone.
+        """
+        return preempt_pods(self.context, pods_of(self.client, pods), offsets)
+
+    @typed
+    def schedule_by_template(self, template: Source, n: int, first: int = 0) -> ScheduleResult:
+        """Place up to `n` replicas of a template, and assume them in the cache.
+
+        Replica number i, from `first` on, is named ``<generateName><i>``, or ``<name>-<i>`` without a
+        generateName; its UID follows from the name. The names must not be in use. Placement ends at the first
+        replica that fits nowhere. If all plugins of the profile are in the core, nothing is written to the
+        store; otherwise each replica that is placed is created and bound there.
+
+        Parameters
+        ----------
+        n : int
+            0 to 2^31 - 1.
+        first : int, optional
+            Ordinal of the first replica.
+
+        Returns
+        -------
+        ScheduleResult
+            The rows of the placed replicas; `failures` has the first replica that fits nowhere, by its index.
+
+        Raises
+        ------
+        ValueError
+            `n` or `first` is out of range.
+        CacheError
+            A name is in use, or the template has none.
+        """
+        return schedule_by_template(self.context, pod_of(self.client, template, "template"), n, first)
+
+    @typed
+    def advance(self, now: float | None = None) -> ScheduleResult:
+        """Continue the pods whose wait on Permit has ended, by a plugin or a timeout, and the binding cycles
+        that are due.
+
+        Parameters
+        ----------
+        now : float, optional
+            Seconds; by default the time of the clock.
+
+        Returns
+        -------
+        ScheduleResult
+            The pods that were bound or failed, and in `waiting` and `binding` those that are not yet bound.
+        """
+        loop, now = Loop(self), self.cache.clock() if now is None else now
+        if self.bindings.running:
+            self.volumes.reach(now)
+        with loop.recording_evictions():
+            loop.resume(now)
+        loop.result.waiting = {started.pod.key: started.node for started in self.bindings.waiting.values()}
+        running = [started.started for started in self.bindings.running.values()]
+        loop.result.binding = {started.pod.key: started.node for started in running}
+        self.sync()
+        return loop.result.end_run()
+
+
+def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> ClusterOptions:
+    """Return the options of a scheduler from its keyword arguments.
+
+    Raises
+    ------
+    ValueError
+        The tie-break is unknown.
+    """
+    for name in given:
+        annotation = SchedulerOptions.__annotations__[name].__forward_arg__
+        argument(name, given[name], annotation)  # type: ignore[literal-required]
+    tie_break, config = given.get("tie_break", "go-heap"), given.get("config")
+    if tie_break not in TIE_BREAKS:
+        raise ValueError(f"tie_break must be one of {', '.join(TIE_BREAKS)}, not {tie_break!r}")
+    release = release_named(given.get("kubernetes_version", DEFAULT))
+    gates, wait = all_gates(given.get("feature_gates"), release), given.get("wait")
+    clock = given.get("clock")
+    clock = clock and checked(clock)
+    return ClusterOptions(
+        configuration=None if config is None else read_configuration(config, gates),
+        registry=given.get("registry"),
+        gates=gates,
+        percentage=given.get("percentage_of_nodes_to_score"),
+        tie_break=tie_break,
+        seed=given.get("seed", 0),
+        clock=clock,
+        wait=wait,
+        threads=given.get("threads"),
+        binding_threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
+        owns_store=isinstance(cluster, Cluster),
+        controllers=given.get("controllers", True),
+        pod_times=given.get("pod_times", PodTimes()),
+        fail_fast=given.get("fail_fast", False),
+        suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
+    )

@@ -1,0 +1,759 @@
+"""The controllers of a cluster that make and delete pods, run by a scheduler over a store of its own.
+
+They follow kube-controller-manager v1.36: replicas, stateful sets, daemon sets, jobs, deployments, disruption
+budgets, claims in use, pods of lost nodes, taints that evict, and garbage collection in the background. Time
+passes in none of their steps, except for `minReadySeconds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from moorage._core.base.indexed_objects import new_states, of_dependents
+from moorage._core.base.watch_events import Cause, Notice
+from moorage.engine.cache import SchedulerCache
+from moorage.kube.admission.admission import RefusedError
+from moorage.kube.model.cluster import RefusedPod
+from moorage.kube.model.meta import Object, OwnerReference
+from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.other_workloads import CloneSet
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import PodGroup
+from moorage.kube.model.policy import PodDisruptionBudget
+from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim
+from moorage.kube.model.workload import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from moorage.kube.workloads.kinds.replacements import replacement
+from moorage.kube.workloads.missing_pods import create_missing, written_revision
+from moorage.kube.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
+from moorage.kube.workloads.ownership import (
+    DELETE_DEPENDENTS,
+    ORPHAN_DEPENDENTS,
+    is_active,
+    is_healthy,
+    refers_to,
+)
+from moorage.kube.workloads.readiness import is_coming, progressing, unready_templates
+from moorage.kube.workloads.revisions import is_updated, mark_of
+from moorage.kube.workloads.turns import WORKLOADS
+from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
+from moorage.store.informers.handler_functions import HandlerFunctions, last_state
+from moorage.store.kinds import is_namespaced
+
+from .attach_detach_controller import AttachDetachController
+from .availability import Availability, TimesOf
+from .awaited_pods import AWAITING, AwaitedPod, awaited_pods
+from .claim_protection import ClaimProtection
+from .daemon_set_controller import DaemonSetController
+from .deployment_controller import DeploymentController
+from .disruption_controller import DisruptionController
+from .job_controller import JobController
+from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
+from .owner_index import OWNER, by_owner, dependents, path
+from .refused_pods import refused_pods
+from .rollout import Rollout
+from .stateful_set_controller import StatefulSetController
+from .store_control import StoreControl
+from .surplus_pods import surplus_pods
+
+KINDS = {kind.__name__: kind for kind in WORKLOADS}
+_MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
+"""The kinds whose controllers make the workloads that make the pods."""
+LATER = 1 << 62
+"""The version of workloads that nobody has written: they follow those that were, in the order of events."""
+
+
+class ClusterControllers:
+    """Creates, deletes and scales what the workloads in a store ask for, after each change.
+
+    `work` does one round; informers report its writes before the next one.
+
+    Parameters
+    ----------
+    client : ObjectStore
+        Nobody else runs controllers on it.
+    informers : InformerFactory
+        Those of the scheduler.
+    cache : SchedulerCache
+        Has the pods of each node.
+    now : callable
+        Returns seconds.
+    times : callable
+        Returns how long a pod takes.
+    gates : mapping of str to bool
+        Of which MaxUnavailableStatefulSet and GenericWorkload count.
+    """
+
+    def __init__(
+        self,
+        client: ObjectStore,
+        informers: InformerFactory,
+        cache: SchedulerCache,
+        now: Callable[[], float],
+        times: TimesOf,
+        gates: Mapping[str, bool],
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        # Kind and key of the workloads to look at, with the version in which they were written, or `LATER`.
+        self._changed: dict[tuple[str, str], float] = {}
+        self._single: dict[str, Pod] = {}  # pods of files that have their turn among workloads
+        self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
+        self._deleted: list[Object] = []  # whose dependents are to be deleted
+        self._replacements: list[Pod] = []  # pods that operators make in place of those that are gone
+        self._going: set[str] = set()  # UIDs of pods whose replacements were made when the cluster was read
+        self._copies: dict[str, Indexer[Any]] = {
+            name: informers.informer(kind).indexer for name, kind in KINDS.items()
+        }
+        self._node_copy: Indexer[Node] = informers.informer(Node).indexer
+        claims: Indexer[Any] = informers.informer(PersistentVolumeClaim).indexer
+        pods: Indexer[Any] = informers.informer(Pod).indexer
+        revisions: Indexer[Any] = informers.informer(ControllerRevision).indexer
+        self.kubelets = Kubelets(client, self._node_copy, now, times)
+        self.control = StoreControl(client, pods, revisions, self.kubelets.grace_of)
+        self.availability = Availability(now, times)
+        self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
+        self.stateful_sets = StatefulSetController(
+            self.control, claims, self.availability, gates["MaxUnavailableStatefulSet"]
+        )
+        self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
+        self.jobs = JobController(self.control, self.availability)
+        self.budgets = DisruptionController(client, informers, pods)
+        groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
+        self.claims = ClaimProtection(client, pods, claims, groups)
+        self.attachments = AttachDetachController(client, informers, pods, self.kubelets)
+        children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        self._dependents = pods, *children, claims, revisions
+        for copy in self._dependents:
+            copy.add_index(OWNER, by_owner, is_lasting=True)
+        for kind in WORKLOADS:
+            workloads = HandlerFunctions(self.note, self._note_change, self._note_lost_workload)
+            informers.informer(kind).add_event_handler(workloads)
+        nodes = NodeEvents(self._note_new_nodes, self._note_changed_node, self._note_lost_node)
+        informers.informer(Node).add_event_handler(nodes)
+        informers.informer(PodDisruptionBudget).add_event_handler(self.budgets)
+        namespaces = HandlerFunctions[Namespace](lambda _: None, lambda _, __: None, self.note_deletion)
+        informers.informer(Namespace).add_event_handler(namespaces)
+        protected_kinds = (PersistentVolumeClaim, PersistentVolume, *(() if groups is None else (PodGroup,)))
+        for protected in protected_kinds:
+            deleted = HandlerFunctions[Any](
+                self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
+            )
+            informers.informer(protected).add_event_handler(deleted)
+        bound = HandlerFunctions[PersistentVolumeClaim](
+            lambda _: None, self.attachments.note_claim, lambda _: None
+        )
+        informers.informer(PersistentVolumeClaim).add_event_handler(bound)
+        informers.informer(Pod).add_event_handler(PodEvents(self))
+
+    def take_turns(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
+        """Look in the next round at what was read, with single pods among the workloads. Budgets have the
+        statuses that were read.
+
+        Parameters
+        ----------
+        single : iterable of Pod
+            Pods that are created among those of workloads.
+        turns : mapping of str to str
+            See `Cluster.turns`.
+        """
+        for pod in single:
+            kind, _, key = turns[pod.key].partition(" ")
+            before = self._copies[kind].get(key) if kind else None
+            version = 0 if before is None else int(before.metadata.resource_version)
+            self._changed[Pod.__name__, pod.key] = version + 0.5
+            self._single[pod.key] = pod
+        self.control.reserved = self._single
+        self.budgets.start()
+
+    def start(self) -> None:
+        """Take the present state of nodes as it is; informers have reported all objects.
+
+        Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
+        goes as well. Kubelets end the pods that are being deleted, and start others.
+        """
+        self._nodes.clear()
+        namespaces: list[Namespace] = self._client.list(Namespace)[0]
+        self._deleted += [
+            namespace for namespace in namespaces if namespace.metadata.deletion_timestamp is not None
+        ]
+        pods = self.control.pods.values()
+        rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
+        self.control.unready = unready_templates(pods, rollouts)
+        attaches = self.attachments.is_needed
+        for pod in pods:
+            if attaches:
+                self.attachments.note(pod)
+            if pod.metadata.deletion_timestamp is not None:
+                self._going.add(pod.metadata.uid)
+                self.kubelets.note(pod, SOON)
+                self.note_owner(pod)
+            elif (
+                pod.spec.node_name
+                and pod.status.conditions
+                and not is_healthy(pod)
+                and is_coming(pod, rollouts)
+            ):
+                self.kubelets.note_start(pod)
+
+    # ---- transactions --------------------------------------------------------------------------------------
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
+        control = self.control.save(), self._replacements.copy()
+        pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.save()
+        as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
+        return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        queues, availability, budgets, control, (jobs, pods, attachments), as_read = saved
+        self._going, self.control.unready = as_read
+        refusals, replacements = control
+        self.control.undo(refusals)
+        self._replacements = replacements.copy()
+        self.jobs.undo(jobs)
+        self.kubelets.due = pods.copy()
+        self.attachments.undo(attachments)
+        changed, nodes, deleted, claims = queues
+        self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
+        self.claims.undo(claims)
+        self.availability.undo(availability)
+        self.daemon_sets.forget_rollouts()
+        self.budgets.undo(budgets)
+
+    # ---- what informers report -----------------------------------------------------------------------------
+
+    def note(self, obj: Object) -> None:
+        """Look at a workload in the next round, and at the Deployment that controls it."""
+        name, version = (obj.kind, obj.key), int(obj.metadata.resource_version)
+        self._changed[name] = min(version, self._changed.get(name, LATER))
+        if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
+            self.note_owner(obj)
+        self.budgets.note_workload(obj)
+
+    def note_owner(self, obj: Object) -> None:
+        """Look at the workload that controls an object in the next round."""
+        owner = obj.metadata.controller()
+        if owner is not None and owner.kind in KINDS:
+            self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
+
+    def note_lost_pod(self, pod: Pod) -> None:
+        """Make the pod in the next round that an operator makes in place of one that is gone.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its last state.
+        """
+        new = replacement(pod)
+        if new is not None and not (pod.metadata.uid in self._going and new.metadata.generate_name):
+            self._replacements.append(new)
+
+    def note_waiting_owner(self, pod: Pod) -> None:
+        """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods."""
+        owner = pod.metadata.controller()
+        if owner is not None:
+            one = owner.kind, f"{pod.namespace}/{owner.name}"
+            if one in self.availability.waiting:
+                self._changed.setdefault(one, LATER)
+
+    def note_pods(self) -> None:
+        """Look at Deployments that are rolled out in the next round, as pods have changed."""
+        self._look_at(one for one in self.availability.waiting if one[0] == "Deployment")
+
+    def _look_at(self, workloads: Iterable[tuple[str, str]]) -> None:
+        """Look at workloads in the next round, after those that were written."""
+        for workload in workloads:
+            self._changed.setdefault(workload, LATER)
+
+    def _note_change(self, old: Object, new: Object) -> None:
+        """Look at a changed workload."""
+        if old.metadata.uid != new.metadata.uid:
+            self.note_deletion(old)
+        self.note(new)
+
+    def _note_lost_workload(self, last: Object) -> None:
+        """Delete what a workload owned, and look at its owner."""
+        self.note_deletion(last)
+        self.note(last)
+
+    def _note_new_nodes(self, nodes: Sequence[Node]) -> None:
+        """Look at new nodes."""
+        self.daemon_sets.forget_rollouts()
+        for node in nodes:
+            self._nodes.setdefault(node.metadata.name, False)
+
+    def _note_changed_node(self, old: Node, new: Node) -> None:
+        """Look at a node whose labels or taints have changed; pods may have to go because of taints."""
+        self.daemon_sets.note_node(new.name)
+        if old.spec.taints != new.spec.taints or old.status.conditions != new.status.conditions:
+            self._nodes[new.name] = True
+        elif old.metadata.labels != new.metadata.labels:
+            self._nodes.setdefault(new.name, False)
+
+    def _note_lost_node(self, node: Node) -> None:
+        """Look at the pods of a node that is gone."""
+        self.daemon_sets.forget_rollouts()
+        self._nodes[node.name] = True
+
+    def note_deletion(self, obj: Object) -> None:
+        """Delete what an object owns in the next round.
+
+        Parameters
+        ----------
+        obj : Object
+            The last state.
+        """
+        self.control.forget_refusal(f"{obj.kind} {obj.key}")
+        self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
+        if isinstance(obj, Job):
+            self.jobs.forget(obj.key)
+        self._deleted.append(obj)
+
+    # ---- rounds --------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Do one round for everything that has changed since the last one.
+
+        A workload that was looked at because its time had come waits for an event, or for a later time, if
+        the round changes nothing. So there are only as many rounds in a row as there are changes.
+
+        Returns
+        -------
+        bool
+            Whether anything was written.
+        """
+        due = self._wake() if self.availability.waiting else []
+        self._look_at(self.control.to_try_again())
+        queues = (
+            *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
+            *(self._replacements, self.attachments.changed),
+        )
+        if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
+            return False
+        if self.attachments.work():
+            return True  # the others look at pods that they read before
+        before = self._client.changes
+        self.control.begin_round()
+        self.kubelets.work()
+        self.claims.work()
+        deleted, self._deleted = self._deleted, []
+        for obj in deleted:
+            self._collect(obj)
+        self._replace_pods()
+        nodes, self._nodes = self._nodes, {}
+        changed, self._changed = self._changed, {}
+        for name, may_lose_pods in nodes.items():
+            if may_lose_pods:
+                self._evict_from(name)
+            if self._copies["DaemonSet"]:
+                self._reconcile_daemons(name, changed)
+        self._reconcile_all(changed)
+        self.budgets.work()
+        self.jobs.has_started = True
+        if self._client.changes != before:
+            return True
+        self.availability.wait_for_events(due)
+        return False
+
+    def _reconcile_all(self, changed: Mapping[tuple[str, str], float]) -> None:
+        """Look at workloads in the order of their writes. Those that make other workloads come first: if that
+        changes something, the others wait for a round, in which the new workloads have the turn of their
+        maker."""
+        before, turns = self._client.changes, {one: self._turn(one, changed[one]) for one in changed}
+        in_turn = sorted(changed, key=turns.__getitem__)
+        makers = dict.fromkeys(one for one in in_turn if one[0] in _MAKERS and changed[one] < LATER)
+        for maker in makers:
+            self._reconcile_named(*maker)
+        others = {one: changed[one] for one in in_turn if one not in makers}
+        if self._client.changes != before:
+            self._changed = others | self._changed
+            return
+        for other in others:
+            self._reconcile_named(*other)
+
+    def _turn(self, named: tuple[str, str], version: float) -> float:
+        """Return the version of a workload, or of the one that makes it, whose turn it has."""
+        obj = self._copies[named[0]].get(named[1]) if version < LATER and named[0] in KINDS else None
+        owner = None if obj is None else obj.metadata.controller()
+        if obj is None or owner is None or owner.kind not in _MAKERS:
+            return version
+        maker = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}")
+        return version if maker is None else int(maker.metadata.resource_version)
+
+    def _reconcile_named(self, kind: str, key: str) -> None:
+        """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
+        pods. A single pod is created."""
+        if kind == Pod.__name__:
+            self._client.create(self._single.pop(key))
+            return
+        workload = self._copies[kind].get(key)
+        if workload is not None:
+            self._reconcile(workload)
+        elif kind == Job.__name__:
+            self.jobs.release(self.control.pods.by_index(OWNER, path(kind, *key.split("/"))))
+
+    def _replace_pods(self) -> None:
+        """Create the pods that operators make in place of those that are gone, in namespaces that stay."""
+        pods, self._replacements = self._replacements, []
+        for pod in pods:
+            with suppress(NotFoundError, RefusedError):
+                if self._client.get(Namespace, pod.namespace).metadata.deletion_timestamp is None:
+                    self.control.create(pod, pod)
+
+    def _collect(self, owner: Object) -> None:
+        """Delete what is in a namespace that is gone, or goes, or the dependents of another object, unless
+        they have another owner left."""
+        if isinstance(owner, Namespace):
+            for kind in filter(is_namespaced, self._client.changed_since(-1)):
+                for obj in self._client.list(kind, owner.name)[0]:
+                    if obj.metadata.deletion_timestamp is None:
+                        self._delete(obj)
+        for copy in self._dependents:
+            for obj in dependents(copy, owner):
+                if not any(self._exists(obj, reference) for reference in obj.metadata.owner_references):
+                    self._delete(obj)
+
+    def _delete(self, obj: Object) -> None:
+        """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name. A
+        workload is not looked at in this round, whose copies have it still."""
+        self.control.delete(obj)
+        self._changed.pop((obj.kind, obj.key), None)
+        if isinstance(obj, PersistentVolumeClaim):
+            self.claims.release(obj)
+
+    def _let_go(self, owner: Object) -> None:
+        """Remove the finalizers of garbage collection of an object that is being deleted: its dependents have
+        to be gone first, or are orphaned (kubernetes v1.36, pkg/controller/garbagecollector)."""
+        meta, client = owner.metadata, self._client
+        found = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
+        if DELETE_DEPENDENTS in meta.finalizers and found:
+            for _, obj in found:
+                self._delete(obj)
+        elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(meta.finalizers):
+            for _, obj in found:
+                references = obj.metadata.owner_references
+                left = tuple(reference for reference in references if not refers_to(reference, owner))
+                client.update(
+                    replace(obj, metadata=replace(obj.metadata, owner_references=left, resource_version=""))
+                )
+            own = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
+            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in own)
+            client.update(replace(owner, metadata=replace(meta, finalizers=finalizers, resource_version="")))
+
+    def _exists(self, obj: Object, reference: OwnerReference) -> bool:
+        """Whether an owner of an object exists; one of a kind that is not followed does."""
+        copy = self.control.pods if reference.kind == "Pod" else self._copies.get(reference.kind)
+        if copy is None:
+            return True
+        owner = copy.get(f"{obj.namespace}/{reference.name}")
+        return owner is not None and refers_to(reference, owner)
+
+    def has(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether the pods of an owner are simulated, and it exists."""
+        copy = self._copies.get(reference.kind)
+        owner = None if copy is None else copy.get(f"{namespace}/{reference.name}")
+        return owner is not None and refers_to(reference, owner)
+
+    def _reconcile(self, obj: Object, node: Node | None = None) -> None:
+        """Bring a workload to what it asks for, as far as the API server does not refuse its pods.
+
+        A node is given where a DaemonSet is to be looked at on this node alone.
+        """
+        name = f"{obj.kind} {obj.key}"
+        self.control.forget_refusal(name)
+        if obj.metadata.deletion_timestamp is not None:
+            self._let_go(obj)
+        try:
+            if isinstance(obj, Deployment):
+                self.deployments.reconcile(obj)
+            elif isinstance(obj, StatefulSet):
+                self.stateful_sets.reconcile(obj)
+            elif isinstance(obj, DaemonSet):
+                if node is None:
+                    self.daemon_sets.reconcile(obj)
+                else:
+                    self.daemon_sets.reconcile_node(obj, node)
+            elif isinstance(obj, Job):
+                self.jobs.reconcile(obj)
+            elif isinstance(obj, PARENTS):
+                self._reconcile_children(obj)
+            else:
+                self._reconcile_replicas(obj)
+        except RefusedError as error:
+            self.control.refuse(obj, str(error))
+
+    def _reconcile_replicas(self, obj: Object) -> None:
+        """Create the missing pods of a workload whose pods are alike, or delete those that are too many."""
+        before = self._client.changes
+        create_missing(self.control, obj, ())
+        if self._client.changes == before:  # else there were too few
+            for pod in surplus_pods(self.control, obj, self._related):
+                self.control.delete(pod)
+        if isinstance(obj, CloneSet):
+            mark = mark_of(obj, written_revision(self.control, obj))
+            if not all(is_updated(pod, mark) for pod in filter(is_active, self.control.owned(obj))):
+                raise RefusedError(changed_template(obj))
+
+    def _reconcile_children(self, obj: Parent) -> None:
+        """Create and scale what the controller of another project makes."""
+        if obj.metadata.deletion_timestamp is not None:
+            return
+        copies = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
+        steps = next_children(obj, [one for copy in copies for one in copy.values() if is_child(obj, one)])
+        if steps is None:
+            raise RefusedError(changed_template(obj))
+        for step in steps:
+            if step.metadata.uid:
+                self._client.update(replace(step, metadata=replace(step.metadata, resource_version="")))
+            else:
+                self._client.create(step)
+
+    def _related(self, obj: Object) -> list[Pod]:
+        """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""
+        reference = obj.metadata.controller()
+        owner: Object | None = None
+        if reference is not None and reference.kind == "Deployment":
+            owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}")
+        sets = self.deployments.sets_of(owner) if isinstance(owner, Deployment) else [obj]
+        return [pod for replica_set in sets for pod in self.control.owned(replica_set) if is_active(pod)]
+
+    def _evict_from(self, name: str) -> None:
+        """Delete the pods of a node that is gone, or those that do not tolerate its taints."""
+        node, info = self._node_copy.get(name), self._cache.node_info(name)
+        for pod in info.pods if info is not None else ():
+            self.kubelets.note(pod)
+            if node is None:
+                self.control.delete(pod)
+            elif not tolerated_seconds(pod, node.spec.taints):
+                self.control.disrupt(pod, BY_TAINT)
+
+    def _reconcile_daemons(self, name: str, changed: Container[tuple[str, str]]) -> None:
+        """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway. One with a
+        refused pod is looked at on all nodes: it may no longer lack that pod."""
+        node = self._node_copy.get(name)
+        for daemon_set in self._copies["DaemonSet"].values():
+            if node is None:
+                self.daemon_sets.leave(daemon_set, name)
+            if (daemon_set.kind, daemon_set.key) in changed:
+                continue
+            if f"{daemon_set.kind} {daemon_set.key}" in self.control.refusals:
+                self._reconcile(daemon_set)
+            elif node is not None:
+                self._reconcile(daemon_set, node)
+
+    # ---- rollouts ------------------------------------------------------------------------------------------
+
+    def rollouts(self, among: Collection[tuple[str, str]] | None = None) -> list[Rollout]:
+        """Return the rollouts that are not complete, Deployments first, each by ``namespace/name``.
+
+        Parameters
+        ----------
+        among : collection of (str, str), optional
+            Kind and key of the workloads to look at; by default all.
+        """
+        rollouts: dict[str, Callable[[Any], Rollout | None]] = {
+            "Deployment": self.deployments.rollout,
+            "StatefulSet": self.stateful_sets.rollout,
+            "DaemonSet": self.daemon_sets.rollout,
+        }
+        found = [rollout(one) for kind, rollout in rollouts.items() for one in self._sorted(kind, among)]
+        return [one for one in found if one is not None]
+
+    def awaited_pods(self, among: Collection[tuple[str, str]] | None = None) -> list[AwaitedPod]:
+        """Return the pods that workloads will create when others are available, or gone; see
+        `awaited_pods.awaited_pods`, and `rollouts` for the parameter."""
+
+        def awaited(obj: Object) -> list[Pod]:
+            if isinstance(obj, Deployment):
+                return self.deployments.awaited_pods(obj)
+            return awaited_pods(obj, self.control.owned(obj))
+
+        return [
+            AwaitedPod(kind, obj.key, pod)
+            for kind in AWAITING
+            for obj in self._sorted(kind, among)
+            for pod in awaited(obj)
+        ]
+
+    def _sorted(self, kind: str, among: Collection[tuple[str, str]] | None) -> list[Any]:
+        """Return the workloads of a kind by ``namespace/name``, all of them or some."""
+        copy = self._copies[kind]
+        if among is None:
+            return [obj for _, obj in sorted(copy.items().items())]
+        keys = sorted(key for of, key in among if of == kind)
+        return [obj for key in keys if (obj := copy.get(key)) is not None]
+
+    def refused_pods(self) -> list[RefusedPod]:
+        """Return the pods that workloads lack because the API server refuses them, by workload."""
+        found = []
+        for name, message in sorted(self.control.refusals.items()):
+            kind, _, key = name.partition(" ")
+            obj = self._copies[kind].get(key)
+            if obj is not None:
+                found += refused_pods(self.control, obj, message, self._node_copy.values())
+        return found
+
+    def next_time(self) -> float:
+        """Return the time at which something happens without an event: a pod becomes available, a back-off or
+        a grace period ends; infinite if nothing will."""
+        return min(self.kubelets.next_time(), *self.availability.waiting.values(), inf)
+
+    def next_stop(self) -> float:
+        """Return the time at which the next pod is gone that was deleted; infinity for never."""
+        return self.kubelets.next_time()
+
+    @property
+    def deletions(self) -> int:
+        """Number of pods that the controllers have deleted so far."""
+        return self.control.deletions
+
+    def end_back_off(self) -> bool:
+        """Look in the next round at the workloads that were refused before the present change, as nobody else
+        wants a pod; return whether there are any that may get one."""
+        workloads = self.control.end_back_off()
+        self._look_at(workloads)
+        return bool(workloads)
+
+    def _wake(self) -> Sequence[tuple[str, str]]:
+        """Look at the workloads whose time has come, and return them."""
+        now = self.availability.now()
+        due = [one for one, when in self.availability.waiting.items() if when <= now]
+        self._look_at(due)
+        return due
+
+
+class NodeEvents(HandlerFunctions[Node]):
+    """Passes the events of nodes to functions, those of leading new nodes in one call.
+
+    Parameters
+    ----------
+    add : callable
+        Takes a sequence of new nodes.
+    update : callable
+        Takes the states before and after.
+    delete : callable
+        Takes the last state.
+    """
+
+    def __init__(
+        self,
+        add: Callable[[Sequence[Node]], object],
+        update: Callable[[Node, Node], object],
+        delete: Callable[[Node], object],
+    ) -> None:
+        super().__init__(lambda node: add([node]), update, delete)
+        self._add_all = add
+
+    def on_run(self, notices: Iterable[Notice[Node]]) -> int:
+        """Pass the leading new nodes (see `RunHandler`).
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        nodes = new_states(notices, True)
+        if nodes:
+            self._add_all(nodes)
+        return len(nodes)
+
+
+class PodEvents:
+    """Tells the controllers of pods."""
+
+    def __init__(self, controllers: ClusterControllers) -> None:
+        self._controllers = controllers
+
+    def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Process all notices; no pod is made that nobody has read yet.
+
+        Returns
+        -------
+        int
+            Their number.
+        """
+        controllers = self._controllers
+        has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
+        attaches = controllers.attachments.is_needed
+        reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
+        number, selected = of_dependents(notices)
+        noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
+        for notice in notices if reads_all else selected:
+            if notice.is_deletion:
+                self._deleted(notice.old)
+            else:
+                if waiting:
+                    new = cast(Pod, notice.new)
+                    controllers.note_waiting_owner(new if notice.is_addition else notice.old)
+                    controllers.daemon_sets.note_pod(new)
+                    if notice.cause is Cause.BOUND:
+                        controllers.availability.note_binding(new)
+                if has_budgets:
+                    pod = notice.identity
+                    labels = pod.namespace, *pod.metadata.labels.items()
+                    if labels not in noted:
+                        noted.add(labels)
+                        controllers.budgets.note(pod)
+                if attaches and (notice.cause is Cause.BOUND or notice.is_addition):
+                    if notice.identity.spec.volumes:
+                        controllers.attachments.note(cast(Pod, notice.new))
+                elif notice.cause is Cause.OTHER and not notice.is_addition:
+                    self._changed(notice.old, cast(Pod, notice.new))
+        if waiting:
+            controllers.note_pods()
+        return number
+
+    def _changed(self, old: Pod, new: Pod) -> None:
+        """Look at the owner of a pod that has ended, and at budgets for labels that a pod had."""
+        self._controllers.daemon_sets.note_pod(old)
+        if old.metadata.labels != new.metadata.labels:
+            self._controllers.budgets.note(old)
+        if new.metadata.deletion_timestamp is not None:
+            self._controllers.kubelets.note(new)
+            self._controllers.note_owner(new)
+        if is_active(old) != is_active(new):
+            self._controllers.claims.note_lost_pod(new)
+            self._controllers.attachments.note(new)
+        if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
+            self._controllers.note_owner(old)
+            self._controllers.note_owner(new)
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        """Receive a new pod; `on_run` does."""
+        self.on_run([Notice(None, obj)])
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """Receive a changed pod; `on_run` does."""
+        self.on_run([Notice(old, new)])
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Receive a deleted pod; `on_run` does."""
+        self.on_run([Notice(obj, None)])
+
+    def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Look at the owner and the claims of a deleted pod, and delete those that it owns."""
+        pod = last_state(obj)
+        self._controllers.note_owner(pod)
+        self._controllers.note_lost_pod(pod)
+        self._controllers.daemon_sets.note_pod(pod)
+        self._controllers.budgets.note(pod)
+        self._controllers.note_pods()
+        self._controllers.claims.note_lost_pod(pod)
+        self._controllers.attachments.note(pod)
+        if pod.claim_keys():
+            self._controllers.note_deletion(pod)

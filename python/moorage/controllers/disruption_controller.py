@@ -1,0 +1,137 @@
+"""Keeps the status of disruption budgets (kubernetes v1.36, pkg/controller/disruption)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.kube import LabelSelectorMatcher
+from moorage.kube.model.meta import Object
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
+from moorage.kube.workloads.disruption import SCALABLE, Scalable, status_of
+from moorage.kube.workloads.ownership import is_healthy
+from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectClient
+
+LABEL = "label"
+
+
+def by_label(pod: Pod) -> list[str]:
+    """Return the namespace of a pod, and its labels in it."""
+    meta = pod.metadata
+    return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
+
+
+def selected_label(budget: PodDisruptionBudget) -> str:
+    """Return the value in the index `by_label` that all pods of a budget have."""
+    selector = budget.spec.selector
+    labels = [*selector.match_labels.items()][:1] if selector else []
+    return budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
+
+
+class DisruptionController:
+    """Computes the status of a budget anew after a change of its pods, of their workloads or of itself.
+
+    A status that a cluster was read with stays until then. Where the workload of a pod is not known, the
+    desired number of healthy pods stays, and those that are healthy are counted.
+
+    Parameters
+    ----------
+    pods : Indexer
+        The informer's copy of the pods; gets an index of labels.
+
+    Attributes
+    ----------
+    changed : dict of str to None
+        The keys of the budgets to look at in the next round.
+    """
+
+    def __init__(self, client: ObjectClient, informers: InformerFactory, pods: Indexer[Pod]) -> None:
+        self._client = client
+        self._pods = pods
+        self._budgets: Indexer[PodDisruptionBudget] = informers.informer(PodDisruptionBudget).indexer
+        self._workloads: dict[str, Indexer[Any]] = {
+            kind.__name__: informers.informer(kind).indexer for kind in SCALABLE
+        }
+        self.changed: dict[str, None] = {}
+        self._has_started = False
+        pods.add_index(LABEL, by_label, is_lasting=True)
+        self._budgets.add_index(LABEL, lambda budget: [selected_label(budget)])
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether there are budgets whose status is kept."""
+        return self._has_started and bool(len(self._budgets))
+
+    def start(self) -> None:
+        """Leave the statuses as they were read, and keep them from now on."""
+        self.changed.clear()
+        self._has_started = True
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.changed.copy(), self._has_started
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        changed, self._has_started = saved
+        self.changed = changed.copy()
+
+    def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
+        """Give a new budget a status, unless it has one."""
+        if obj.status == NO_STATUS:
+            self.changed[obj.key] = None
+
+    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
+        """Compute the status of a budget that was changed."""
+        if old.spec != new.spec:
+            self.changed[new.key] = None
+
+    def on_delete(self, obj: object) -> None:
+        """Do nothing: a budget without an object has no status."""
+
+    def note(self, *pods: Pod) -> None:
+        """Note that pods have changed."""
+        for pod in pods if self.has_budgets else ():
+            for label in by_label(pod):
+                for key, budget in self._budgets.items_by_index(LABEL, label).items():
+                    if key in self.changed:
+                        continue
+                    if LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels):
+                        self.changed[key] = None
+
+    def note_workload(self, obj: Object) -> None:
+        """Note that the replicas of a workload may have changed."""
+        if self.has_budgets:
+            self.changed.update(
+                (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)
+            )
+
+    def work(self) -> None:
+        """Write the statuses that have changed."""
+        changed, self.changed = self.changed, {}
+        for key in changed:
+            budget = self._budgets.get(key)
+            if budget is not None:
+                status = self._status(budget)
+                if status != budget.status:
+                    meta = replace(budget.metadata, resource_version="")
+                    with suppress(NotFoundError):
+                        self._client.update(replace(budget, metadata=meta, status=status))
+
+    def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
+        matches = LabelSelectorMatcher(budget.spec.selector).matches
+        labelled = self._pods.by_index(LABEL, selected_label(budget))
+        pods = [pod for pod in labelled if matches(pod.metadata.labels)]
+        found = status_of(budget, pods, self._find)
+        if found is None:
+            old, healthy = budget.status, sum(map(is_healthy, pods))
+            allowed = max(0, healthy - old.desired_healthy) if old.expected_pods else 0
+            found = replace(old, current_healthy=healthy, disruptions_allowed=allowed)
+        return found
+
+    def _find(self, kind: str, namespace: str, name: str) -> Scalable | None:
+        indexer = self._workloads.get(kind)
+        return None if indexer is None else indexer.get(f"{namespace}/{name}")

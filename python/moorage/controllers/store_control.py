@@ -1,0 +1,375 @@
+"""What the controllers of workloads know about the pods of a store, and how they write to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.kube import LabelSelectorMatcher
+from moorage.kube.admission.admission import Admission, RefusedError
+from moorage.kube.admission.policies import OWNERS
+from moorage.kube.model.admission_policies import (
+    AdmissionPlugins,
+    LimitRange,
+    ResourceQuota,
+    RuntimeClass,
+    Scheduler,
+)
+from moorage.kube.model.autoscaling import VerticalPodAutoscaler
+from moorage.kube.model.meta import Condition, LabelSelector, Object
+from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.workload import MAX_PODS, ControllerRevision, DaemonSet, PriorityClass
+from moorage.kube.workloads.ages import seconds
+from moorage.kube.workloads.ownership import FINISHED, controller_reference
+from moorage.kube.workloads.pod_claims import ephemeral_claims
+from moorage.kube.workloads.readiness import with_readiness
+from moorage.kube.workloads.revisions import Mark
+from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore, find_object
+from moorage.store.eviction import tell_why
+from moorage.store.kinds import is_namespaced, structs
+
+from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
+
+_POLICIES: tuple[type[Object], ...] = (
+    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass),
+    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
+)
+ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
+"""The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
+
+
+class StoreControl:
+    """Reads pods from an informer's copy and writes to the store (`PodControl`).
+
+    Parameters
+    ----------
+    pods, revisions : Indexer
+        The informers' copies, with the index of owners.
+    grace_of : callable
+        Returns the grace period in seconds with which a pod is deleted.
+
+    Attributes
+    ----------
+    deletions : int
+        Number of objects that were deleted.
+    refusals : dict of str to str
+        The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
+    backing_off : frozenset of str
+        Those of them that were refused before the present change. They try again when nobody else wants a
+        pod: kube-controller-manager lets them wait ever longer, while the owner of a pod hears of its end at
+        once.
+    reserved : mapping of str to Pod
+        By ``namespace/name``, pods that files have and that are not created yet.
+    unready : dict of Mark to int
+        The templates of whose pods none was ready when the cluster was read (`unready_templates`).
+    """
+
+    def __init__(
+        self,
+        client: ObjectStore,
+        pods: Indexer[Pod],
+        revisions: Indexer[ControllerRevision],
+        grace_of: Callable[[Pod], int],
+    ) -> None:
+        self.client = client
+        self._grace_of, self._began = grace_of, client.now()
+        self.pods = pods
+        self._revisions = revisions
+        self.deletions = 0
+        self.refusals: dict[str, str] = {}
+        self.backing_off: frozenset[str] = frozenset()
+        self.unready: dict[Mark, int] = {}
+        self.reserved: Mapping[str, Pod] = {}
+        self._asked = 0  # pods to create in this round
+        self._admission: Admission | None = None  # of this round
+        self._read = -1  # the changes of the store that the last refusal has seen
+        self._backed_off = -1  # those that there were when `end_back_off` was last called
+        pods.add_index(ENDED, of_ended, is_lasting=True)
+        pods.add_index(ORPHAN, of_orphan, is_lasting=True)
+
+    def begin_round(self) -> None:
+        """Forget what admission depends on: policies, and the usage of quotas."""
+        self._admission, self._asked = None, 0
+
+    def to_try_again(self) -> list[tuple[str, str]]:
+        """Return kind and ``namespace/name`` of the workloads whose next pod was refused, if something that
+        admission reads has changed since; those that back off are not among them."""
+        names = self.refusals.keys() - self.backing_off
+        return self._named(names) if names and self._has_changed_since(self._read) else []
+
+    def begin_back_off(self, known: Container[str]) -> None:
+        """Let those refused workloads back off that are known from before, as ``Kind namespace/name``."""
+        self.backing_off = frozenset(name for name in self.refusals if name in known)
+        self._backed_off = self.client.changes
+
+    def end_back_off(self) -> list[tuple[str, str]]:
+        """Return kind and ``namespace/name`` of the workloads that back off, if something that admission
+        reads has changed since the last call. Whoever is refused now backs off from now on."""
+        names, before = self.backing_off & self.refusals.keys(), self._backed_off
+        self.backing_off, self._backed_off = frozenset(self.refusals), self.client.changes
+        return self._named(names) if names and self._has_changed_since(before) else []
+
+    def _has_changed_since(self, changes: int) -> bool:
+        return not ADMISSION_READS.isdisjoint(self.client.changed_since(changes))
+
+    def _named(self, names: Container[str]) -> list[tuple[str, str]]:
+        """Return kind and key of refused workloads, in the order in which they were refused."""
+        parts = (name.partition(" ") for name in self.refusals if name in names)
+        return [(kind, key) for kind, _, key in parts]
+
+    def forget_refusal(self, name: str) -> None:
+        """Forget that a workload was refused, as it has its turn, or is gone."""
+        if self.refusals.pop(name, None) is not None:
+            self.backing_off -= {name}
+
+    def save(self) -> object:
+        """Return what was refused, for `undo`."""
+        return self.refusals.copy(), self.backing_off, self._backed_off
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        refusals, self.backing_off, self._backed_off = saved
+        self.refusals = refusals.copy()
+
+    def refuse(self, owner: Object, message: str) -> None:
+        """Remember that the API server refuses the next pod of a workload."""
+        self.refusals[f"{owner.kind} {owner.key}"] = message
+        self._read = self.client.changes
+
+    def admitted(self, owner: Object, pod: Pod) -> Pod:
+        """Return a new pod of a workload as the API server stores it.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it, or the cluster's did (`SeenFailures`).
+        """
+        return admit_pod(self.admission, self.client, owner, pod)
+
+    @property
+    def admission(self) -> Admission:
+        """The admission of the API server in this round."""
+        if self._admission is None:
+            self._admission = admission_of(self.client)
+        return self._admission
+
+    def active(self, owner: Object) -> int:
+        """Return the number of active pods that an object controls."""
+        count = self.pods.count
+        return sum(count(OWNER, value) - count(ENDED, value) for value in values_of(owner))
+
+    def owned(self, owner: Object) -> list[Pod]:
+        """Return the pods that an object controls, in any state."""
+        return [pod for value in values_of(owner) for pod in self.pods.by_index(OWNER, value)]
+
+    def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
+        """Adopt the active pods without a controller that match a selector: they refer to the owner then.
+
+        Parameters
+        ----------
+        selector : LabelSelector or None
+            None adopts no pods.
+        """
+        if selector is None or not self.pods.count(ORPHAN, owner.namespace):
+            return []
+        label = "".join(f"/{key}={value}" for key, value in [*selector.match_labels.items()][:1])
+        matcher, adopted = LabelSelectorMatcher(selector), []
+        for orphan in self.pods.by_index(ORPHAN, owner.namespace + label):
+            if matcher.matches(orphan.metadata.labels):
+                references = (*orphan.metadata.owner_references, *controller_reference(owner))
+                meta = replace(orphan.metadata, owner_references=references, resource_version="")
+                with suppress(NotFoundError):
+                    adopted.append(self.client.update(replace(orphan, metadata=meta)))
+        return adopted
+
+    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
+        return DaemonNodes(self.pods, path(owner.kind, owner.namespace, owner.name))
+
+    def daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
+        """Return the pods of a DaemonSet that are on a node or require it."""
+        return self.pods.by_index(OWNER, f"{path(owner.kind, owner.namespace, owner.name)}@{node}")
+
+    def owned_daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
+        """Return those of the pods that a DaemonSet controls that are on a node or require it.
+
+        Returns
+        -------
+        list of Pod
+            In the order of `owned`.
+        """
+        here = [(pod, by_owner(pod)) for pod in self.daemons(owner, node)]
+        return [pod for value in values_of(owner) for pod, values in here if value in values]
+
+    def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
+        """Return the numbers of new pods.
+
+        Raises
+        ------
+        InputError
+            There would be more than `MAX_PODS` pods.
+        """
+        self._asked += max(missing, 0)
+        if len(self.pods) + self._asked > MAX_PODS:
+            message = f"{missing} pods to create would make more than {MAX_PODS} in all"
+            raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
+        return range(missing)
+
+    def create(self, owner: Object, pod: Pod) -> None:
+        """Create a pod and the claims of its ephemeral volumes; nothing happens if its name is taken.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        if pod.name and (pod.key in self.reserved or self.pods.get(pod.key) is not None):
+            return
+        pod = with_readiness(self.admitted(owner, pod), self.unready)
+        with suppress(AlreadyExistsError):
+            self.create_claims(self.client.create(pod))
+
+    def is_new(self, node: Node) -> bool:
+        """Whether a node has come since the cluster was read, or was forked."""
+        created = node.metadata.creation_timestamp
+        return created is not None and seconds(created) >= int(self._began)
+
+    def create_claims(self, pod: Pod) -> None:
+        """Create the claims of the ephemeral volumes of a new pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            As it is stored.
+        """
+        for claim in ephemeral_claims([pod]):
+            self.create_claim(pod, claim)
+
+    def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
+        """Create a claim, unless it exists. It gets a UID and a time from the store.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses the claim of a StatefulSet.
+        """
+        if find_object(self.client, PersistentVolumeClaim, claim.name, claim.namespace) is not None:
+            return
+        try:
+            admit_claim(self.admission, claim)
+        except RefusedError:
+            if isinstance(owner, Pod):
+                return  # the pod waits for its claim
+            raise
+        meta = replace(claim.metadata, uid="", creation_timestamp=None)
+        self.client.create(replace(claim, metadata=meta))
+
+    def revisions(self, owner: Object) -> list[ControllerRevision]:
+        """Return the revisions that an object controls."""
+        return [revision for value in values_of(owner) for revision in self._revisions.by_index(OWNER, value)]
+
+    def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
+        """Create a revision, or update one that has a UID.
+
+        Returns
+        -------
+        ControllerRevision
+            As it is stored.
+        """
+        if revision.metadata.uid:
+            meta = replace(revision.metadata, resource_version="")
+            return self.client.update(replace(revision, metadata=meta))
+        try:
+            return self.client.create(revision)
+        except AlreadyExistsError:  # of this round
+            return self.client.get(ControllerRevision, revision.name, revision.namespace)
+
+    def delete(self, obj: Object) -> None:
+        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace
+        period."""
+        with suppress(NotFoundError):
+            current = self.client.get(type(obj), obj.name, obj.namespace)
+            grace = self._grace_of(current) if isinstance(current, Pod) and current.spec.node_name else 0
+            is_going = current.metadata.deletion_timestamp is not None
+            left = current.metadata.deletion_grace_period_seconds or 0
+            if current.metadata.uid == obj.metadata.uid and not (is_going and grace >= left):
+                self.client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)
+                self.deletions += 1
+
+    def disrupt(self, pod: Pod, why: Condition) -> None:
+        """Delete a pod; one that does not go at once gets a condition that says why.
+
+        Parameters
+        ----------
+        why : Condition
+            See `disruption_condition`.
+        """
+        with suppress(NotFoundError):
+            tell_why(self.client, self.client.get(Pod, pod.name, pod.namespace), why)
+        self.delete(pod)
+
+    def delete_all(self, pods: Iterable[Pod]) -> None:
+        """Delete pods; see `delete`."""
+        for pod in pods:
+            self.delete(pod)
+
+
+def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
+    """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
+    if why := client.failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0]):
+        admission.check(pod)  # what it says holds now
+        raise RefusedError(why)
+    return admission.admit(pod)
+
+
+def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
+    """Admit a claim that a StatefulSet creates.
+
+    Raises
+    ------
+    RefusedError
+        The API server refuses it.
+    """
+    try:
+        admission.admit_object(claim)
+    except RefusedError as error:
+        raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
+
+
+def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:
+    """Return the admission of the API server for the policies and pods of a store. With webhooks, new pods of
+    workloads differ from their templates as those did with which the cluster was read."""
+    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
+    policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
+    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
+        policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
+    return Admission(
+        policies,
+        lambda namespace: client.list(Pod, namespace)[0],
+        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+        client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
+    )
+
+
+class DaemonNodes(Container[str]):
+    """The nodes that have, or will have, a pod of a DaemonSet.
+
+    Parameters
+    ----------
+    owner : str
+        Path of the DaemonSet in the index of owners.
+    """
+
+    def __init__(self, pods: Indexer[Pod], owner: str) -> None:
+        self._pods = pods
+        self._owner = owner
+
+    def __contains__(self, node: object) -> bool:
+        pods = self._pods.by_index(OWNER, f"{self._owner}@{node}")
+        return any(pod.status.phase not in FINISHED for pod in pods)

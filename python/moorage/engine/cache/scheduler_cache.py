@@ -1,0 +1,532 @@
+"""SchedulerCache: nodes and pods of a cluster, updated by events, with assumed pods."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from moorage._core.base.resources import PodGates
+from moorage._core.base.watch_events import WatchEvent
+from moorage._core.decide import bulk_operations as batches
+from moorage._core.decide.reported_pods import confirm_pods
+from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import typed
+from moorage.kube import Node, Pod
+
+from .cluster_cache import ClusterCache
+from .node_info import Follower, NodeInfo, NodeInfoMap
+from .node_tree import KNOWN
+from .snapshot import CacheDump, dump
+
+H = TypeVar("H", bound=Pod | WatchEvent[Pod])
+CLEAN_ASSUMED_PERIOD = 1.0
+NEVER = float("inf")
+BINDING = "Couldn't expire cache for pod %s/%s. Binding is still in progress."
+
+logger = logging.getLogger("moorage.cache")
+
+
+class Selector(Protocol):
+    """A predicate of labels."""
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether the labels of an object satisfy the selector."""
+
+
+class SchedulerCache(ClusterCache):
+    """The cache of a scheduler: nodes and pods, updated by events, and assumed pods. Thread-safe.
+
+    A scheduler assumes a pod on a node before it is bound; the event that reports the bound pod confirms it.
+    States of a pod: Initial, Assumed, Added, Expired, Deleted (kube-scheduler, backend/cache/interface.go).
+    Pods are identified by UID. Methods and error texts are as in the Cache of v1.13: CacheError where it
+    returned an error, CacheCorruptedError where it terminated the process. The state that a scheduling cycle
+    reads follows v1.36. An operation that raises has changed nothing.
+
+    Parameters
+    ----------
+    ttl : float, optional
+        Seconds after `finish_binding` at which an assumed pod expires; None for never.
+    clock : callable
+        Returns the time in seconds, for deadlines.
+    gates : PodGates, optional
+        Feature gates that affect how pods are read; by default as in v1.36.
+    """
+
+    def __init__(
+        self,
+        ttl: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        gates: PodGates | None = None,
+    ) -> None:
+        super().__init__(ClusterState(gates=gates or PodGates()), clock)
+        self.ttl = ttl
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    def assume_pod(self, pod: Pod) -> None:
+        """Add a pod that is not yet bound to its node.
+
+        Parameters
+        ----------
+        pod : Pod
+            With ``spec.node_name``.
+
+        Raises
+        ------
+        CacheError
+            The pod is in the cache, assumed or added.
+        """
+        with self.lock:
+            self.state.assume_pod(pod)
+
+    def assume_pods(self, pods: Sequence[Pod]) -> None:
+        """Assume several pods; all or none.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+            With ``spec.node_name``.
+
+        Raises
+        ------
+        CacheError
+            One of the pods is in the cache, or listed twice.
+        """
+        with self.lock:
+            batches.assume_pods(self.state, pods)
+
+    def finish_binding(self, pod: Pod, now: float | None = None) -> None:
+        """Start the time to live of an assumed pod whose binding has finished.
+
+        Parameters
+        ----------
+        pod : Pod
+            Ignored if it is not assumed.
+        now : float, optional
+            The start in seconds on the cache's clock; by default the current time.
+        """
+        with self.lock:
+            self.state.finish_binding(pod, self._deadline(now))
+
+    def finish_bindings(self, pods: Sequence[Pod], now: float | None = None) -> None:
+        """Start the time to live of several assumed pods, see `finish_binding`.
+
+        Parameters
+        ----------
+        now : float, optional
+            Seconds, as for `finish_binding`.
+        """
+        with self.lock:
+            batches.finish_bindings(self.state, pods, self._deadline(now))
+
+    def _deadline(self, now: float | None) -> float:
+        """Return when a pod whose binding finished at `now` expires."""
+        return NEVER if self.ttl is None else (self.clock() if now is None else now) + self.ttl
+
+    def forget_pod(self, pod: Pod) -> None:
+        """Remove an assumed pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            Its ``spec.node_name`` is the node that it was assumed on.
+
+        Raises
+        ------
+        CacheError
+            The pod is not assumed, or on another node.
+        """
+        with self.lock:
+            self.state.forget_pod(pod)
+
+    def forget_pods(self, pods: Sequence[Pod]) -> None:
+        """Remove several assumed pods; all or none.
+
+        Raises
+        ------
+        CacheError
+            As `forget_pod`, for the first of them.
+        """
+        with self.lock:
+            batches.forget_pods(self.state, pods)
+
+    # Pods added by `ClusterState.assume_template` have no objects; the following methods identify them by
+    # their template and ordinals.
+
+    def finish_template(self, template: Pod, first: int, pods: int, now: float | None = None) -> None:
+        """Start the time to live of assumed pods of a template, see `finish_binding`.
+
+        Parameters
+        ----------
+        template : Pod
+            See `ClusterState.assume_template`.
+        first : int
+            The ordinal of the first pod.
+        pods : int
+            The number of pods.
+        now : float, optional
+            Seconds, as for `finish_binding`.
+        """
+        with self.lock:
+            batches.finish_template(self.state, template, first, pods, self._deadline(now))
+
+    def forget_template(self, template: Pod, first: int, pods: int) -> None:
+        """Remove assumed pods of a template; all or none.
+
+        Parameters
+        ----------
+        first, pods : int
+            As for `finish_template`.
+
+        Raises
+        ------
+        CacheError
+            One of the pods is not assumed.
+        """
+        with self.lock:
+            batches.forget_template(self.state, template, first, pods)
+
+    def confirm_template(self, template: Pod, first: int, pods: int) -> None:
+        """Confirm assumed pods of a template on the nodes where they were assumed; all or none.
+
+        Parameters
+        ----------
+        first, pods : int
+            As for `finish_template`.
+        """
+        with self.lock:
+            batches.confirm_template(self.state, template, first, pods)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Add a bound pod that an event reported.
+
+        If the pod is assumed, this confirms it, and moves it if it was assumed on another node.
+
+        Parameters
+        ----------
+        pod : Pod
+            With ``spec.node_name``.
+
+        Raises
+        ------
+        CacheError
+            The pod was added before.
+        """
+        with self.lock:
+            self.state.add_pod(pod)
+
+    def add_pods(self, pods: Sequence[Pod]) -> None:
+        """Add several bound pods; all or none.
+
+        Raises
+        ------
+        CacheError
+            As `add_pod`, for the first of them.
+        """
+        with self.lock:
+            batches.add_pods(self.state, pods)
+
+    def add_bound_pods(self, pods: Sequence[Pod], nodes: Sequence[str]) -> None:
+        """Add pods that another scheduler has bound; all or none.
+
+        Much faster than `add_pods` if the pods share specs.
+
+        Parameters
+        ----------
+        pods : sequence of Pod
+            The pods before they were bound.
+        nodes : sequence of str
+            The name of the node of each pod.
+        """
+        with self.lock:
+            batches.add_bound(self.state, pods, nodes)
+
+    def confirm_pods(self, pods: Sequence[Pod | WatchEvent[Pod]]) -> None:
+        """Add pods that events report as bound by the scheduler of this cache.
+
+        Like `add_pods`, but the spec of a pod that differs from the assumed one only in its node is not read
+        again. A pod that is no longer assumed is added, unless it has been added before.
+
+        Parameters
+        ----------
+        pods : sequence of (Pod or WatchEvent)
+            With ``spec.node_name``. The pod of an event is made when it is read.
+        """
+        with self.lock:
+            confirm_pods(self.state, pods)
+
+    def remove_added(self, pods: Sequence[H]) -> list[H]:
+        """Remove those of some pods that have been added.
+
+        Parameters
+        ----------
+        pods : sequence of (Pod or WatchEvent)
+            Each pod, or the event that makes it.
+
+        Returns
+        -------
+        list of (Pod or WatchEvent)
+            The other pods, assumed or not in the cache.
+        """
+        with self.lock:
+            return batches.remove_added(self.state, pods)
+
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        """Replace an added pod by its new state.
+
+        Parameters
+        ----------
+        old, new : Pod
+            Before and after; on one node.
+
+        Raises
+        ------
+        CacheError
+            `old` was not added.
+        CacheCorruptedError
+            `new` is on another node.
+        """
+        with self.lock:
+            self.state.update_pod(old, new)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Remove an added pod.
+
+        Parameters
+        ----------
+        pod : Pod
+            With its node.
+
+        Raises
+        ------
+        CacheError
+            The pod was not added.
+        CacheCorruptedError
+            The pod is on another node.
+        """
+        with self.lock:
+            self.state.remove_pod(pod)
+
+    def discard_pod(self, pod: Pod) -> None:
+        """Remove the pod with the UID of a pod, assumed or added, whatever node that one names.
+
+        Raises
+        ------
+        CacheError
+            The pod is not in the cache.
+        """
+        with self.lock:
+            self.state.discard_pod(pod)
+
+    def get_pod(self, pod: Pod) -> Pod:
+        """Return the pod in the cache that has the UID of a pod.
+
+        Returns
+        -------
+        Pod
+            With ``spec.node_name``.
+
+        Raises
+        ------
+        CacheError
+            The pod is not in the cache.
+        """
+        with self.lock:
+            return self.state.get_pod(pod)
+
+    def is_assumed_pod(self, pod: Pod) -> bool:
+        """Whether a pod is assumed and not confirmed yet."""
+        with self.lock:
+            return self.state.is_assumed_pod(pod)
+
+    def cleanup_assumed_pods(self, now: float) -> list[Pod]:
+        """Remove the assumed pods whose binding has finished and whose deadline is before `now`.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the cache's clock.
+
+        Returns
+        -------
+        list of Pod
+            The expired pods, earliest deadline first.
+        """
+        with self.lock:
+            if logger.isEnabledFor(logging.DEBUG):
+                for pod in self.state.binding_pods():
+                    logger.debug(BINDING, pod.namespace, pod.name)
+            return self.state.expire(now)
+
+    def clean(self, now: float) -> None:
+        """Call `cleanup_assumed_pods`; the background thread of `run` calls this.
+
+        Parameters
+        ----------
+        now : float
+            Seconds on the cache's clock.
+        """
+        self.cleanup_assumed_pods(now)
+
+    def list(self, selector: Selector) -> list[Pod]:
+        """Return the pods that a selector matches, including assumed pods and pods of ghost nodes.
+
+        Returns
+        -------
+        list of Pod
+            Node by node.
+        """
+        return self.filtered_list(lambda pod: True, selector)
+
+    def filtered_list(self, pod_filter: Callable[[Pod], bool], selector: Selector) -> builtins.list[Pod]:
+        """Return the pods that pass a filter and that a selector matches.
+
+        Parameters
+        ----------
+        pod_filter : callable
+            Returns whether a pod passes.
+
+        Returns
+        -------
+        list of Pod
+            Node by node, including assumed pods and pods of ghost nodes.
+        """
+        with self.lock:
+            pods = self.state.pods()
+        return [pod for pod in pods if pod_filter(pod) and selector.matches(pod.metadata.labels)]
+
+    # ---- nodes ---------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """Add a node; a node that is in the cache already is updated, with a warning.
+
+        Pods that were added before their node are then on this node.
+
+        Raises
+        ------
+        ValueError
+            A quantity cannot be parsed.
+        """
+        with self.lock:
+            if self.state.has_node(node.name):
+                logger.warning(KNOWN, node.name)
+            self.state.set_node(node)
+
+    def add_nodes(self, nodes: Sequence[Node]) -> bool:
+        """Add new nodes, all or none.
+
+        Returns
+        -------
+        bool
+            False, and none is added, if one needs `add_node`: it is in the cache already, or is malformed.
+        """
+        with self.lock:
+            try:
+                return self.state.add_nodes(nodes)
+            except Exception:  # `add_node` raises it again, for the node that it is about
+                return False
+
+    def update_node(self, old: Node, new: Node) -> None:
+        """Replace a node by its new state; an unknown node is added.
+
+        Parameters
+        ----------
+        old, new : Node
+            The state before, which is ignored, and after.
+
+        Raises
+        ------
+        ValueError
+            A quantity cannot be parsed.
+        """
+        with self.lock:
+            self.state.set_node(new)
+
+    def remove_node(self, node: Node) -> None:
+        """Remove a node. Its pods remain in the cache, on a ghost node.
+
+        Raises
+        ------
+        CacheError
+            The node is not in the cache.
+        """
+        with self.lock:
+            self.state.remove_node(node.name)
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """Return a live view of a node.
+
+        Returns
+        -------
+        NodeInfo or None
+            None if there is neither a node nor a ghost with this name.
+        """
+        return None if self.state.find_row(name) is None else NodeInfo(self.state, name)
+
+    # ---- copies --------------------------------------------------------------------------------------------
+
+    def update_node_name_to_info_map(self, infos: NodeInfoMap) -> None:
+        """Update a map of node name to NodeInfo in place (v1.13, Cache.UpdateNodeNameToInfoMap).
+
+        New and changed nodes, ghosts included, get new copies; removed names are deleted; other entries
+        remain. An update examines only nodes that have changed since the previous one, so the caller must not
+        change the map in between. It examines all nodes if the map is new to this cache, has been copied or
+        has another length than after the previous update.
+
+        Parameters
+        ----------
+        infos : dict of str to NodeInfoClone
+            Changed in place.
+        """
+        with self.lock:
+            Follower.of(infos, self.state).update()
+
+    def snapshot(self) -> CacheDump[NodeInfo]:
+        """Return a copy of the content of the cache.
+
+        Returns
+        -------
+        CacheDump
+            Assumed pods and all nodes, ghosts included.
+        """
+        with self.lock:
+            self.check_whole()
+            return dump(self.state)
+
+
+@typed
+def new_scheduler_cache(
+    ttl: float,
+    stop: threading.Event | None = None,
+    period: float = CLEAN_ASSUMED_PERIOD,
+    clock: Callable[[], float] = time.monotonic,
+) -> SchedulerCache:
+    """Return a cache whose assumed pods expire in a background thread.
+
+    Parameters
+    ----------
+    ttl : float
+        Seconds after `finish_binding` at which an assumed pod expires.
+    stop : threading.Event, optional
+        Ends the background thread when it is set.
+    period : float
+        Seconds between two removals of expired pods.
+    clock : callable
+        Returns the time in seconds, for deadlines.
+
+    Raises
+    ------
+    TypeError
+        An argument is of another type.
+    ValueError
+        `ttl` or `period` is negative or not finite.
+    """
+    if ttl < 0 or period < 0:
+        raise ValueError(f"ttl and period must be at least 0, not {ttl} and {period}")
+    cache = SchedulerCache(ttl, clock)
+    cache.run(period, stop or threading.Event())
+    return cache

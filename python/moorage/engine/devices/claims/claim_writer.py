@@ -1,0 +1,318 @@
+"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage._core.devices.claims_of_pods import FINALIZER, ClaimWriteError, reserved
+from moorage.engine.framework.plugin.lazy_attribute import lazy_attribute
+from moorage.kube import Pod
+from moorage.kube.model.meta import ObjectMeta
+from moorage.kube.model.pod import PodExtendedResourceClaimStatus
+from moorage.kube.model.resource_claims import (
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from moorage.kube.plain import plain
+from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
+
+from ..extended_resources import Mappings
+from .node_resources import Statuses, with_statuses
+
+RETRIES = 5
+"""How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
+NO_MAPPINGS = "nil or empty request mappings, no update of pod {} ExtendedResourceClaimStatus"
+POD_RETRIES = 4
+"""How often the status of a pod is patched when the server has an internal error."""
+
+logger = logging.getLogger("moorage.devices")
+
+
+class ClaimWriter:
+    """Writes claims through a client.
+
+    Parameters
+    ----------
+    timestamp : callable
+        Returns the time for `allocationTimestamp`, or None where it is not written.
+
+    Attributes
+    ----------
+    store : ObjectStore or None
+        The client if it is a store of this process: the writes to it are not split, and take no time.
+    """
+
+    def __init__(self, client: ObjectClient, timestamp: Callable[[], str | None]) -> None:
+        self._client = client
+        self.store = client if isinstance(client, ObjectStore) else None
+        self._timestamp = timestamp
+
+    @lazy_attribute
+    def time(self) -> str | None:
+        """The time of the first allocation, for all that one writer writes."""
+        return self._timestamp()
+
+    def reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        """Reserve a claim for a pod or a pod group, with its allocation if it has none yet.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            As the cycle has seen it.
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        for attempt in range(RETRIES):
+            if attempt:
+                claim = self._read(claim)
+            try:
+                return self._reserve(claim, allocation, user)
+            except ConflictError as error:
+                conflict = error
+        raise ClaimWriteError(f"{_what(allocation)} claim {claim.key}: {conflict}")
+
+    def _read(self, claim: ResourceClaim) -> ResourceClaim:
+        try:
+            return self._client.get(ResourceClaim, claim.name, claim.namespace)
+        except ApiError as error:
+            raise ClaimWriteError(f"get updated claim {claim.key} after conflict: {error}") from None
+
+    def _reserve(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        user: ResourceClaimConsumerReference,
+    ) -> ResourceClaim:
+        written = reserved(claim, allocation, user, self.time)
+        is_protected = written.metadata is claim.metadata
+        what = _what(allocation) if is_protected else "add finalizer to"
+        try:
+            if self.store is not None:
+                return self.store.update(written)
+            if not is_protected:
+                claim = self._client.update(replace(claim, metadata=written.metadata))
+                what = _what(allocation)
+            return self.update_status(claim, written.status)
+        except ConflictError:
+            raise
+        except ApiError as error:
+            raise ClaimWriteError(f"{what} claim {claim.key}: {error}") from None
+
+    def update_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
+        """Replace the status of a claim.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            Its UID and resource version are preconditions.
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+        """
+        if self.store is not None:
+            return self.store.update(replace(claim, status=status))
+        fields = ("allocation", "reservedFor", "devices")
+        value = plain(status)
+        meta = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+        patch: dict[str, Any] = {"metadata": meta, "status": {name: value.get(name) for name in fields}}
+        return self._client.patch(ResourceClaim, claim.name, claim.namespace, patch, subresource="status")
+
+    def unreserve(self, claim: ResourceClaim, uid: str) -> bool:
+        """Take back the reservation of a claim; an error is only logged.
+
+        Parameters
+        ----------
+        uid : str
+            UID of the user.
+
+        Returns
+        -------
+        bool
+            Whether it was written.
+        """
+        entry = {"$patch": "delete", "uid": uid}
+        patch: dict[str, Any] = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
+        try:
+            self._client.patch(
+                ResourceClaim, claim.name, claim.namespace, patch, type="strategic", subresource="status"
+            )
+        except ApiError as error:
+            logger.error("unreserve claim %s: %s", claim.key, error)
+            return False
+        return True
+
+    def create(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create a claim for extended resources.
+
+        Parameters
+        ----------
+        claim : ResourceClaim
+            With `generateName`. Its status is not written.
+
+        Returns
+        -------
+        ResourceClaim
+            As written.
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        meta: ObjectMeta = replace(claim.metadata, name="", uid="")
+        try:
+            return self._client.create(replace(claim, metadata=meta, status=ResourceClaimStatus()))
+        except ApiError as error:
+            text = f"create claim for extended resources {claim.namespace}/: {error}"
+            raise ClaimWriteError(text) from None
+
+    def create_many(self, claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
+        """Create claims for extended resources in an ObjectStore, as one write.
+
+        Parameters
+        ----------
+        claims : sequence of ResourceClaim
+            With `generateName` and a status.
+
+        Returns
+        -------
+        list of ResourceClaim
+            With their names.
+
+        Raises
+        ------
+        ApiError
+            Nothing is written.
+        """
+        store = self.store
+        assert store is not None
+        names = store.names_of_new(claims, keeps=False)
+        named = [
+            replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
+            for claim, name in zip(claims, names, strict=True)
+        ]
+        store.create_many(named)
+        return named
+
+    def delete(self, claim: ResourceClaim) -> None:
+        """Delete a claim, without its finalizer.
+
+        Raises
+        ------
+        ApiError, ClaimWriteError
+        """
+        for attempt in range(RETRIES):
+            if attempt:
+                claim = self._client.get(ResourceClaim, claim.name, claim.namespace)
+            finalizers = tuple(
+                [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
+            )
+            try:
+                self._client.update(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
+                break
+            except ConflictError as error:
+                if attempt == RETRIES - 1:
+                    raise ClaimWriteError(f"update resourceclaim {claim.key}: {error}") from None
+            except ApiError as error:
+                raise ClaimWriteError(f"update resourceclaim {claim.key}: {error}") from None
+        try:
+            self._client.delete(ResourceClaim, claim.name, claim.namespace)
+        except NotFoundError:
+            return
+
+    def tell_pod(self, pod: Pod, claim: ResourceClaim, mappings: Mappings) -> None:
+        """Write into the status of a pod which claim serves its extended resources.
+
+        Raises
+        ------
+        ClaimWriteError
+            The write failed; or there are no mappings, as the node itself has all the resources.
+        """
+        if not mappings:
+            raise ClaimWriteError(NO_MAPPINGS.format(pod.key))
+        status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
+        for attempt in range(POD_RETRIES):
+            try:
+                self._set_extended_claim(pod, status)
+                return
+            except ApiError as error:
+                is_passing = isinstance(error, ConflictError) or str(error).startswith("Internal error")
+                if attempt < POD_RETRIES - 1 and is_passing:
+                    continue
+                text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
+                raise ClaimWriteError(text) from None
+
+    def tell_pods(self, told: Iterable[tuple[Pod, ResourceClaim, Mappings]]) -> None:
+        """Write into the statuses of pods of an ObjectStore which claims serve them, as one write.
+
+        Parameters
+        ----------
+        told : iterable of (Pod, ResourceClaim, tuple of ContainerExtendedResourceRequest)
+            See `tell_pod`.
+
+        Raises
+        ------
+        ApiError
+            Nothing is written.
+        """
+        store = self.store
+        assert store is not None
+        changed: list[Pod] = []
+        for pod, claim, mappings in told:
+            status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
+            changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
+        store.update_many(changed)
+
+    def tell_statuses(self, pod: Pod, statuses: Statuses) -> None:
+        """Write into the status of a pod what its claims take of the node.
+
+        Raises
+        ------
+        ClaimWriteError
+        """
+        client, store = self._client, self.store
+        try:
+            if store is not None:
+                store.update(with_statuses(store.get(Pod, pod.name, pod.namespace), statuses))
+                return
+            value = [plain(status) for status in statuses] or None
+            patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
+            client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+        except ApiError as error:
+            text = f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses: {error}"
+            raise ClaimWriteError(text) from None
+
+    def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        client, store = self._client, self.store
+        if store is not None:
+            store.update(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
+            return
+        patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
+        client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
+
+
+def _with_extended_claim(pod: Pod, status: PodExtendedResourceClaimStatus) -> Pod:
+    return replace(pod, status=replace(pod.status, extended_resource_claim_status=status))
+
+
+def _what(allocation: AllocationResult | None) -> str:
+    return "add reservation to" if allocation is None else "add allocation and reservation to"

@@ -1,0 +1,545 @@
+"""Which nodes have devices for the claims of pods, so that the core places these pods with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import reduce
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.devices.claims_of_pods import ClaimError, RepeatedClaims, pod_claims
+from moorage._core.devices.device_demand import DeviceDemand, DeviceViews, SharedDevices
+from moorage._core.devices.device_search import Wanted
+from moorage._core.devices.device_view import DeviceView
+from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import MoorageError
+from moorage.kube import NodeSelector, Pod
+from moorage.kube.model.resource_claims import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+from ..framework.plugin.nodes_view import NodesView
+from ..framework.profiles.in_core import VolumesOfBatch
+from .allocation.allocation_results import allocation_of, only, result_of_whole
+from .allocation.allocation_rules import AllocationRules
+from .allocation.allocator import Found, claim_results
+from .allocation.claim_requests import ClaimRequests, Request
+from .allocation.device_pools import DevicePool, DeviceSlices
+from .claims.binding_conditions import has_conditions
+from .claims.claim_cache import ClaimCache
+from .claims.claim_consumers import ClaimConsumers
+from .extended_resources import Mappings
+from .features import Features
+from .selector_cache import SelectorCache
+
+_LIMIT = 1 << 14
+Mask = npt.NDArray[np.bool_]
+
+
+class TakenDevices(Struct, frozen=True):
+    """What a pod that the core has placed takes.
+
+    Attributes
+    ----------
+    demand : DeviceDemand
+    view : DeviceView
+        Of the node.
+    found : list
+        See `DeviceSearch.find`.
+    """
+
+    demand: DeviceDemand
+    view: DeviceView
+    found: Found
+
+
+class DeviceNeeds(Struct, frozen=True):
+    """What the claims of a pod need of a node.
+
+    Attributes
+    ----------
+    demand : DeviceDemand or SharedDevices or None
+        Of the claims that have to be allocated, or that an earlier pod of the batch allocates.
+    selectors : tuple of NodeSelector
+        Of the claims that are allocated.
+    """
+
+    demand: DeviceDemand | SharedDevices | None
+    selectors: tuple[NodeSelector, ...]
+
+
+class _Shape(Struct, frozen=True):
+    """What a claim asks for: the spec, its requests, also as one list, and whether the claim or a class
+    configures devices. The number equals for claims with equal answers; None for an invalid claim.
+
+    Known are allocations that any claim gets which asks for this alone, by view and devices (see
+    `DeviceSearch.find`)."""
+
+    spec: ResourceClaimSpec
+    alternatives: list[list[Request]]
+    requests: list[Request]
+    configures: bool
+    number: int | None
+    allocations: dict[tuple[object, ...], AllocationResult]
+
+
+class AskingClaim(Struct, frozen=True):
+    """A claim that is to be allocated, and what it asks for."""
+
+    claim: ResourceClaim
+    shape: _Shape
+
+    @property
+    def requests(self) -> ClaimRequests:
+        return ClaimRequests(self.claim, self.shape.alternatives)
+
+
+class Devices(Protocol):
+    """Claims, slices and classes of a cluster, as `DeviceState` has them."""
+
+    features: Features
+    consumers: ClaimConsumers
+    claim_cache: ClaimCache
+    selectors: SelectorCache
+
+    @property
+    def classes_version(self) -> int: ...
+
+    def slices(self) -> DeviceSlices: ...
+
+    def class_of(self) -> Callable[[str], DeviceClass | None]: ...
+
+
+class DeviceDemands:
+    """The demands of claims on the devices of all nodes.
+
+    They are made anew when slices, classes or labels of nodes change, and follow the claims.
+
+    Attributes
+    ----------
+    generation : int
+        A number that grows whenever earlier demands become invalid.
+    """
+
+    def __init__(self, state: Devices) -> None:
+        self._state = state
+        self._version: Hashable = None
+        self._slices: DeviceSlices | None = None
+        self._views: dict[Hashable, DeviceView] = {}
+        self._demands: dict[Hashable, DeviceDemand] = {}
+        self._shapes: dict[int, _Shape] = {}
+        self._numbers: dict[Hashable, int] = {}  # of what equals for claims with equal answers
+        self._masks: dict[NodeSelector, Mask | None] = {}
+        self._results: dict[tuple[Hashable, DeviceView, int], DeviceRequestAllocationResult] = {}
+        self._current: DeviceViews | None = None
+        self._sharing: SharedDevices | None = None  # with `_current`
+        self._cluster: ClusterState | None = None
+        self._nodes: NodesView | None = None
+        self.generation = 0
+
+    def refresh(self, cluster: ClusterState, nodes: NodesView) -> bool:
+        """Follow the changes of slices, classes, nodes and claims.
+
+        Parameters
+        ----------
+        nodes : NodesView
+            All nodes.
+
+        Returns
+        -------
+        bool
+            Whether there are demands. They are left to plugins where the devices of a node depend on the
+            order in which nodes are searched, or drivers report conditions before a pod is bound.
+        """
+        state = self._state
+        slices = state.slices()
+        version = slices, state.classes_version, cluster, cluster.view.static_version
+        if version != self._version:
+            self._version = version
+            self._rebuild(cluster, nodes, slices)
+        self.follow()
+        return self._current is not None
+
+    def _rebuild(self, cluster: ClusterState, nodes: NodesView, slices: DeviceSlices) -> None:
+        """Make the views of all nodes."""
+        if slices is not self._slices:
+            self._slices, self._views = slices, {}
+        self.generation += 1
+        self._demands, self._shapes, self._masks, self._current, self._sharing = {}, {}, {}, None, None
+        self._numbers = {}
+        self._results = {}
+        self._cluster, self._nodes = cluster, nodes
+        features, pools = self._state.features, _Pools(self._state.features)
+        numbers: dict[Hashable, int] = {}
+        used: list[DeviceView] = []
+        view_of = [-1] * (int(nodes.rows.max(initial=-1)) + 1)
+        objects, may_need_order = cluster.table.objects, slices.have_counters or slices.have_conditions
+        for row in nodes.rows.tolist():
+            node = objects[row]
+            if node is None:
+                continue
+            key: Hashable = slices.own_slice(node) or slices.view_key(node, slices.pools_of(node))
+            if key not in numbers:
+                found = slices.pools_of(node)
+                if may_need_order and not pools.are_order_free(found):
+                    return
+                if key not in self._views:
+                    self._views[key] = slices.new_view(node, found, True)
+                numbers[key] = len(used)
+                used.append(self._views[key])
+            view_of[row] = numbers[key]
+        self._current = DeviceViews(cluster, used, view_of, features)
+        self._sharing = SharedDevices(self._current)
+        self._state.claim_cache.forget_changes()
+
+    def follow(self) -> None:
+        """Bring the state of devices up to date with the claims."""
+        views, cache = self._current, self._state.claim_cache
+        if views is None:
+            return
+        changed = cache.take_changes()
+        if views.taken:  # by pods that were not placed after all
+            views.taken.clear()
+            changed = None
+        if changed is None:
+            views.load(cache.in_use())
+        elif changed:
+            views.load_some(changed, cache.in_use())
+
+    def needs_of(
+        self,
+        pod: Pod,
+        batch: VolumesOfBatch,
+        most_steps: int,
+        extended: tuple[ResourceClaim, Mappings] | None = None,
+    ) -> DeviceNeeds | None:
+        """Return what the claims of a pod need of a node, and note them in its batch.
+
+        Parameters
+        ----------
+        most_steps : int
+            The number of steps that the search on one node may take; 0 for any number.
+        extended : (ResourceClaim, tuple of ContainerExtendedResourceRequest), optional
+            The claim for extended resources, which is not written yet, and its mappings.
+
+        Returns
+        -------
+        DeviceNeeds or None
+            None where plugins have to schedule the pod, or the batch ends before it.
+        """
+        claims = self._claims_of(pod)
+        if claims is None:
+            return None
+        cache, allocated, at = self._state.claim_cache, batch.allocated, batch.at
+        asking: list[AskingClaim] = []
+        selectors: list[NodeSelector] = []
+        for claim in claims:
+            key = claim.key
+            if (leader := allocated.get(key)) is not None:
+                if len(claims) == 1 and extended is None and leader == batch.leader >= 0:
+                    return self._shared(claim, leader, batch)
+                batch.ends = True
+                return None
+            if cache.is_pending(claim.metadata.uid):
+                return None
+            if (allocation := claim.status.allocation) is not None:
+                if not self._takes_allocated(claim, allocation, pod, batch, selectors):
+                    return None
+                continue
+            if (asked := self.asking(claim)) is None:
+                return None
+            asking.append(asked)
+            allocated[key] = at
+        mappings: Mappings = ()
+        if extended is not None:
+            claim, mappings = extended
+            if (asked := self.asking(claim)) is None:
+                return None
+            claims.append(claim)
+            asking.append(asked)
+        if not asking:
+            batch.claiming[at] = claims, asking, mappings
+            return DeviceNeeds(None, tuple(selectors))
+        if len(asking) < len(claims) and self._state.features.release.claims_score_together:
+            return None
+        demand = self.demand_of(asking, most_steps)
+        if demand is None:
+            return None
+        batch.claiming[at] = claims, asking, mappings
+        batch.leader = at
+        if extended is None and len(asking) == len(claims):
+            batch.repeated = RepeatedClaims(pod, asking, cache.reader(), cache.in_flight, batch)
+        return DeviceNeeds(demand, tuple(selectors))
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim] | None:
+        """The claims of a pod; None where plugins have to schedule it."""
+        if self._state.features.node_allocatable or (
+            pod.spec.scheduling_group is not None and self._state.consumers.are_groups
+        ):
+            return None
+        if not pod.spec.resource_claims:
+            return []
+        try:
+            claims = pod_claims(pod, self._state.claim_cache.find)
+        except ClaimError:
+            return None
+        is_twice = len(claims) > 1 and len({claim.key for claim in claims}) < len(claims)
+        return None if is_twice else claims
+
+    def _takes_allocated(
+        self,
+        claim: ResourceClaim,
+        allocation: AllocationResult,
+        pod: Pod,
+        batch: VolumesOfBatch,
+        selectors: list[NodeSelector],
+    ) -> bool:
+        """Add where the devices of an allocated claim can be used; False where plugins schedule the pod."""
+        if all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
+            batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
+        if has_conditions(claim) and self._state.features.binding_conditions:
+            return False
+        if allocation.node_selector is not None:
+            if self.mask_of(allocation.node_selector) is None:
+                return False
+            selectors.append(allocation.node_selector)
+        return True
+
+    def _shared(self, claim: ResourceClaim, leader: int, batch: VolumesOfBatch) -> DeviceNeeds | None:
+        """What a pod needs that shares the claim which the last pod with new devices allocates."""
+        if self._sharing is None:
+            return None
+        self._sharing.leaders[batch.at], batch.follows = leader, True
+        batch.claiming[batch.at] = [claim], [], ()
+        return DeviceNeeds(self._sharing, ())
+
+    def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
+        """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
+        masks = [mask for selector in selectors if (mask := self.mask_of(selector)) is not None]
+        return reduce(np.logical_and, masks) if masks else None
+
+    def mask_of(self, selector: NodeSelector) -> Mask | None:
+        """Return the rows from whose nodes the devices of an allocated claim can be used.
+
+        Parameters
+        ----------
+        selector : NodeSelector
+            Of the allocation.
+
+        Returns
+        -------
+        (rows,) bool array, or None
+            None for an invalid selector.
+        """
+        if selector not in self._masks:
+            if len(self._masks) >= _LIMIT:
+                self._masks.clear()
+            self._masks[selector] = self._select(selector)
+        return self._masks[selector]
+
+    def _select(self, selector: NodeSelector) -> Mask | None:
+        nodes, cluster = self._nodes, self._cluster
+        if nodes is None or cluster is None:
+            return None
+        mask = np.zeros(cluster.table.used, dtype=bool)
+        name = _only_name(selector)
+        if name is not None:
+            row = cluster.table.find_row(name)
+            if row is not None and row < len(mask):
+                mask[row] = True
+            return mask
+        try:
+            matcher = NodeSelectorMatcher(selector)
+        except (MoorageError, ValueError):
+            return None
+        for row in nodes.rows.tolist():
+            node = cluster.table.objects[row]
+            mask[row] = node is not None and matcher.matches(node)
+        return mask
+
+    def demand_of(self, asked: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
+        """Return the demand of claims that are to be allocated together.
+
+        Parameters
+        ----------
+        most_steps : int
+            The number of steps that the search on one node may take; 0 for any number.
+
+        Returns
+        -------
+        DeviceDemand or None
+            None where plugins have to tell why the claims cannot be allocated.
+        """
+        if self._current is None:
+            return None
+        if len(asked) == 1:  # as of most pods
+            key: Hashable = most_steps, asked[0].shape.number
+        else:
+            key = most_steps, *[request.shape.number for request in asked]
+        demand = self._demands.get(key)
+        if demand is None:
+            state = self._state
+            rules = AllocationRules(state.features, state.class_of(), state.selectors)
+            wanted = Wanted([request.requests for request in asked], rules)
+            demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
+        return demand
+
+    def asking(self, claim: ResourceClaim) -> AskingClaim | None:
+        """Return what a claim asks for; None where a class or a request is not valid."""
+        shape = self._shapes.get(id(claim.spec))
+        if shape is None:
+            if len(self._shapes) >= _LIMIT:
+                self._shapes.clear()
+            requests = ClaimRequests.of(claim)
+            key = self._key(requests)
+            number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
+            class_of = self._state.class_of()
+            flat = [request for choices in requests.alternatives for request in choices]
+            classes = [class_of(request.class_name) for request in flat]
+            configures = bool(claim.spec.devices.config) or any(
+                device_class and device_class.spec.config for device_class in classes
+            )
+            shape = _Shape(claim.spec, requests.alternatives, flat, configures, number, {})
+            self._shapes[id(claim.spec)] = shape
+        return None if shape.number is None else AskingClaim(claim, shape)
+
+    def _key(self, claim: ClaimRequests) -> Hashable:
+        """What claims with equal answers have in common; None for an invalid claim."""
+        state = self._state
+        class_of = state.class_of()
+        rules = AllocationRules(state.features, class_of, state.selectors)
+        if len(claim.alternatives) < len(claim.claim.spec.devices.requests) or rules.constraints(claim)[1]:
+            return None
+        key: list[Hashable] = []
+        for number, alternatives in enumerate(claim.alternatives):
+            for choice, one in enumerate(alternatives):
+                if rules.check(claim, number, choice)[0] is not None:
+                    return None
+                name = one.name if claim.constraints else bool(one.parent)
+                key.append((number, name, _asked(one, class_of)))
+        constraints = [
+            (constraint.match_attribute, constraint.distinct_attribute, constraint.requests)
+            for constraint in claim.constraints
+        ]
+        names = [request.name for request in claim.claim.spec.devices.requests] if constraints else []
+        return tuple(key), tuple(constraints), tuple(names)
+
+    def take(self) -> dict[int, TakenDevices]:
+        """Return what pods of the batch have taken since the last call, by their index."""
+        views = self._current
+        if views is None or not views.taken:
+            return {}
+        taken = {at: TakenDevices(one, views.views[view], found) for at, one, view, found in views.taken}
+        views.taken.clear()
+        return taken
+
+    def allocations(
+        self, taken: TakenDevices | None, claims: Sequence[AskingClaim], node: str
+    ) -> list[AllocationResult]:
+        """Return the allocations of the claims of a pod.
+
+        Parameters
+        ----------
+        claims : sequence of AskingClaim
+            The claims that have to be allocated.
+
+        Raises
+        ------
+        AllocationError
+            A slice has a node selector with several terms.
+        """
+        if taken is None:
+            return []
+        if len(claims) == 1 and not claims[0].shape.configures:
+            shape = claims[0].shape
+            allocation = self._allocation_on(node, taken, shape.requests)
+            if allocation is not None:
+                if len(shape.allocations) >= _LIMIT:
+                    shape.allocations.clear()
+                shape.allocations[taken.view, *taken.found[0][1]] = allocation
+                return [allocation]
+        state = self._state
+        requests = [claim.requests for claim in claims]
+        found = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
+        return [allocation_of(result, node, state.features) for result in found]
+
+    def _allocation_on(
+        self, node: str, taken: TakenDevices, requests: Sequence[Request]
+    ) -> AllocationResult | None:
+        """The allocation of a claim without configurations, if it takes whole devices of slices of its node
+        alone. Results for devices in equal columns differ in driver and pool."""
+        view, known = taken.view, self._results
+        results: list[DeviceRequestAllocationResult] = []
+        columns = view.like or view
+        for at, number, several in taken.found[0][1]:
+            pool, asked = view.pool_of(number), (requests[at].likeness, columns, number)
+            if several or not pool.is_of_node:
+                return None
+            if asked not in known:
+                known[asked] = result_of_whole(requests[at], columns.device(number), self._state.features)
+            results.append(replace(known[asked], driver=pool.driver, pool=pool.name))
+        if not results:
+            return None
+        return AllocationResult(
+            devices=DeviceAllocationResult(results=tuple(results)), node_selector=only(node)
+        )
+
+    def give_back(self, taken: Iterable[TakenDevices]) -> None:
+        """Give back what pods have taken that were refused afterwards."""
+        cache = self._state.claim_cache
+        for demand in taken:
+            for _, devices in demand.found:
+                cache.note_changes(demand.view.id_of(number) for _, number, _ in devices)
+
+
+def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
+    """What a request asks for, whatever its name and that of its class."""
+    device_class = class_of(request.class_name)
+    selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)
+    expressions = tuple([selector.cel and selector.cel.expression for selector in selectors])
+    amounts = tuple(request.capacity.items())
+    exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
+    return expressions, amounts, request.asks_capacity, *exact
+
+
+def _only_name(selector: NodeSelector) -> str | None:
+    """The name of the only node that a selector names, if it selects by name alone."""
+    terms = selector.node_selector_terms
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return None
+    (field,) = terms[0].match_fields
+    is_name = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if is_name else None
+
+
+class _Pools:
+    """Finds out whether the counters of pools depend on their own devices alone."""
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._by_owner: dict[Hashable, Hashable] = {}
+
+    def are_order_free(self, pools: Iterable[DevicePool]) -> bool:
+        for pool in pools:
+            if self._features.binding_conditions and any(slice_.kind.waits for slice_ in pool.slices):
+                return False
+            # Without counters the node never asks what is available.
+            if pool.has_counters and any(device.counters for device in pool.devices):
+                consuming = frozenset(
+                    [device for device in (*pool.devices, *pool.elsewhere) if device.counters]
+                )
+                counted = pool.driver, consuming, frozenset(pool.counters)
+                owner = self._features.owner_of_counters(pool.driver, pool.name)
+                if self._by_owner.setdefault(owner, counted) != counted:
+                    return False
+        return True

@@ -1,0 +1,318 @@
+"""Extended resources that device classes provide (KEP-5004): names, and the claim that serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import parse_value
+from moorage._core.base.resources import pod_requests
+from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
+from moorage.kube import Container, Pod
+from moorage.kube.model.meta import ObjectMeta, OwnerReference, is_native
+from moorage.kube.model.pod import ContainerExtendedResourceRequest, PodSpec
+from moorage.kube.model.resource_claims import (
+    EXACT_COUNT,
+    OF_DEVICE_CLASS,
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from moorage.store import DeletedFinalStateUnknown, Informer
+
+from ..framework.plugin.handle import FrameworkHandle
+
+IN_MEMORY = "<extended-resources>"
+"""The name of a claim that is not written yet."""
+
+Mappings = tuple[ContainerExtendedResourceRequest, ...]
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource may be one of a device class: it has a domain, and not Kubernetes' own."""
+    if name.startswith(OF_DEVICE_CLASS):
+        return True
+    return not is_native(name) and not name.startswith("requests.")
+
+
+class ResourceClasses:
+    """The device class of each extended resource, as upstream keeps it while classes come, change and go
+    (k8s.io/dynamic-resource-allocation, deviceclass/extendedresourcecache).
+
+    Of several classes for one name the newer answers, then the one with the lower name. The class that loses
+    is not entered at all, not even by its implicit name, and a class that leaves takes the shared name along,
+    whoever has it. So the answer depends on the order of events.
+
+    Parameters
+    ----------
+    informer : Informer of DeviceClass
+        The order of its events counts, so the classes follow it from the start.
+
+    Attributes
+    ----------
+    by_resource : dict of str to DeviceClass
+        Replaced with each change.
+    """
+
+    def __init__(self, informer: Informer[DeviceClass]) -> None:
+        self.by_resource: dict[str, DeviceClass] = {}
+        informer.add_event_handler(self)
+
+    @classmethod
+    def of(cls, handle: FrameworkHandle) -> ResourceClasses:
+        """Return the classes for a handle."""
+        return cls(handle.informers.informer(DeviceClass))
+
+    def on_add(self, obj: DeviceClass, is_in_initial_list: bool) -> None:
+        self._enter(obj, ())
+
+    def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
+        self._enter(new, _resources(old))
+
+    def on_delete(self, obj: DeviceClass | DeletedFinalStateUnknown[DeviceClass]) -> None:
+        gone = obj.obj if isinstance(obj, DeletedFinalStateUnknown) else obj
+        names = _resources(gone)
+        self.by_resource = {name: known for name, known in self.by_resource.items() if name not in names}
+
+    def _enter(self, new: DeviceClass, former: Collection[str]) -> None:
+        rival = self.by_resource.get(new.spec.extended_resource_name or "")
+        if rival is not None and (
+            _created(new) < _created(rival) or (_created(new) == _created(rival) and new.name >= rival.name)
+        ):
+            return
+        kept = {name: known for name, known in self.by_resource.items() if name not in former}
+        self.by_resource = kept | dict.fromkeys(_resources(new), new)
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.by_resource
+
+    def undo(self, saved: object) -> None:
+        """Restore the state of `save`."""
+        self.by_resource = cast("dict[str, DeviceClass]", saved)
+
+    def copy_from(self, other: ResourceClasses) -> None:
+        """Take the state of the classes of another scheduler."""
+        self.by_resource = other.by_resource
+
+
+def _resources(device_class: DeviceClass) -> list[str]:
+    """The extended resources that a class may serve."""
+    name = device_class.spec.extended_resource_name
+    return [*([name] if name else ()), f"{OF_DEVICE_CLASS}{device_class.name}"]
+
+
+def _created(device_class: DeviceClass) -> str:
+    return device_class.metadata.creation_timestamp or ""
+
+
+def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | None:
+    """Return the claim that an earlier cycle has written for the extended resources of a pod."""
+    for claim in claims:
+        if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
+            for owner in claim.metadata.owner_references:
+                if owner.controller and owner.uid == pod.metadata.uid and owner.name == pod.name:
+                    return claim
+    return None
+
+
+_NO_REQUESTS = ResourceClaimSpec()
+_ANNOTATIONS = {EXTENDED_CLAIM: "true"}
+
+
+def new_claim(pod: Pod, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim:
+    """Return a claim for the extended resources of a pod.
+
+    Parameters
+    ----------
+    spec : ResourceClaimSpec, optional
+        By default without requests.
+    """
+    own = pod.metadata
+    owner = OwnerReference(api_version="v1", kind="Pod", name=own.name, uid=own.uid, controller=True)
+    meta = ObjectMeta(
+        name=IN_MEMORY,
+        namespace=own.namespace,
+        uid=f"{IN_MEMORY}/{own.uid}",
+        generate_name=f"{own.name}-extended-resources-",
+        owner_references=(owner,),
+        annotations=_ANNOTATIONS,
+    )
+    return ResourceClaim(metadata=meta, spec=spec)
+
+
+def claim_spec(
+    pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]
+) -> tuple[ResourceClaimSpec, Mappings]:
+    """Return the spec of a claim with the requests for some extended resources of a pod.
+
+    Returns
+    -------
+    mappings : tuple of ContainerExtendedResourceRequest
+        The requests of each container.
+    """
+    requests: list[DeviceRequest] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for name in sorted(names):
+        _ResourceRequests(pod, name, classes[name].name).extend(requests, mappings)
+    requests.sort(key=lambda request: request.name)
+    devices = DeviceClaim(requests=tuple(requests))
+    return ResourceClaimSpec(devices=devices), tuple(mappings)
+
+
+class ExtendedRequests(Struct, frozen=True):
+    """What a pod requests of extended resources.
+
+    Attributes
+    ----------
+    resources : dict of str to int
+        By name; those that no device class provides as well, and none of which the pod requests zero.
+    spec : ResourceClaimSpec or None
+        Of the claim for them; None unless device classes provide all.
+    mappings : tuple of ContainerExtendedResourceRequest
+        Of this claim.
+    """
+
+    resources: dict[str, int]
+    spec: ResourceClaimSpec | None
+    mappings: Mappings
+
+
+class ExtendedRequestsOfPods:
+    """Finds what pods request of extended resources; pods whose containers request the same share the answer.
+
+    Parameters
+    ----------
+    classes : dict of str to DeviceClass
+        See `ResourceClasses`.
+    """
+
+    MOST = 1 << 14
+
+    def __init__(self, classes: dict[str, DeviceClass]) -> None:
+        self.classes = classes
+        self._names = classes.keys()
+        self._known: dict[Hashable, ExtendedRequests | None] = {}
+        self._latest: tuple[PodSpec | None, ExtendedRequests | None] = None, None
+
+    def of(self, pod: Pod) -> ExtendedRequests | None:
+        """Return the requests of a pod, or None if it names no resource of a device class."""
+        spec, status = pod.spec, pod.status
+        if spec.overhead or spec.resources or status.container_statuses or status.init_container_statuses:
+            return self._find(pod)  # these count as well
+        if spec is self._latest[0]:  # most pods of a template share its spec
+            return self._latest[1]
+        found = self._of_containers(pod)
+        self._latest = spec, found
+        return found
+
+    def _of_containers(self, pod: Pod) -> ExtendedRequests | None:
+        """The requests of a pod for which its containers alone count."""
+        spec = pod.spec
+        for container in (*spec.containers, *spec.init_containers):
+            if not self._names.isdisjoint(container.resources.requests):
+                break
+        else:
+            return None
+        key = *map(_key, spec.containers), None, *map(_key, spec.init_containers)
+        try:
+            return self._known[key]
+        except KeyError:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            found = self._known[key] = self._find(pod)
+            return found
+
+    def _find(self, pod: Pod) -> ExtendedRequests | None:
+        asked = pod_requests(pod, resizes=False)
+        if self.classes.keys().isdisjoint(asked):
+            return None
+        amounts = {name: parse_value(str(amount)) for name, amount in asked.items()}
+        resources = {name: amount for name, amount in amounts.items() if amount and is_extended(name)}
+        if not resources.keys() <= self.classes.keys():
+            return ExtendedRequests(resources, None, ())
+        return ExtendedRequests(resources, *claim_spec(pod, resources, self.classes))
+
+
+def _key(container: Container) -> Hashable:
+    return container.name, container.restart_policy, tuple(container.resources.requests.items())
+
+
+class _ResourceRequests:
+    """The requests of a pod's containers for one resource.
+
+    Init containers that end share what later containers ask for; of what they need beyond that, only the
+    largest request counts.
+    """
+
+    def __init__(self, pod: Pod, resource: str, class_name: str) -> None:
+        self.containers = (*pod.spec.init_containers, *pod.spec.containers)
+        self.init_containers = len(pod.spec.init_containers)
+        self.resource = resource
+        self.class_name = class_name
+
+    def extend(self, requests: list[DeviceRequest], mappings: list[ContainerExtendedResourceRequest]) -> None:
+        lasting: list[DeviceRequest | None] = [None] * len(self.containers)
+        passing: list[int] = []
+        for at, container in enumerate(self.containers):
+            if at < self.init_containers and container.restart_policy != "Always":
+                passing.append(at)
+            else:
+                lasting[at], found = self._request(at, container, ())
+                mappings += found
+        largest: DeviceRequest | None = None
+        of_passing: list[ContainerExtendedResourceRequest] = []
+        own: set[str] = set()
+        for at in passing:
+            request, found = self._request(at, self.containers[at], lasting[at:])
+            of_passing += found
+            if request is not None:
+                own.add(request.name)
+                if largest is None or _count(largest) < _count(request):
+                    largest = request
+        if largest is not None:
+            requests.append(largest)
+            of_passing = [
+                replace(mapping, request_name=largest.name) if mapping.request_name in own else mapping
+                for mapping in of_passing
+            ]
+        requests += [request for request in lasting if request is not None]
+        mappings += of_passing
+
+    def _request(
+        self, at: int, container: Container, reusable: Sequence[DeviceRequest | None]
+    ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
+        """The request of a container beyond what it can share, and the requests that serve it."""
+        asked = container.resources.requests
+        wanted = parse_value(asked[self.resource]) if self.resource in asked else 0
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if not wanted:
+            return None, mappings
+        shared = 0
+        for request in reusable:
+            if request is not None:
+                shared += _count(request)
+                mappings.append(self._mapping(container, request.name))
+                if shared >= wanted:
+                    return None, mappings
+        name = f"container-{at}-request-{sorted(asked).index(self.resource)}"
+        mappings.append(self._mapping(container, name))
+        exactly = ExactDeviceRequest(
+            device_class_name=self.class_name, allocation_mode=EXACT_COUNT, count=wanted - shared
+        )
+        return DeviceRequest(name=name, exactly=exactly), mappings
+
+    def _mapping(self, container: Container, request: str) -> ContainerExtendedResourceRequest:
+        return ContainerExtendedResourceRequest(
+            container_name=container.name, resource_name=self.resource, request_name=request
+        )
+
+
+def _count(request: DeviceRequest) -> int:
+    return 0 if request.exactly is None else request.exactly.count

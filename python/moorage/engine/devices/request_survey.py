@@ -1,0 +1,362 @@
+"""How many devices each rule of a request leaves, node by node: selectors, taints, devices in use, capacity,
+shared counters, constraints.
+
+The rules are those of the allocator, each applied to the devices that the rules before it leave. Requests are
+looked at alone: what they take from one another does not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from moorage._core.base.quantity import Quantity
+from moorage.kube import Node
+from moorage.kube.cel.cel_errors import CompileError
+from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
+
+from .allocation.allocator import AllocatedDevices
+from .allocation.claim_requests import Request
+from .allocation.device_capacity import CapacityError, has_capacity
+from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from .device_properties import comparable_value, find_attribute, tolerates_taints
+from .features import Features
+from .selector_cache import SelectorCache
+from .selector_error import SelectorError
+
+PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
+    *("published", "class-selector", "request-selector", "taint", "in-use"),
+    *("capacity", "counter", "constraint"),
+)
+Devices = list[tuple[DevicePool, PublishedDevice]]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A claim that has devices, or shared counters of devices, which a request could use.
+
+    Attributes
+    ----------
+    claim : str
+        ``namespace/name``.
+    users : tuple of str
+        Names of those for which the claim is reserved.
+    devices : int
+        Number of these devices.
+    """
+
+    claim: str
+    users: tuple[str, ...]
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyStep:
+    """The devices that one rule leaves.
+
+    Attributes
+    ----------
+    kind : str
+        ``published`` (by usable pools for the node), ``class-selector``, ``request-selector``, ``taint``,
+        ``in-use``, ``capacity``, ``counter`` or ``constraint``.
+    text : str
+        The CEL expression; the attribute of a constraint; the capacity that is asked for; "" for other kinds.
+    devices : int
+        Devices that are left on all nodes together.
+    most : int
+        The most that are left on one node.
+    nodes : int
+        Number of nodes with as many as the request asks for.
+    error : str
+        Why an expression has no result; later rules are not applied then.
+    holders : tuple of Holder
+        For ``in-use``, ``capacity`` and ``counter``: who has what this rule takes away, those with the most
+        devices first.
+    """
+
+    kind: str
+    text: str
+    devices: int
+    most: int
+    nodes: int
+    error: str = ""
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSurvey:
+    """What the rules of one request, or of one alternative of it, leave.
+
+    Attributes
+    ----------
+    request : Request
+    steps : list of SurveyStep
+        In the order in which the rules are applied.
+    left : dict of str to list of int
+        By node: the number of devices after each step.
+    """
+
+    request: Request
+    steps: list[SurveyStep]
+    left: dict[str, list[int]] = field(repr=False)
+
+    def wanted(self, node: str) -> int:
+        """Return the number of devices that the request needs on a node."""
+        return _wanted(self.request, self.steps, self.left[node])
+
+    def failing_step(self, node: str) -> int | None:
+        """Return the index of the first step that leaves too few devices on a node; None without one."""
+        left = self.left.get(node)
+        if left is None:
+            return None
+        wanted = self.wanted(node)
+        return next((at for at, count in enumerate(left) if count < wanted), None)
+
+
+def _wanted(request: Request, steps: Sequence[SurveyStep | _Rule], left: Sequence[int]) -> int:
+    if not request.wants_all:
+        return request.count
+    matching = [n for n, step in zip(left, steps, strict=False) if step.kind in (PUBLISHED, CLASS, SELECTOR)]
+    return max(matching[-1], 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    kind: str
+    text: str
+    keep: Callable[[Devices], Devices]
+    error: str = ""
+
+
+class DeviceSurvey:
+    """Counts devices for requests.
+
+    Parameters
+    ----------
+    claims : iterable of ResourceClaim
+        All claims, which have the devices in use.
+    """
+
+    def __init__(
+        self,
+        slices: DeviceSlices,
+        features: Features,
+        allocated: AllocatedDevices,
+        selectors: SelectorCache,
+        claims: Iterable[ResourceClaim],
+    ) -> None:
+        self._slices = slices
+        self._features = features
+        self._allocated = allocated
+        self._selectors = selectors
+        self._taken: dict[int, tuple[DevicePool, dict[tuple[str, str], Quantity]]] = {}
+        self._holders: dict[DeviceId, list[ResourceClaim]] = {}
+        for claim in claims:
+            allocation = claim.status.allocation
+            for result in () if allocation is None else allocation.devices.results:
+                if not result.admin_access:
+                    self._holders.setdefault((result.driver, result.pool, result.device), []).append(claim)
+
+    def request(
+        self,
+        nodes: Sequence[Node],
+        request: Request,
+        device_class: DeviceClass | None,
+        constraints: Sequence[DeviceConstraint] = (),
+    ) -> RequestSurvey:
+        """Count the devices for a request on some nodes.
+
+        Parameters
+        ----------
+        device_class : DeviceClass or None
+            None for a class that does not exist, of which there are no devices.
+        constraints : sequence of DeviceConstraint
+            Those of the claim.
+        """
+        steps: list[SurveyStep] = []
+        left: dict[str, list[int]] = {node.name: [] for node in nodes}
+        current = {node.name: self._published(node) for node in nodes}
+        rules = [
+            _Rule(PUBLISHED, "", lambda devices: devices),
+            *self._rules(request, device_class, constraints),
+        ]
+        for rule in rules:
+            before, current, error = current, {}, rule.error
+            for name, devices in before.items():
+                try:
+                    current[name] = rule.keep(devices)
+                except (CompileError, SelectorError, CapacityError) as failed:
+                    error, current[name] = error or str(failed), []
+                left[name].append(len(current[name]))
+            enough = [name for name in left if left[name][-1] >= _wanted(request, rules, left[name])]
+            known = {device.id for devices in current.values() for _, device in devices}
+            most = max(map(len, current.values()), default=0)
+            holders = self._holders_of(rule.kind, before, current)
+            steps.append(SurveyStep(rule.kind, rule.text, len(known), most, len(enough), error, holders))
+            if error:
+                break
+        return RequestSurvey(request, steps, left)
+
+    def _published(self, node: Node) -> Devices:
+        pools = self._slices.pools_of(node)
+        usable = (pool for pool in pools if not (pool.is_incomplete or pool.is_invalid))
+        hidden = not self._features.binding_conditions
+        return [
+            (pool, device)
+            for pool in usable
+            for device in pool.devices
+            if device.is_for(node) and not (hidden and device.device.binding_conditions)
+        ]
+
+    # ---- rules ---------------------------------------------------------------------------------------------
+
+    def _rules(
+        self, request: Request, device_class: DeviceClass | None, constraints: Sequence[DeviceConstraint]
+    ) -> Iterator[_Rule]:
+        if device_class is None:
+            error = f"device class {request.class_name} does not exist"
+            yield _Rule(CLASS, "", lambda devices: [], error)
+            return
+        yield from self._selector_rules(CLASS, device_class.spec.selectors)
+        yield from self._selector_rules(SELECTOR, request.selectors)
+        if self._features.taints:
+            yield _each(TAINT, lambda _, device: tolerates_taints(request.tolerations, device.device.taints))
+        if not request.admin_access:
+            yield _each(IN_USE, lambda _, device: device.id not in self._allocated.devices)
+        if self._features.consumable_capacity:
+            asked = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
+            yield _each(CAPACITY, partial(self._has_capacity, request), asked)
+        yield _each(COUNTER, self._counters_suffice)
+        names = {request.full_name, request.parent or request.name}
+        for constraint in constraints:
+            if constraint.requests and names.isdisjoint(constraint.requests):
+                continue
+            if constraint.match_attribute is not None:
+                yield _Rule(
+                    CONSTRAINT,
+                    f"matchAttribute {constraint.match_attribute}",
+                    _match(constraint.match_attribute),
+                )
+            elif constraint.distinct_attribute is not None:
+                text = f"distinctAttribute {constraint.distinct_attribute}"
+                from_all = self._features.release.distinct_from_all
+                yield _Rule(CONSTRAINT, text, _distinct(constraint.distinct_attribute, from_all))
+
+    def _selector_rules(self, kind: str, selectors: Sequence[DeviceSelector]) -> Iterator[_Rule]:
+        for selector in selectors:
+            text = "" if selector.cel is None else selector.cel.expression
+            yield _each(kind, partial(self._matches, text), text)
+
+    def _matches(self, expression: str, pool: DevicePool, device: PublishedDevice) -> bool:
+        return self._selectors.matches(expression, device)
+
+    def _has_capacity(self, request: Request, pool: DevicePool, device: PublishedDevice) -> bool:
+        consumed = self._allocated.consumed.get(device.id, {})
+        return has_capacity(device, request.capacity, self._features, consumed, {})
+
+    def _counters_suffice(self, pool: DevicePool, device: PublishedDevice) -> bool:
+        """Whether a device that nobody uses could have its shared counters."""
+        if not device.device.consumes_counters:
+            return True
+        if not self._features.partitionable:
+            return False
+        amounts = self._allocated.consumed.get(device.id)
+        if amounts or (amounts is not None and self._features.release.shares_without_amounts_count):
+            return True
+        taken = self._taken_counters(pool)
+        return all(
+            taken.get(key, _NOTHING) + amount <= pool.counters[key] for key, amount in device.counters.items()
+        )
+
+    def _taken_counters(self, pool: DevicePool) -> Mapping[tuple[str, str], Quantity]:
+        known = self._taken.get(id(pool))
+        if known is not None:
+            return known[1]
+        taken: dict[tuple[str, str], Quantity] = {}
+        self._taken[id(pool)] = pool, taken
+        for device in (*pool.devices, *pool.elsewhere):
+            if device.id in self._allocated.devices or device.id in self._allocated.consumed:
+                for key, amount in device.counters.items():
+                    taken[key] = taken.get(key, _NOTHING) + amount
+        return taken
+
+    # ---- holders -------------------------------------------------------------------------------------------
+
+    def _holders_of(
+        self, kind: str, before: Mapping[str, Devices], after: Mapping[str, Devices]
+    ) -> tuple[Holder, ...]:
+        """The claims that have the devices which a rule takes away, or their counters."""
+        if kind not in (IN_USE, CAPACITY, COUNTER):
+            return ()
+        kept = {name: {device.id for _, device in devices} for name, devices in after.items()}
+        taken = {
+            device.id: (pool, device)
+            for name, devices in before.items()
+            for pool, device in devices
+            if device.id not in kept[name]
+        }
+        claims: dict[str, ResourceClaim] = {}
+        counts: Counter[str] = Counter()
+        for pool, device in taken.values():
+            held = _sharing(pool, device) if kind == COUNTER else [device]
+            found = {holder.key: holder for each in held for holder in self._holders.get(each.id, ())}
+            counts.update(found.keys())
+            claims |= found
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple([_holder(claims[key], number) for key, number in ordered])
+
+
+_NOTHING = Quantity(0)
+
+
+def _holder(claim: ResourceClaim, devices: int) -> Holder:
+    return Holder(claim.key, tuple([consumer.name for consumer in claim.status.reserved_for]), devices)
+
+
+def _each(kind: str, passes: Callable[[DevicePool, PublishedDevice], bool], text: str = "") -> _Rule:
+    return _Rule(kind, text, lambda devices: [device for device in devices if passes(*device)])
+
+
+def _sharing(pool: DevicePool, device: PublishedDevice) -> list[PublishedDevice]:
+    """The devices of a pool that take a counter which a device takes too."""
+    counters = device.counters.keys()
+    return [
+        device
+        for device in (*pool.devices, *pool.elsewhere)
+        if not counters.isdisjoint(device.counters.keys())
+    ]
+
+
+def _value(device: PublishedDevice, attribute: str) -> tuple[str, object] | None:
+    found = find_attribute(device, attribute)
+    return None if found is None else comparable_value(found)
+
+
+def _match(attribute: str) -> Callable[[Devices], Devices]:
+    """The largest group of devices with an equal value of an attribute."""
+
+    def keep(devices: Devices) -> Devices:
+        groups: dict[object, Devices] = {}
+        for pool, device in devices:
+            value = _value(device, attribute)
+            if value is not None:
+                groups.setdefault(value, []).append((pool, device))
+        return max(groups.values(), key=len, default=[])
+
+    return keep
+
+
+def _distinct(attribute: str, from_all: bool) -> Callable[[Devices], Devices]:
+    """The devices with an attribute: one of each value, or, if a device need not differ from all others, one
+    of them if all have the same value."""
+
+    def keep(devices: Devices) -> Devices:
+        valued = [(_value(device, attribute), (pool, device)) for pool, device in devices]
+        having = [(value, device) for value, device in valued if value is not None]
+        if from_all:
+            return list(dict(having).values())
+        return [one for _, one in having[: 1 if len({value for value, _ in having}) == 1 else None]]
+
+    return keep

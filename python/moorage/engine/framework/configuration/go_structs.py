@@ -1,0 +1,526 @@
+"""Decodes and encodes structs from JSON as Go does, with Go's error messages.
+
+Structs are decoded as by the strict decoder of Kubernetes (sigs.k8s.io/json, UnmarshalStrict). Field names
+are case-sensitive. Unknown and duplicate fields are collected. Of several values with a wrong type the first
+is the error. A malformed duration ends the decoding.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from operator import itemgetter
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
+from msgspec.structs import fields
+
+from moorage.kube.go_texts import format_nanoseconds, parse_duration, quote
+
+from .types import Part
+
+Kind = Literal["string", "bool", "int", "float", "bytes", "duration", "raw", "list", "map", "struct"]
+
+_SCALARS: dict[object, tuple[str, Kind, Any]] = {
+    str: ("string", "string", ""),
+    bool: ("bool", "bool", False),
+    bytes: ("[]uint8", "bytes", b""),
+    float: ("float32", "float", 0.0),
+    Any: ("runtime.RawExtension", "raw", None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GoType:
+    """A Go type.
+
+    Attributes
+    ----------
+    name : str
+        Name in error messages.
+    kind : str
+        How values are decoded.
+    zero : object
+        The zero value.
+    pointer : bool
+        Whether the type is a pointer; None is nil.
+    bits : int
+        Size of an integer type.
+    item : GoType or None
+        Element type of a list.
+    struct : type or None
+        Class of a struct type.
+    """
+
+    name: str
+    kind: Kind
+    zero: Any = None
+    pointer: bool = False
+    bits: int = 0
+    item: GoType | None = None
+    struct: type[Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct: attribute, JSON name, and type."""
+
+    attribute: str
+    wire: str
+    type: GoType
+
+
+def _go_type(hint: Any, *, pointer: bool = False) -> GoType:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return _go_type(inner, pointer=True)
+    if origin is list:
+        item = _go_type(arguments[0])
+        return GoType(f"[]{item.name}", "list", item=item)
+    if origin is dict:
+        item = _go_type(arguments[1])
+        return GoType(f"map[string]{item.name}", "map", item=item)
+    if origin is Annotated:
+        return _annotated(arguments[0], arguments[1], pointer)
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return GoType(f"{hint.go_package}.{hint.__name__}", "struct", pointer=pointer, struct=hint)
+    name, kind, zero = _SCALARS[hint]
+    return GoType(name, kind, zero, pointer)
+
+
+def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
+    if base is not int:
+        _, kind, zero = _SCALARS[base]
+        return GoType(meta.title or "", kind, zero, pointer)
+    if meta.title:
+        return GoType(meta.title, "duration", 0, pointer)
+    bits = 32 if meta.le == 2**31 - 1 else 64
+    return GoType(f"int{bits}", "int", 0, pointer, bits)
+
+
+@cache
+def go_fields(struct: type[Part]) -> dict[str, Field]:
+    """Return the fields of a struct by JSON name.
+
+    Parameters
+    ----------
+    struct : type of Part
+        Class of the struct.
+    """
+    hints = get_type_hints(struct, include_extras=True)
+    return {
+        info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
+        for info in fields(struct)
+    }
+
+
+def write(part: Part) -> dict[str, Any]:
+    """Return the JSON value that Go encodes for a struct.
+
+    Parameters
+    ----------
+    part : Part
+        The struct.
+
+    Returns
+    -------
+    dict
+        JSON object.
+    """
+    value = {}
+    for field in go_fields(type(part)).values():
+        item = getattr(part, field.attribute)
+        if field.attribute in part.always or not _is_empty(item, field.type):
+            value[field.wire] = _write(item, field.type)
+    return value
+
+
+def _is_empty(item: Any, type_: GoType) -> bool:
+    """Whether Go's ``omitempty`` omits a field: nil pointers, empty lists, zero scalars; never structs."""
+    if type_.pointer or item is None:
+        return item is None
+    return type_.kind != "struct" and not item
+
+
+def _write(item: Any, type_: GoType) -> Any:
+    if item is None:
+        return None
+    match type_.kind:
+        case "struct":
+            return write(item)
+        case "list" if type_.item is not None:
+            return [_write(element, type_.item) for element in item]
+        case "duration":
+            return format_nanoseconds(item)
+        case "bytes":
+            return base64.b64encode(item).decode()
+    return item
+
+
+P = TypeVar("P", bound=Part)
+
+MAX_STRICT_ERRORS = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class DecodeError(Exception):
+    """A JSON text is malformed, or a value has a wrong type; the message is Go's.
+
+    Attributes
+    ----------
+    path : str
+        Path of the field, where the message does not name it.
+    """
+
+    def __init__(self, message: str, path: str = "") -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class JsonObject(dict[str, Any]):
+    """A JSON object with all members in order, duplicate ones included."""
+
+    def __init__(self, members: list[tuple[str, Any]]) -> None:
+        self.members = members
+        super().__init__(members)
+
+
+class JsonNumber(float):
+    """A JSON number with a fraction or exponent, and its text."""
+
+    text: str
+
+    def __new__(cls, text: str) -> JsonNumber:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Return the members of an object in Go's order.
+
+    Maps from YAML are sorted, as by the conversion to JSON.
+
+    Returns
+    -------
+    iterable of (str, object)
+        Name and value of each member.
+    """
+    if isinstance(value, JsonObject):
+        return value.members
+    return sorted(((str(key), item) for key, item in value.items()), key=itemgetter(0))
+
+
+def without_surrogates(text: str) -> str:
+    """Decode a JSON string as Go: an unpaired surrogate such as ``"\\ud800"`` becomes U+FFFD.
+
+    Parameters
+    ----------
+    text : str
+        Content of the string.
+    """
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def kind_of(value: Any) -> str:
+    """Return Go's name of the type of a JSON value.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+    """
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int | float):
+        return "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _number_text(value: float) -> str:
+    """The text of a number in the JSON that Go makes of YAML."""
+    if isinstance(value, JsonNumber):
+        return value.text
+    text = repr(value)
+    if isinstance(value, int) or "e" not in text:
+        return text
+    if 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(text):f}"
+    mantissa, _, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent):+d}"
+
+
+class _Decoder:
+    """Decodes one value; `folds` makes field names case-insensitive."""
+
+    def __init__(self, folds: bool = False) -> None:
+        self.folds = folds
+        self.error = ""
+        self.strict: dict[str, None] = {}
+        self.struct = ""
+        self.fields: list[str] = []
+        self.path: list[str] = []
+
+    def mismatch(self, value: str, type_: str) -> None:
+        """Record a value of a wrong type; the first one is the error."""
+        self.error = self.error or self.mismatch_text(value, type_)
+
+    def mismatch_text(self, value: str, type_: str) -> str:
+        where = f"struct field {self.struct}.{'.'.join(self.fields)}" if self.fields else "value"
+        return f"json: cannot unmarshal {value} into Go {where} of type {type_}"
+
+    def strict_error(self, what: str, name: str) -> None:
+        if len(self.strict) < MAX_STRICT_ERRORS:
+            path = "".join(self.path)
+            self.strict[f"{what} {quote(f'{path}.{name}' if path else name)}"] = None
+
+    def value(self, value: Any, type_: GoType) -> Any:
+        if type_.kind == "raw":
+            return value
+        if value is None and (type_.pointer or type_.kind != "duration"):
+            return self.null(type_)
+        match type_.kind:
+            case "struct" if isinstance(value, Mapping) and type_.struct is not None:
+                return self.members(value, type_.struct)
+            case "list" if isinstance(value, list) and type_.item is not None:
+                return [self.item(index, element, type_.item) for index, element in enumerate(value)]
+            case "map" if isinstance(value, Mapping) and type_.item is not None:
+                return self.map(value, type_.item)
+            case "duration":
+                return self.duration(value)
+            case "int" | "float" if kind_of(value) == "number":
+                return self.number(value, type_)
+            case "bytes" if isinstance(value, str):
+                return self.bytes(value)
+            case "string" if isinstance(value, str):
+                return without_surrogates(value)
+            case "bool" if isinstance(value, bool):
+                return value
+        self.mismatch(kind_of(value), type_.name)
+        return self.null(type_)
+
+    @staticmethod
+    def null(type_: GoType) -> Any:
+        if type_.pointer or type_.struct is None:
+            return None if type_.pointer else type_.zero
+        return type_.struct()
+
+    def members(self, value: Mapping[str, Any], struct: type[P]) -> P:
+        part = struct()
+        fields = go_fields(struct)
+        keys = set()
+        outer, depth = self.struct, len(self.fields)
+        for key, item in members(value):
+            field = fields.get(key)
+            if field is None and self.folds:
+                field = next((entry for wire, entry in fields.items() if wire.lower() == key.lower()), None)
+            if field is None:
+                self.strict_error("unknown field", key)
+                continue
+            if key in keys:
+                self.strict_error("duplicate field", key)
+            keys.add(key)
+            self.struct = struct.__name__
+            if field.attribute in struct.embedded:
+                self.fields.append(struct.embedded[field.attribute])
+            self.fields.append(field.wire)
+            self.path.append(f".{key}" if self.path else key)
+            read = self.value(item, field.type)
+            if item is not None or field.type.pointer:  # null leaves non-pointer fields unchanged
+                setattr(part, field.attribute, read)
+            self.path.pop()
+            del self.fields[depth:]
+            self.struct = outer
+        return part
+
+    def item(self, index: int, value: Any, type_: GoType) -> Any:
+        self.path.append(f"[{index}]")
+        result = self.value(value, type_)
+        self.path.pop()
+        return result
+
+    def map(self, value: Mapping[str, Any], type_: GoType) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, item in members(value):
+            if key in result:
+                self.strict_error("duplicate field", key)
+            result[without_surrogates(key)] = self.value(item, type_)
+        return result
+
+    def number(self, value: float, type_: GoType) -> float:
+        if type_.kind == "float":
+            if abs(value) < 2.0**128:
+                return float(value)
+        elif isinstance(value, int) or (value.is_integer() and not isinstance(value, JsonNumber)):
+            whole = int(value)
+            if -(2 ** (type_.bits - 1)) <= whole < 2 ** (type_.bits - 1):
+                return whole
+        self.mismatch(f"number {_number_text(value)}", type_.name)
+        return 0
+
+    def duration(self, value: Any) -> int:
+        path = "".join(self.path)
+        if value is not None and not isinstance(value, str):
+            raise DecodeError(self.mismatch_text(kind_of(value), "string"), path)
+        try:
+            return parse_duration(value or "")
+        except ValueError as error:
+            raise DecodeError(str(error), path) from None
+
+    def bytes(self, value: str) -> bytes:
+        text = value.replace("\r", "").replace("\n", "")
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            wrong = len(re.match(r"[A-Za-z0-9+/]*=*", text)[0])  # type: ignore[index]
+            self.error = self.error or f"illegal base64 data at input byte {wrong}"
+            return b""
+
+
+def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
+    """Decode a JSON value into a struct.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+    struct : type of Part
+        Class of the struct.
+
+    Returns
+    -------
+    errors : list of str
+        Upstream's texts for unknown and duplicate fields.
+
+    Raises
+    ------
+    DecodeError
+        A value has a wrong type.
+    """
+    decoder = _Decoder()
+    part = _decoded(decoder, value, GoType(f"v1.{struct.__name__}", "struct", struct=struct))
+    return part, list(decoder.strict)
+
+
+def decode_leniently(value: Any, type_: GoType) -> Any:
+    """Decode a JSON value as Go's encoding/json.
+
+    Field names are case-insensitive; unknown and duplicate fields are ignored.
+
+    Parameters
+    ----------
+    value : object
+        A JSON value.
+    type_ : GoType
+        The Go type to decode into.
+
+    Returns
+    -------
+    object
+        The decoded value.
+
+    Raises
+    ------
+    DecodeError
+        A value has a wrong type.
+    """
+    return _decoded(_Decoder(folds=True), value, type_)
+
+
+def _decoded(decoder: _Decoder, value: Any, type_: GoType) -> Any:
+    decoded = decoder.value(value, type_)
+    if decoder.error:
+        raise DecodeError(decoder.error)
+    return decoded
+
+
+_GO_WORDS = {
+    "Expecting property name": "looking for beginning of object key string",
+    "Expecting value": "looking for beginning of value",
+    "Expecting ':'": "after object key",
+    "Expecting ','": "after object key:value pair",
+    "Extra data": "after top-level value",
+}
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"invalid character {name[0]!r} looking for beginning of value")
+
+
+# A surrogate pair, an unpaired surrogate, or another escape.
+_ESCAPE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F]\w\w|\\.")
+_DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber, parse_constant=_refuse)
+
+
+def parse(text: str) -> Any:
+    """Parse a JSON text (json.Unmarshal).
+
+    Parameters
+    ----------
+    text : str
+        One JSON value.
+
+    Returns
+    -------
+    object
+        The JSON value.
+
+    Raises
+    ------
+    DecodeError
+        The text is malformed.
+    """
+    return _parsed(_DECODER.decode, text, "unexpected end of JSON input")
+
+
+def parse_first(text: str) -> Any:
+    """Parse the first JSON value of a text, whatever follows it (json.Decoder).
+
+    Parameters
+    ----------
+    text : str
+        A text that starts with a JSON value.
+
+    Returns
+    -------
+    object
+        The JSON value.
+
+    Raises
+    ------
+    DecodeError
+        The text is malformed.
+    """
+    text = text.lstrip(" \t\r\n")
+    return _parsed(_DECODER.raw_decode, text, "unexpected EOF" if text else "EOF", 0)[0]
+
+
+def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int) -> Any:
+    # encoding/json replaces an unpaired surrogate by U+FFFD.
+    text = _ESCAPE.sub(lambda found: r"\ufffd" if len(found[0]) == 6 else found[0], text)
+    try:
+        return decode(text, *arguments)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(_syntax(error, at_end)) from None
+
+
+def _syntax(error: Exception, at_end: str) -> str:
+    """Go's message for a syntax error; in lists it is the one for objects, too."""
+    if isinstance(error, RecursionError):
+        return "exceeded max depth"
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
+        return at_end
+    where = next((words for start, words in _GO_WORDS.items() if error.msg.startswith(start)), "")
+    return f"invalid character {error.doc[error.pos]!r} {where or error.msg}"

@@ -1,0 +1,814 @@
+"""DynamicResources: allocates the devices of resource claims, and writes and waits for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moorage._core.base.selectors import NodeSelectorMatcher
+from moorage._core.decide.terms import NodeDevices
+from moorage._core.devices.claims_of_pods import ClaimError, ClaimWriteError
+from moorage._core.state.node_table import NodeTable
+from moorage._core.state.pod_class import Shape
+from moorage.engine import framework as fwk
+from moorage.errors import MoorageError
+from moorage.kube import CompositePodGroup, Pod, group_of
+from moorage.kube.go_texts import parse_duration
+from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.store import ApiError, ObjectClient
+from moorage.store.clock import timestamp
+
+from ..devices.allocation.allocation_results import allocation_of
+from ..devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
+from ..devices.allocation.claim_requests import (
+    AllocationError,
+    ClaimRequests,
+    PoolsInvalidError,
+    SearchTimeoutError,
+)
+from ..devices.claims.binding_conditions import (
+    POLL_INTERVAL,
+    BindingError,
+    has_conditions,
+    is_overdue,
+    is_ready,
+)
+from ..devices.claims.claim_consumers import ClaimConsumers, group_claims, of_pod
+from ..devices.claims.claim_hints import ClaimHints
+from ..devices.claims.claim_writer import ClaimWriter
+from ..devices.claims.claims_of_cycle import (
+    ClaimOfCycle,
+    CommonDemand,
+    DeviceCycleState,
+    FoundAllocations,
+    NodeAllocation,
+    are_everywhere,
+    take_of_node,
+)
+from ..devices.claims.node_resources import why_shared
+from ..devices.claims.placed_claims import PlacedClaims, take_devices
+from ..devices.claims.pod_resource_claims import is_reserved_for
+from ..devices.device_demands import DeviceNeeds
+from ..devices.device_state import DeviceState
+from ..devices.extended_resources import (
+    ExtendedRequests,
+    ExtendedRequestsOfPods,
+    Mappings,
+    claim_spec,
+    find_claim,
+    new_claim,
+)
+from ..framework.plugin.group_index import PodGroups
+from ..framework.plugin.lazy_attribute import lazy_attribute
+from ..framework.plugin.signing import UNSIGNED
+from ..framework.profiles.in_core import (
+    Attachment,
+    BoundClaims,
+    CorePostFilter,
+    Mask,
+    VolumesOfBatch,
+    gates_only_with,
+)
+from ..framework.runtime.steps import StatusSteps
+from ..volume.binding.claims import VolumeError
+
+STATE = "DynamicResources"
+logger = logging.getLogger("moorage.devices")
+NO_CLAIMS = "no new claims to deallocate"
+NOT_FOUND = "not found"
+NOT_SCHEDULABLE = "still not schedulable"
+_SECOND = 10**9
+
+
+def _rejected(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+CANNOT_ALLOCATE = _rejected("cannot allocate all claims")
+INVALID_POOLS = _rejected("invalid resource pools were encountered")
+NOT_AVAILABLE = _rejected("resourceclaim not available on the node")
+STALE_CLAIM = _rejected("cannot schedule extended resource claim")
+NO_RESOURCE = _rejected("cannot fit resource")
+
+
+class _KnownOfBatch(Struct, frozen=True):
+    """What is the same for all pods of a batch: the extended resources of device classes, whether claims are
+    written to a store of this process, and the scored resources."""
+
+    devices: DeviceState
+    requests: ExtendedRequestsOfPods | None
+    is_store: bool
+    scored: frozenset[str] | None
+    table: NodeTable
+
+
+class DynamicResources(
+    ClaimHints,
+    fwk.PreEnqueuePlugin,
+    CorePostFilter,
+    fwk.PodGroupPostFilterPlugin,
+    fwk.ScorePlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
+):
+    """The plugin of kube-scheduler v1.36, dynamicresources/.
+
+    In a profile it is idle, as plugins about volumes are: it filters no node and scores 0 for pods without
+    claims. Pods with claims, or with extended resources of a device class, are scheduled by its copy
+    (`enabled`). PreBind is a generator that looks at binding conditions every 5 s on the handle's clock.
+    Arguments: ``filterTimeout``, ``bindingTimeout``.
+    """
+
+    name = STATE
+    needs_are_described = True
+    default_weight = 2
+    feature_gate = "DynamicResourceAllocation"
+    default_args = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
+
+    def sign_pod(self, pod: Pod) -> fwk.Status | None:  # type: ignore[override]
+        return UNSIGNED if pod.spec.resource_claims else None
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[()] | DeviceNeeds | None:
+        known: _KnownOfBatch | None = None if batch is None else batch.known.get(self)
+        if known is None:
+            known = self._known_of_batch()
+            if batch is not None:
+                batch.known[self] = known
+        spec, requests = pod.spec, None if known.requests is None else known.requests.of(pod)
+        asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
+        if not (asks or spec.resource_claims):
+            return ()
+        if batch is None or not known.is_store:
+            return None  # writes to an API server take time: binding cycles wait for them
+        extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
+        if asks and extended is None:
+            return None
+        if requests is not None:
+            batch.provided = frozenset(requests.resources)
+        return known.devices.demands.needs_of(pod, batch, self._most_steps, extended)
+
+    def _known_of_batch(self) -> _KnownOfBatch:
+        handle, devices = self.required_handle(), self.devices
+        kernels = None if handle.framework is None else handle.framework.kernels
+        return _KnownOfBatch(
+            devices=devices,
+            requests=devices.requests_of_pods(),
+            is_store=self._writer().store is not None,
+            scored=None if kernels is None else kernels.search.plan.scored,
+            table=handle.cache.state.table,
+        )
+
+    def _extended_on_all_nodes(
+        self, pod: Pod, requests: ExtendedRequests, known: _KnownOfBatch
+    ) -> tuple[ResourceClaim, Mappings] | None:
+        """The claim for the extended resources of a pod, and its mappings, if it is the same on all nodes and
+        no score reads these resources; else None."""
+        if requests.spec is None or known.scored is None or not known.scored.isdisjoint(requests.resources):
+            return None
+        written = known.devices.claim_cache.extended_claims(pod)
+        if written and find_claim(pod, written) is not None:
+            return None
+        if not are_everywhere(known.table, requests):
+            return None
+        return new_claim(pod, requests.spec), requests.mappings
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        return self.devices.demands.nodes_of(cast(DeviceNeeds, needs).selectors), []
+
+    def devices_of(self, needs: Hashable) -> NodeDevices | None:
+        return cast(DeviceNeeds, needs).demand
+
+    @property
+    def demand_version(self) -> int:
+        handle = self.required_handle()
+        has_claims = handle.informers.lister(ResourceClaim).changes or self.delegated_resources()
+        if handle.framework is None or not has_claims:
+            return 0
+        self.devices.demands.refresh(handle.cache.state, handle.framework.all_nodes())
+        return self.devices.demands.generation
+
+    def concerns(self, pod: Pod) -> bool:
+        return self._extended_requests(pod) is not None or self._misses_group(pod)
+
+    def _misses_group(self, pod: Pod) -> bool:
+        """Whether claims of a pod's group are used, and the group is not known."""
+        if pod.spec.scheduling_group is None or self.handle is None or self.handle.informers is None:
+            return False
+        return self.handle.shared(ClaimConsumers.of).misses_group(pod)
+
+    def _extended_requests(self, pod: Pod) -> ExtendedRequests | None:
+        handle = self.handle
+        if handle is None or handle.informers is None or not handle.informers.lister(DeviceClass).changes:
+            return None
+        return self.devices.extended_requests(pod)
+
+    def delegated_resources(self) -> frozenset[str]:
+        handle = self.required_handle()
+        if not handle.informers.lister(DeviceClass).changes:
+            return frozenset()
+        return self.devices.extended_resources()
+
+    # ---- pods that the core has placed ---------------------------------------------------------------------
+
+    def follow_claims(self) -> None:
+        self.devices.demands.follow()
+
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        return take_devices(self.devices.demands, claiming, placed)
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, fwk.Status]:
+        start = f'running PreBind plugin "{self.name}"'
+        refused = PlacedClaims(self.devices, self.required_handle(), self._writer()).bind(pods)
+        return {
+            at: fwk.Status(fwk.Code.ERROR, (f"{start}: {error}",), self.name) for at, error in refused.items()
+        }
+
+    @gates_only_with("resource_claims")
+    def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
+        try:
+            self.devices.consumers.claims_of(pod, self._reported)
+        except ClaimError as error:
+            return _rejected(str(error))
+        return None
+
+    # ---- PreFilter -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        found = DeviceCycleState()
+        state.write(STATE, found)
+        devices = self.devices
+        try:
+            found_claims = devices.consumers.claims_of(pod, devices.claim_cache.find)
+            claims = [ClaimOfCycle(claim) for claim in found_claims]
+        except ClaimError as error:
+            return _rejected(str(error))
+        extended = self._extended_claim(pod, found)
+        self._provide_devices(found, nodes)
+        if extended is not None:
+            claims.append(ClaimOfCycle(extended, is_extended=True))
+        try:
+            users = devices.consumers.consumers_of(pod)
+        except ClaimError as error:
+            return _rejected(str(error))
+        for asked, user in zip(claims, users, strict=False):
+            asked.user = user
+        if not claims:
+            return fwk.SKIP
+        for asked in claims:
+            asked.uid = asked.claim.metadata.uid
+            status = self._examine(asked)
+            if status is not None:
+                return status
+        found.claims = claims
+        if any(claim.needs_allocation for claim in claims):
+            found.allocator = self._allocator()
+        return None
+
+    def _examine(self, asked: ClaimOfCycle) -> fwk.Status | None:
+        """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
+        claim = asked.claim
+        allocation = claim.status.allocation
+        if allocation is None:
+            allocation = asked.allocation = self.devices.claim_cache.pending_of(asked.uid, self._group_cycle)
+            asked.is_shared = allocation is not None
+        if allocation is not None:
+            if allocation.node_selector is not None:
+                try:
+                    asked.nodes = NodeSelectorMatcher(allocation.node_selector)
+                except (MoorageError, ValueError) as error:
+                    return fwk.as_status(MoorageError(str(error)))
+            return None
+        if self.devices.claim_cache.is_pending(asked.uid):
+            return _rejected(f"resource claim {claim.key} is in the process of being allocated")
+        if asked.is_extended:
+            return None
+        for request in claim.spec.devices.requests:
+            status = self._examine_request(claim, request)
+            if status is not None:
+                return status
+        asked.requests = ClaimRequests.of(claim)
+        return None
+
+    @property
+    def _group_cycle(self) -> object:
+        """What tells pod group cycles apart; None outside of them."""
+        return self.required_handle().group_cycle
+
+    def _examine_request(self, claim: ResourceClaim, request: DeviceRequest) -> fwk.Status | None:
+        start = f"resource claim {claim.key}, request {request.name}"
+        if request.exactly is not None:
+            classes = {request.name: request.exactly.device_class_name}
+        elif not request.first_available:
+            return _rejected(f"{start}: unknown request type")
+        elif not self.devices.features.prioritized_list:
+            return _rejected(f"{start}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        else:
+            classes = {
+                f"{request.name}/{subrequest.name}": subrequest.device_class_name
+                for subrequest in request.first_available
+            }
+        class_of = self.devices.class_of()
+        for name, class_name in classes.items():
+            if not class_name:
+                return fwk.as_status(MoorageError(f"request {name}: unsupported request type"))
+            if class_of(class_name) is None:
+                return _rejected(f"request {name}: device class {class_name} does not exist")
+        return None
+
+    def _allocator(self) -> Allocator:
+        devices = self.devices
+        return Allocator(
+            devices.slices(),
+            devices.features,
+            devices.claim_cache.in_use(),
+            devices.class_of(),
+            devices.selectors,
+            self._most_steps,
+        )
+
+    @lazy_attribute
+    def _most_steps(self) -> int:
+        """The number of steps that the search on one node may take."""
+        return parse_duration(str(self.args.get("filterTimeout") or "0")) // NANOSECONDS_PER_STEP
+
+    def _extended_claim(self, pod: Pod, state: DeviceCycleState) -> ResourceClaim | None:
+        """The claim for extended resources of a pod that a device class provides; None if there are none."""
+        requests = self.devices.extended_requests(pod)
+        if requests is None or self.devices.by_resource().keys().isdisjoint(requests.resources):
+            return None
+        state.resources = requests.resources
+        return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
+
+    def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
+        """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
+        framework = self.required_handle().framework
+        if framework is None or framework.kernels is None:
+            return
+        plan = framework.kernels.search.plan.complete()
+        by_resource, devices = self.devices.by_resource(), self.devices
+        names = [name for name in plan.fit if name in found.resources and name in by_resource]
+        if not names:
+            plan.provide({})
+            return
+        slices, in_use = devices.slices(), devices.claim_cache.in_use()
+        provided = {name: np.zeros((int(nodes.rows.max(initial=0)) + 1, 2), dtype=np.int64) for name in names}
+        for row, info in zip(nodes.rows.tolist(), nodes, strict=True):
+            node = info.node
+            if node is None:
+                continue
+            for name in names:
+                provided[name][row] = devices.counts.count(node, by_resource[name], slices, in_use)
+        plan.provide(provided)
+
+    # ---- Filter --------------------------------------------------------------------------------------------
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        found = _read(state)
+        if found is None or not found.claims or node_info.node is None:
+            return None
+        on_node = NodeAllocation([])
+        extended = found.extended
+        if extended is not None:
+            status = self._filter_extended(found, extended, pod, node_info, on_node)
+            if status is not None:
+                return status
+            if on_node.extended is None and not any(True for _ in found.of_user()):
+                return None
+        unavailable = []
+        for at, one in enumerate(found.claims):
+            if not self._is_available(one, node_info.node):
+                unavailable.append(at)
+            shared = self._why_shared(one, pod, node_info)
+            if shared:
+                return _rejected(shared)
+        status = self._allocate(found, node_info, on_node) or take_of_node(
+            self.devices, found, on_node, pod, node_info
+        )
+        if status is not None:
+            return status
+        if unavailable:
+            found.unavailable.update(unavailable)
+            return NOT_AVAILABLE
+        if found.allocator is not None:
+            found.nodes[node_info.name] = on_node
+        return None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        found = _read(state)
+        if found is None or not found.claims:
+            return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        if found.demand is None:
+            handle = self.required_handle()
+            found.demand = CommonDemand.of(self.devices, handle, found, pod, self._most_steps)
+        alike = found.demand.answers(nodes.rows)
+        if alike is not None:
+            found.nodes = FoundAllocations(found.nodes, partial(self._found_on, found.demand))
+            return fwk.Answers(alike, (None, CANNOT_ALLOCATE, INVALID_POOLS))
+        statuses = [self.filter(state, pod, info) for info in nodes]
+        return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def _found_on(self, common: CommonDemand, name: str) -> NodeAllocation | None:
+        """What Filter has found on a node."""
+        row = self.required_handle().cache.state.table.find_row(name)
+        results = common.results(row, self.devices)
+        return None if results is None else NodeAllocation(results, common.extended, common.mappings)
+
+    def _why_shared(self, one: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
+        """Why an allocated claim takes resources of a node for another pod already; "" if it does not."""
+        if one.needs_allocation or not self.devices.features.node_allocatable:
+            return ""
+        if one.nodes is not None and node_info.node is not None and not one.nodes.matches(node_info.node):
+            return ""
+        return why_shared(pod, one.claim, node_info.pods)
+
+    def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
+        """Whether a node can use an allocated claim."""
+        if one.nodes is not None and not one.nodes.matches(node):
+            return False
+        if one.needs_allocation or not self.devices.features.binding_conditions:
+            return True
+        try:
+            return is_ready(one.claim) or not is_overdue(one.claim, self._binding_timeout(), self._now())
+        except BindingError:
+            return False
+
+    def _allocate(
+        self, found: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
+    ) -> fwk.Status | None:
+        """Find devices for the claims that have to be allocated."""
+        if found.allocator is None or node_info.node is None:
+            return None
+        requests = []
+        for claim in found.to_allocate():
+            if claim.is_shared and claim.allocation is not None:
+                on_node.shared.append(claim.allocation)
+            elif claim.is_extended:
+                requests.append(ClaimRequests.of(on_node.extended or claim.claim))
+            elif claim.requests is not None:
+                requests.append(claim.requests)
+        try:
+            results = found.allocator.allocate(node_info.node, requests)
+        except AllocationError as error:
+            return fwk.as_status(error)
+        except PoolsInvalidError:
+            return INVALID_POOLS
+        except SearchTimeoutError:
+            text = f"node {node_info.name}: timed out trying to allocate devices"
+            return fwk.as_status(MoorageError(text))
+        if results is None:
+            return CANNOT_ALLOCATE
+        on_node.results = results
+        return None
+
+    def _filter_extended(
+        self,
+        found: DeviceCycleState,
+        extended: ClaimOfCycle,
+        pod: Pod,
+        node_info: fwk.NodeInfo,
+        on_node: NodeAllocation,
+    ) -> fwk.Status | None:
+        """Find out which extended resources of the pod the node has as devices."""
+        if extended.claim.spec.devices.requests:
+            return STALE_CLAIM
+        by_resource, names = self.devices.by_resource(), []
+        allocatable = node_info.allocatable.scalar_resources
+        for name in found.resources:
+            if name in by_resource and not allocatable.get(name):
+                names.append(name)
+            elif name not in allocatable:
+                return NO_RESOURCE
+        if names or any(True for _ in found.of_user()):
+            spec, on_node.mappings = claim_spec(pod, names, by_resource)
+            on_node.extended = replace(extended.claim, spec=spec)
+        return None
+
+    # ---- PostFilter ----------------------------------------------------------------------------------------
+
+    def post_filter(
+        self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
+    ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
+        found = _read(state)
+        if found is None or not self.may_free_claims(state):
+            return None, self.failure(state) or self._unhelpful(NO_CLAIMS)
+        try:
+            return None, self._freed(found, pod) or self._unhelpful(NOT_SCHEDULABLE)
+        except (ApiError, ClaimWriteError) as error:
+            return None, fwk.as_status(error)
+        finally:
+            handle = self.required_handle()
+            if self._writer().store is not None:
+                handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
+
+    def _freed(self, found: DeviceCycleState, pod: Pod) -> fwk.Status | None:
+        """Deallocate a claim of a pod, or delete the claim of an earlier cycle; return None where there is no
+        such claim."""
+        if self._deallocated(found, pod.metadata.uid):
+            return _unschedulable("deallocation of ResourceClaim completed")
+        extended = found.extended
+        if extended is not None and not extended.is_in_memory:
+            self._writer().delete(extended.claim)
+            return _unschedulable("deletion of ResourceClaim completed")
+        return None
+
+    def _deallocated(self, found: DeviceCycleState, user: str | None) -> bool:
+        """Deallocate the first claim that some node cannot use and nobody but one user, of a UID, uses;
+        return False where there is none."""
+        for at in sorted(found.unavailable):
+            claim = found.claims[at].claim
+            users = claim.status.reserved_for
+            if found.claims[at].is_extended or len(users) > 1 or any(each.uid != user for each in users):
+                continue
+            status = replace(claim.status, allocation=None, reserved_for=(), devices=())
+            self._writer().update_status(claim, status)
+            return True
+        return False
+
+    def pod_group_post_filter(
+        self, failed: fwk.FailedGroup
+    ) -> tuple[Mapping[int, fwk.NominatingInfo] | None, fwk.Status]:
+        """Free claims of the pods of a group that fits nowhere. Where a pod has none to free, take the
+        reservation of a claim from the group."""
+        group, handle = failed.group, self.required_handle()
+        is_placed = handle.places_groups and group.spec.scheduling_constraints is not None
+        if is_placed or isinstance(group, CompositePodGroup):
+            return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (), self.name)
+        tried = failed.pre_filtered(self.name)
+        if not tried:  # as upstream, which misses the state of the group then
+            return None, fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
+        states = {at: found for at, state in failed.states().items() if (found := _read(state)) is not None}
+        try:
+            helped = {at for at, found in states.items() if self._freed(found, failed.pods[at]) is not None}
+            status = None
+            if not helped.issuperset(tried):
+                status = self._freed_of_group(failed.pods[0], states.values())
+        except (ApiError, ClaimWriteError) as error:
+            status = fwk.as_status(error)
+        if states and self._writer().store is not None:
+            handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
+        return None, status or _unschedulable("deallocation and deletion of ResourceClaims completed")
+
+    def _freed_of_group(self, pod: Pod, states: Iterable[DeviceCycleState]) -> fwk.Status | None:
+        """Deallocate the first claim that some node cannot use and nobody but the pod's group uses, or take
+        the reservation of a claim from the group, while no pod of the group has a node."""
+        consumers, handle, key = self.devices.consumers, self.required_handle(), group_of(pod)
+        if not consumers.are_groups or pod.spec.scheduling_group is None or key is None:
+            return None
+        if handle.shared(PodGroups).scheduled(key)[0]:
+            return None
+        try:
+            group = consumers.group_of(pod)
+            uid = None if group is None else group.metadata.uid
+            for found in states:
+                if self._deallocated(found, uid):
+                    return _unschedulable("deallocation of PodGroup ResourceClaim completed")
+            for claim in group_claims(group, self.devices.claim_cache.find) if group is not None else ():
+                if claim.status.allocation is None or not consumers.is_reserved_for(claim, pod):
+                    continue
+                if uid is not None and self._writer().unreserve(claim, uid):
+                    return _rejected("ResourceClaim unreserved for PodGroup")
+        except ClaimError as error:
+            return fwk.as_status(error)
+        return None
+
+    def failure(self, state: fwk.CycleState) -> fwk.Status | None:
+        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state."""
+        if self.name in state.skip_filter_plugins or _read(state) is not None:
+            return None
+        return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
+
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
+        return False
+
+    def may_free_claims(self, state: fwk.CycleState) -> bool:
+        found = _read(state)
+        return found is not None and bool(found.claims)
+
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        return ", ".join(self._unhelpful(NO_CLAIMS).reasons), False
+
+    def _unhelpful(self, text: str) -> fwk.Status:
+        """The status of a PostFilter that frees no claim; since v1.37 it has no text."""
+        return _without_help(text if self.required_handle().release.claims_without_help_are_told else "")
+
+    # ---- Score ---------------------------------------------------------------------------------------------
+
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int | fwk.Status:
+        """Score a node by the alternatives that it gives: the earlier in its list, the better.
+
+        Returns
+        -------
+        int or Status
+            An Error in releases whose `claims_score_together` if some claims had devices before.
+        """
+        found = _read(state)
+        on_node = None if found is None else found.nodes.get(node_info.name)
+        if found is None or on_node is None:
+            return 0
+        if self.required_handle().release.claims_score_together and len(on_node.results) < len(found.claims):
+            text = f"number of allocations {len(on_node.results)} is smaller than number of claims"
+            return fwk.Status(fwk.Code.ERROR, (text,))
+        return found.score_of(on_node)
+
+    def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike | fwk.Status:
+        found = _read(state)
+        if found is None or not found.nodes:
+            return np.zeros(len(nodes), dtype=np.int64)
+        scores = [self.score(state, pod, info) for info in nodes]
+        errors = (score for score in scores if isinstance(score, fwk.Status))
+        return next(errors, None) or np.array(scores, dtype=np.int64)
+
+    def normalize_score(
+        self, state: fwk.CycleState, pod: Pod, scores: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        highest = int(scores.max(initial=0))
+        return scores * fwk.MAX_NODE_SCORE // highest if highest else scores
+
+    # ---- Reserve and Unreserve -----------------------------------------------------------------------------
+
+    def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        found = _read(state)
+        if found is None or found.allocator is None:
+            return None
+        on_node = found.nodes.get(node_name)
+        if on_node is None:
+            if all(claim.is_extended for claim in found.to_allocate()):
+                return None  # the node has all extended resources itself
+            return fwk.as_status(MoorageError("claim allocation not found for node"))
+        try:
+            own = [allocation_of(result, node_name, self.devices.features) for result in on_node.results]
+            # As upstream, whatever the order of the claims.
+            for one, allocation in zip(found.to_allocate(), (*own, *on_node.shared), strict=True):
+                one.allocation = allocation
+                if not self._got_allocated(one):
+                    self.devices.claim_cache.signal_pending(one.uid, allocation, self._group_cycle)
+        except AllocationError as error:
+            return fwk.as_status(error)
+        return None
+
+    def _got_allocated(self, one: ClaimOfCycle) -> bool:
+        """Whether a claim has got an allocation since PreFilter, so that none is in flight (v1.37)."""
+        if one.is_in_memory or not self.required_handle().release.in_flight_until_bound:
+            return False
+        claim = self.devices.claim_cache.find(one.claim.key)
+        return claim is not None and claim.metadata.uid == one.uid and claim.status.allocation is not None
+
+    def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
+        found = _read(state)
+        if found is None:
+            return
+        cache = self.devices.claim_cache
+        for asked in found.claims:
+            claim = asked.claim
+            if cache.remove_pending(asked.uid):
+                cache.restore(claim.key)
+            if asked.is_extended:
+                self._write_beside(pod, partial(self._drop_extended, asked))
+            elif claim.status.allocation is not None and is_reserved_for(claim, pod):
+                self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
+        on_node = found.nodes.get(node_name)
+        if on_node is not None and on_node.statuses:
+            self._write_beside(pod, partial(self._clear_statuses, pod))
+
+    def _write_beside(self, pod: Pod, action: Callable[[], object]) -> None:
+        """Have claims of a pod written, before anything else that is written for the pod."""
+        self.required_handle().writes.submit("resource_claim_patch", pod, action)
+
+    def _clear_statuses(self, pod: Pod) -> None:
+        """Take back what PreBind has told about the node's resources; an error is only logged."""
+        try:
+            self._writer().tell_statuses(pod, ())
+        except ClaimWriteError as error:
+            logger.error("clear NodeAllocatableResourceClaimStatuses of %s: %s", pod.key, error)
+
+    def _drop_extended(self, one: ClaimOfCycle) -> None:
+        """Delete the claim that was written for extended resources."""
+        if one.is_in_memory:
+            return
+        try:
+            self._writer().delete(one.claim)
+        except (ApiError, ClaimWriteError) as error:
+            self.required_handle().recorder.event(
+                one.claim, "Warning", "FailedDelete", "Unreserving", f"delete claim {one.claim.key}: {error}"
+            )
+
+    # ---- PreBind -------------------------------------------------------------------------------------------
+
+    def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        found = _read(state)
+        return fwk.SKIP if found is None or not found.claims else None
+
+    def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
+        found = _read(state)
+        if found is None or not found.claims:
+            return None
+        bound: list[ClaimOfCycle] = []
+        try:
+            for claim in found.claims:
+                if not self.devices.consumers.is_reserved_for(claim.claim, pod):
+                    self._bind_claim(found, claim, pod, node_name)
+                    bound.append(claim)
+            on_node = found.nodes.get(node_name)
+            if on_node is not None and on_node.statuses:
+                self._writer().tell_statuses(pod, on_node.statuses)
+        except ClaimWriteError as error:
+            return fwk.as_status(error)
+        waits = any(has_conditions(claim.claim) for claim in found.claims)
+        if not waits or not self.devices.features.binding_conditions:
+            self._end_flight(bound)
+            return None
+        return self._await_devices(found, bound)
+
+    def _end_flight(self, bound: Sequence[ClaimOfCycle]) -> None:
+        """Note that the allocations of claims are in flight no more, now that PreBind has succeeded."""
+        for claim in bound:
+            if claim.allocation is not None:
+                self.devices.claim_cache.remove_pending(claim.uid, is_written=True)
+
+    def _bind_claim(self, found: DeviceCycleState, one: ClaimOfCycle, pod: Pod, node_name: str) -> None:
+        """Write the allocation and the reservation of a claim."""
+        cache, writer, on_node = self.devices.claim_cache, self._writer(), found.nodes.get(node_name)
+        if one.is_extended and one.allocation is None and not one.claim.spec.devices.requests:
+            return  # the node has the extended resources itself
+        written: ResourceClaim | None = None
+        try:
+            claim = one.claim
+            if one.is_in_memory and on_node is not None and on_node.extended is not None:
+                claim = one.claim = writer.create(on_node.extended)
+            written = writer.reserve(claim, one.allocation, one.user or of_pod(pod))
+            if one.is_extended and on_node is not None:
+                writer.tell_pod(pod, written, on_node.mappings)
+        finally:
+            if written is not None:
+                cache.assume_written(written)
+            if one.allocation is not None and not self.required_handle().release.in_flight_until_bound:
+                cache.remove_pending(one.uid, is_written=written is not None)
+        one.claim = written
+
+    def _await_devices(self, found: DeviceCycleState, bound: Sequence[ClaimOfCycle]) -> StatusSteps:
+        """Wait until all binding conditions are true."""
+        timeout = self._binding_timeout()
+        waited = 0.0
+        while True:
+            try:
+                if all(self._is_claim_ready(claim) for claim in found.claims):
+                    self._end_flight(bound)
+                    return None
+            except (BindingError, VolumeError) as error:
+                return fwk.as_status(error)
+            step = min(POLL_INTERVAL, timeout - waited)
+            yield step
+            waited += step
+            if waited >= timeout:
+                return fwk.as_status(MoorageError("device binding timeout: context deadline exceeded"))
+
+    def _is_claim_ready(self, one: ClaimOfCycle) -> bool:
+        claim = one.claim = self.devices.claim_cache.get(one.claim.key)
+        if is_ready(claim):
+            return True
+        if is_overdue(claim, self._binding_timeout(), self._now()):
+            raise BindingError(f"device binding timeout: claim={claim.name}")
+        return False
+
+    # ---- time and writing ----------------------------------------------------------------------------------
+
+    def _binding_timeout(self) -> float:
+        return parse_duration(str(self.args.get("bindingTimeout") or "10m")) / _SECOND
+
+    def _now(self) -> float:
+        return self.required_handle().now()
+
+    def _writer(self) -> ClaimWriter:
+        return ClaimWriter(cast(ObjectClient, self.required_handle().client), self._allocation_time)
+
+    def _allocation_time(self) -> str | None:
+        return timestamp(int(self._now())) if self.devices.features.binding_conditions else None
+
+
+def _unschedulable(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,))
+
+
+@lru_cache
+def _without_help(text: str) -> fwk.Status:
+    """Return the status of a PostFilter that frees no claim; "" is no text."""
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (text,) if text else (), STATE)
+
+
+def _read(state: fwk.CycleState) -> DeviceCycleState | None:
+    """The plugin's state; None for a pod without claims, for which PreFilter was not called."""
+    found: DeviceCycleState | None = state.find(STATE)
+    return found
+
+
+class DynamicResourcesNoScore(DynamicResources, without="score"):
+    """DynamicResources up to v1.34, which did not score."""

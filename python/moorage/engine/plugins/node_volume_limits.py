@@ -1,0 +1,328 @@
+"""NodeVolumeLimits: limits the number of volumes of a CSI driver on a node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+from msgspec import Struct
+
+from moorage._core.decide.terms import MAX_DRIVERS
+from moorage._core.volumes.bound_claims import MANY_USERS
+from moorage.engine import framework as fwk
+from moorage.errors import first_of, number_of
+from moorage.kube import CSINode, PersistentVolumeClaim, Pod
+from moorage.kube.model.storage import CSIDriver, VolumeAttachment
+
+from ..framework.plugin import events
+from ..framework.plugin.events import ActionType, is_live, of_class, on, queue_if
+from ..framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
+from ..framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..volume.binding.claims import VolumeError
+from ..volume.migration import migrated_driver
+from ..volume.usage.attached import AttachedVolumes, CSIVolume, Driver, MissingClaimError
+from ..volume.usage.in_use import VolumesInUse
+from .volume_restrictions import claim_names
+
+STATE = "NodeVolumeLimits"
+EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))
+STATUSES = None, EXCEEDED
+MOST_VOLUMES = 64  # of a pod that the core places
+Wanted = tuple[frozenset[CSIVolume], tuple[Driver, ...]]
+"""The volumes of a pod, and the drivers that its nodes must have."""
+Needs = tuple[tuple[tuple[str, int], ...], tuple[Driver, ...]]
+"""The number of volumes by driver with limits, and the drivers that nodes must have."""
+
+
+class LimitsOfBatch(Struct, frozen=True):
+    """What is the same for all pods of a batch.
+
+    Attributes
+    ----------
+    attached : AttachedVolumes or None
+        Up to date; None where nobody needs to know the volumes.
+    installed : frozenset of str
+        The drivers whose volumes only go to nodes that have them.
+    is_unsure : bool
+        Whether nominated pods, or volumes that cannot be determined, may count against limits of the nodes.
+    """
+
+    attached: AttachedVolumes | None
+    installed: frozenset[str] = frozenset()
+    is_unsure: bool = False
+
+
+MOST_USERS = 3
+"""Maximum number of pods, and of attachments, that are named of those whose volumes count."""
+
+
+class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
+    """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
+
+    name = "NodeVolumeLimits"
+    needs_are_described = True
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return None if _counts(pod) else fwk.SKIP
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        attached = self._attached()
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, fwk.Status):
+            return wanted
+        volumes, required = wanted
+        for driver in required:
+            if attached.lacks(node_info.name, driver):
+                return _not_installed(driver)
+        try:
+            exceeds = attached.is_over_limit(node_info.name, node_info.pods, volumes)
+        except VolumeError as error:
+            return fwk.Status(fwk.Code.ERROR, (str(error),))
+        return EXCEEDED if exceeds else None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        attached, rows = self._attached(), nodes.rows
+        wanted = self._wanted(state, pod, attached)
+        if isinstance(wanted, fwk.Status):
+            return fwk.Answers(np.zeros(len(rows), dtype=np.uint8), (wanted,))
+        volumes, required = wanted
+        exceeds = attached.rows_over_limit(rows, volumes)
+        if not (required or (volumes and attached.errors)):
+            return fwk.Answers(exceeds.view(np.uint8), STATUSES)
+        numbers, statuses = exceeds.astype(np.int32), [*STATUSES]
+        if volumes and attached.errors:
+            unknown = np.isin(rows, list(attached.errors)) & attached.is_limited(rows)
+            failing = np.flatnonzero(unknown).tolist()
+            numbers[failing] = np.arange(len(statuses), len(statuses) + len(failing))
+            texts = [next(iter(attached.errors[int(rows[at])].values())) for at in failing]
+            statuses += [fwk.Status(fwk.Code.ERROR, (text,)) for text in texts]
+        for driver in reversed(required):
+            numbers[attached.rows_without(driver).take(rows)] = len(statuses)
+            statuses.append(_not_installed(driver))
+        return fwk.Answers(numbers, tuple(statuses))
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> Needs | tuple[()] | None:
+        known = self._look(nodes) if batch is None else self.known_of(batch, nodes)
+        attached = known.attached
+        if attached is None or not _counts(pod):
+            return ()
+        if known.is_unsure:
+            return None
+        try:
+            limited, counts = attached.limited_volumes_of(pod)
+        except VolumeError:
+            return None
+        required = _required_by(pod, attached, known.installed)
+        if len(counts) > MAX_DRIVERS or len(limited) > MOST_VOLUMES:
+            return None
+        if batch is not None:
+            drivers = [driver for driver, _ in counts]
+            for number, volume in enumerate(limited):
+                users = batch.users.setdefault(volume, [])
+                places = [*attached.rows_with(volume), *users]
+                if len(places) > MANY_USERS or volume in batch.exclusive:
+                    return None
+                batch.shared += [(place, drivers.index(volume[0]), number) for place in places]
+                users.append(~batch.at)
+        return (counts, required) if counts or required else ()
+
+    def known_of(self, batch: VolumesOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
+        """Return what is the same for all pods of a batch.
+
+        Parameters
+        ----------
+        nodes : NodesView
+            The nodes in question.
+        """
+        known: LimitsOfBatch | None = batch.known.get(self)
+        if known is None:
+            known = batch.known[self] = self._look(nodes)
+        return known
+
+    def _look(self, nodes: fwk.NodesView) -> LimitsOfBatch:
+        if not self._asks_nodes():
+            return LimitsOfBatch(None)
+        attached = self._attached()
+        is_unsure = bool(self.required_handle().nominator or attached.errors)
+        return LimitsOfBatch(
+            attached, self._installed(), is_unsure and bool(attached.is_limited(nodes.rows).any())
+        )
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        attached, (counts, required) = self._attached(), cast(Needs, needs)
+        used = self.required_handle().cache.state.table.used
+        lacking = [attached.rows_without(driver)[:used] for driver in required]
+        reachable = ~np.logical_or.reduce(lacking) if lacking else None
+        return reachable, [(attached.room[driver], volumes) for driver, volumes in counts]
+
+    @property
+    def demand_version(self) -> int:
+        return self._attached().version if self._asks_nodes() else -1
+
+    # ---- evidence ------------------------------------------------------------------------------------------
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        attached = self._attached()
+        wanted = self._wanted(inquiry.state, inquiry.pod, attached)
+
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            if isinstance(wanted, fwk.Status):
+                return
+            volumes, required = wanted
+            for row in rows.tolist():
+                name = inquiry.node(row).name
+                if status.reasons == EXCEEDED.reasons:
+                    pods = [*inquiry.pods_on(row), *inquiry.nominated_on(row)]
+                    yield from _exceeded(attached, name, pods, volumes)
+                for driver in required:
+                    if attached.lacks(name, driver):
+                        yield Fact("driver", driver[0], "not installed on the node")
+
+        return find
+
+    def _asks_nodes(self) -> bool:
+        """Whether nodes may have limits, or must have drivers; if not, nobody needs to know the volumes."""
+        handle = self.required_handle()
+        if handle.derived(VolumesInUse.of).attached.has_csi_nodes:
+            return True
+        return bool(self._installed())
+
+    def _attached(self) -> AttachedVolumes:
+        in_use = self.required_handle().derived(VolumesInUse.of)
+        in_use.refresh()
+        return in_use.attached
+
+    def _wanted(self, state: fwk.CycleState, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
+        """What a pod needs of nodes, or a status for all of them."""
+        try:
+            wanted: Wanted | fwk.Status = state.read(STATE)
+        except fwk.NotFoundError:
+            wanted = self._wanted_by(pod, attached)
+            state.write(STATE, wanted)
+        return wanted
+
+    def _wanted_by(self, pod: Pod, attached: AttachedVolumes) -> Wanted | fwk.Status:
+        try:
+            volumes = attached.volumes_of_new_pod(pod)
+        except MissingClaimError as error:
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+        except VolumeError as error:
+            return fwk.Status(fwk.Code.ERROR, (str(error),))
+        return volumes, _required_by(pod, attached, self._installed())
+
+    def _installed(self) -> frozenset[str]:
+        """The drivers whose volumes only go to nodes that have them."""
+        if not self.required_handle().feature_gates["VolumeLimitScaling"]:
+            return frozenset()
+        needs_all = self.required_handle().release.all_drivers_are_needed
+        return frozenset(
+            driver.name
+            for driver in self.lister(CSIDriver).list()
+            if needs_all or driver.spec.prevent_pod_scheduling_if_missing
+        )
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
+        return [
+            on(events.CSI_NODE, ActionType.ADD | ActionType.UPDATE, self.after_csi_node_change),
+            on(events.POD, ActionType.DELETE, self.after_pod_deleted),
+            on(events.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
+            on(events.VOLUME_ATTACHMENT, ActionType.DELETE, self.after_detached),
+        ]
+
+    @of_class
+    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
+        """Queue if a CSINode was added, or the limit of a driver on it is higher."""
+        if old is None:
+            return queue_if(True)
+        was = _limits(old)
+        return queue_if(any(limit > was.get(driver, 0) for driver, limit in _limits(new).items()))
+
+    @of_class
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
+        """Queue if a pod with attachable volumes was deleted."""
+        return queue_if(_counts(old) and is_live(old))
+
+    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
+        """Queue if a claim of the pod was added."""
+        return queue_if(is_claim_of(pod, new))
+
+    def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
+        """Queue if a volume was detached whose driver the pod may use."""
+        volumes, driver = pod.spec.volumes, old.spec.attacher
+        return queue_if(any(vol.persistent_volume_claim or migrated_driver(vol) == driver for vol in volumes))
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether a pod has volumes that may be attached by a CSI driver."""
+    return any(v.persistent_volume_claim or v.ephemeral or migrated_driver(v) for v in pod.spec.volumes)
+
+
+def _required_by(pod: Pod, attached: AttachedVolumes, installed: frozenset[str]) -> tuple[Driver, ...]:
+    """The drivers that a node must have for a pod."""
+    drivers = attached.drivers_of_new_pod(pod) if installed else ()
+    return tuple([driver for driver in drivers if driver[0] in installed])
+
+
+def _not_installed(driver: Driver) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE, (f"{driver[0]} CSI driver is not installed on the node",))
+
+
+def _exceeded(
+    attached: AttachedVolumes, node: str, pods: Sequence[Pod], added: frozenset[CSIVolume]
+) -> Iterator[Fact]:
+    """Yield the drivers whose limit a node would exceed, with the pods whose volumes count, and the
+    VolumeAttachments whose volume no pod there uses any more."""
+    used = attached.in_use(node, pods)
+    counts = Counter(driver for driver, _ in used)
+    new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
+    for driver, limit in sorted(attached.limits_of(node).items()):
+        if new[driver] and counts[driver] + new[driver] > limit:
+            listed = (key for volume, users in used.items() if volume[0] == driver for key in users)
+            keys = list(dict.fromkeys(listed))
+            unused = [
+                name
+                for volume, name in attached.attachments_to(node).items()
+                if volume[0] == driver and not used[volume]
+            ]
+            values = {
+                "node": node,
+                "limit": limit,
+                "inUse": counts[driver],
+                "wanted": new[driver],
+                "pods": keys,
+                "attachments": [attachment for attachment, _ in unused],
+                "attachedVolumes": [volume for _, volume in unused],
+            }
+            by = f" by {first_of(keys, MOST_USERS)}" if keys else ""
+            if unused:
+                left = first_of([f"{name} of volume {volume}" for name, volume in unused], MOST_USERS)
+                users = f" {counts[driver] - len(unused)}{by}," if keys else ""
+                kind = number_of(len(unused), "by VolumeAttachment", "by VolumeAttachments")
+                by = f":{users} {kind} {left} (no pod there uses it any more)"
+            text = f"limit {limit} on {node}, {counts[driver]} in use{by}, {new[driver]} more wanted"
+            yield Fact("volume-limit", driver, text, values=values)
+
+
+def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod uses a claim.
+
+    Returns
+    -------
+    bool
+        True if the pod names the claim, or the claim has the name of one of the pod's ephemeral volumes.
+    """
+    ephemeral = {f"{pod.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None}
+    return claim.namespace == pod.namespace and claim.name in claim_names(pod) | ephemeral
+
+
+def _limits(node: CSINode) -> dict[str, int]:
+    """Volume limit by driver of a node; 0 for none."""
+    return {item.name: (item.allocatable and item.allocatable.count) or 0 for item in node.spec.drivers}

@@ -1,0 +1,161 @@
+"""The in-tree registry: the plugins of kube-scheduler, release by release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from os import PathLike
+from typing import Any
+
+from moorage.kube.releases import DEFAULT, DEFAULT_GATES, RELEASES, FeatureGates, Release, default_gates
+from moorage.kube.releases import feature_gates as all_gates
+
+from ..framework import Plugin, Profile, Registry, installed_plugins
+from ..framework.configuration import KubeSchedulerConfiguration, load_configuration
+from ..framework.configuration.defaults import default_args
+from ..framework.configuration.go_structs import write
+from ..preemption.default_preemption import DefaultPreemption
+from .default_binder import DefaultBinder
+from .dynamic_resources import DynamicResources, DynamicResourcesNoScore
+from .gang_scheduling import GangScheduling
+from .image_locality import ImageLocality
+from .inter_pod_affinity import InterPodAffinity
+from .node_affinity import NodeAffinity
+from .node_declared_features import NodeDeclaredFeatures
+from .node_name import NodeName, NodeNamePreFilter
+from .node_ports import NodePorts
+from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from .node_resources_fit import NodeResourcesFit
+from .node_unschedulable import NodeUnschedulable, NodeUnschedulablePreFilter
+from .node_volume_limits import NodeVolumeLimits
+from .pod_group_pods_count import PodGroupPodsCount
+from .pod_topology_spread import PodTopologySpread
+from .priority_sort import PrioritySort
+from .scheduling_gates import SchedulingGates
+from .taint_toleration import TaintToleration, TaintTolerationPreFilter
+from .topology_placement_generator import TopologyPlacementGenerator
+from .volume_binding import VolumeBinding
+from .volume_restrictions import VolumeRestrictions
+from .volume_zone import VolumeZone
+
+IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
+    DynamicResourcesNoScore,
+    NodeNamePreFilter,
+    NodeUnschedulablePreFilter,
+    TaintTolerationPreFilter,
+)
+"""The in-tree plugins of all releases, which `Release.plugins` names by class."""
+
+
+@lru_cache(len(RELEASES))
+def in_tree(release: Release) -> tuple[type[Plugin], ...]:
+    """Return the in-tree plugins of a release, in the default MultiPoint order."""
+    by_class = {plugin.__name__: plugin for plugin in IN_TREE_CLASSES}
+    return tuple(by_class[name] for name in release.plugins)
+
+
+IN_TREE = in_tree(RELEASES[DEFAULT])
+"""The in-tree plugins of the default release."""
+
+
+def in_tree_registry(release: Release = RELEASES[DEFAULT]) -> Registry:
+    """Return the in-tree plugins of a release by name; each class is its own factory."""
+    return Registry({plugin.name: plugin for plugin in in_tree(release)})
+
+
+def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
+    """Return the profile of kube-scheduler without a configuration.
+
+    Parameters
+    ----------
+    gates : mapping of str to bool or FeatureGates
+        Value by feature gate, on top of the defaults; `FeatureGates` say of which release.
+    """
+    if not isinstance(gates, FeatureGates):
+        release = RELEASES[DEFAULT]
+        gates = FeatureGates({**default_gates(release), **gates}, release)
+    plugins, release = _default_plugins(frozenset(gates.by_name.items()), gates.release), gates.release
+    return Profile(plugins=tuple([plugin(args) for plugin, args in plugins]), release=release)
+
+
+@lru_cache(16)
+def _default_plugins(
+    gates: frozenset[tuple[str, bool]], release: Release
+) -> tuple[tuple[type[Plugin], Mapping[str, Any] | None], ...]:
+    """The classes and arguments of the plugins that are enabled by default."""
+    by_name, plugins = FeatureGates(dict(gates), release), []
+    for plugin in in_tree(release):
+        if by_name.get(plugin.feature_gate, True):
+            args = default_args(plugin.name, by_name)
+            plugins.append((plugin, None if args is None else write(args)))
+    return tuple(plugins)
+
+
+ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSchedulerConfiguration
+
+
+def read_configuration(
+    source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
+) -> KubeSchedulerConfiguration:
+    """Read a configuration with the in-tree plugins.
+
+    Parameters
+    ----------
+    source : str, path, bytes, mapping or KubeSchedulerConfiguration
+        See `load_configuration`; a KubeSchedulerConfiguration is returned unchanged.
+    feature_gates : mapping of str to bool, optional
+        Value by gate, on top of the defaults; those of another release are made by
+        `moorage.kube.releases.feature_gates`.
+
+    Raises
+    ------
+    ConfigurationError, InputError
+        Errors of `load_configuration`.
+    """
+    if isinstance(source, KubeSchedulerConfiguration):
+        return source
+    gates = all_gates(feature_gates)
+    return load_configuration(source, in_tree(gates.release), feature_gates=gates)
+
+
+def all_plugins(others: Registry | None = None, release: Release = RELEASES[DEFAULT]) -> Registry:
+    """Return the in-tree plugins and others.
+
+    Parameters
+    ----------
+    others : Registry, optional
+        By default the plugins of installed packages.
+    release : Release, optional
+        Whose in-tree plugins.
+
+    Raises
+    ------
+    InputError
+        A name is taken.
+    """
+    registry = in_tree_registry(release)
+    registry.merge(installed_plugins() if others is None else others)
+    return registry

@@ -1,0 +1,384 @@
+"""VolumeBinding: finds, assumes and binds the volumes of a pod's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.engine import framework as fwk
+from moorage.kube import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
+from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
+from moorage.store import ApiError, NotFoundError, ObjectClient
+
+from ..framework.plugin import events
+from ..framework.plugin.events import ActionType, of_class, on, queue_if
+from ..framework.plugin.evidence import EvidencePlugin, FindEvidence, Inquiry
+from ..framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.runtime.steps import StatusSteps
+from ..volume import ObjectNotFoundError, PodVolumeBinder, VolumeBinder, VolumeError, VolumeSources
+from ..volume.binding import volume_binder
+from ..volume.binding.claims import is_fully_bound
+from ..volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
+from ..volume.binding.utilization import Utilization
+from ..volume.binding.volume_topology import VolumeTopology
+from ..volume.constants import MIGRATED_PLUGINS
+from ..volume.migration import in_tree_plugin, required_affinity
+from .claim_evidence import Claims
+from .node_volume_limits import is_claim_of
+
+STATE = "VolumeBinding"
+MakeVolumeBinder = Callable[[fwk.FrameworkHandle, VolumeSources], PodVolumeBinder]
+# The statuses for the volumes of bound claims.
+FITS, CONFLICTS, IS_MISSING = range(3)
+OF_BOUND = (
+    None,
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.NODE_CONFLICT,)),
+    fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.VOLUME_MISSING,)),
+)
+
+
+@dataclass(slots=True)
+class VolumeBindingState:
+    """The plugin's state for a pod in one cycle; clones of the cycle state share it.
+
+    Attributes
+    ----------
+    claims : PodVolumeClaims or None
+        Claims of the pod; None without claims.
+    volumes : dict of str to PodVolumes
+        Volumes to bind or provision, by node that passed Filter.
+    all_bound : bool
+        Whether all claims are bound for the chosen node.
+    """
+
+    claims: PodVolumeClaims | None = None
+    volumes: dict[str, PodVolumes] = field(default_factory=dict)
+    all_bound: bool = False
+
+    def clone(self) -> Self:
+        return self
+
+
+class VolumeBinding(
+    VolumePlugin,
+    EvidencePlugin,
+    fwk.ReservePlugin,
+    fwk.PreBindPlugin,
+    fwk.PreScorePlugin,
+    fwk.ScorePlugin,
+):
+    """Filter, Reserve, PreBind, and Score by storage capacity (kube-scheduler v1.36, volumebinding/).
+
+    PreBind is a generator that checks the claims each second on the handle's clock. Arguments:
+    ``bindTimeoutSeconds``; ``shape``, with the gate StorageCapacityScoring.
+
+    Parameters
+    ----------
+    args, handle
+        See `Plugin`.
+    make_binder : callable, optional
+        Makes another volume binder from the handle and what the built-in one reads, and replaces the latter;
+        `bindTimeoutSeconds` is not its timeout. `moorage.compat.AdaptedBinder` makes one of a volume binder
+        of v1.14.
+    """
+
+    name = "VolumeBinding"
+    needs_are_described = True
+    default_args = {"bindTimeoutSeconds": 600}
+
+    def __init__(
+        self,
+        args: Mapping[str, Any] | None = None,
+        handle: fwk.FrameworkHandle | None = None,
+        make_binder: MakeVolumeBinder | None = None,
+    ) -> None:
+        super().__init__(args, handle)
+        self._make_binder = make_binder
+        shape = self.args.get("shape")  # set only with the gate StorageCapacityScoring
+        self._utilization = Utilization(shape) if shape else None
+        self._made: PodVolumeBinder | None = None
+        self._sources: VolumeSources | None = None  # the sources of the current binder
+
+    def another(self) -> Self:
+        return type(self)(self.args, make_binder=self._make_binder)
+
+    @property
+    def binder(self) -> PodVolumeBinder:
+        """The volume binder, whose assume caches are shared by all profiles."""
+        handle = self.required_handle()
+        sources = handle.shared(sources_of)  # a rollback may have dropped the earlier sources
+        if self._made is None or sources is not self._sources:
+            self._sources = sources
+            if self._make_binder is not None:
+                self._made = self._make_binder(handle, sources)
+                return self._made
+            self._made = VolumeBinder(
+                sources,
+                bind_timeout=float(self.args["bindTimeoutSeconds"]),
+                clock=handle.clock,
+                sleep=handle.wait,
+            )
+        return self._made
+
+    @property
+    def sources(self) -> VolumeSources | None:
+        """What the built-in binder reads; None with another one."""
+        return None if self._make_binder is not None else self.binder.sources
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        pod_state = VolumeBindingState()
+        has_claims = False
+        for volume in pod.spec.volumes:
+            key = pod.claim_key(volume)
+            if key is not None:
+                has_claims = True
+                wrong = self._wrong_with(pod, key, volume.persistent_volume_claim is None)
+                if wrong:
+                    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (wrong,))
+        if has_claims:
+            try:
+                pod_state.claims = self.binder.get_pod_volume_claims(pod)
+            except VolumeError as error:
+                return fwk.as_status(error)
+            if pod_state.claims.unbound_immediate:
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (volume_binder.UNBOUND_IMMEDIATE,))
+        state.write(STATE, pod_state)
+        return None if has_claims else fwk.SKIP
+
+    def _wrong_with(self, pod: Pod, key: str, is_ephemeral: bool) -> str:
+        """The reason that rejects a pod because of a claim; "" for none."""
+        try:
+            claim = self.lister(PersistentVolumeClaim).get(key)
+        except NotFoundError as error:
+            name = key.partition("/")[2]
+            if is_ephemeral:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+            return str(error)
+        if claim.status.phase == "Lost":
+            lost = claim.spec.volume_name
+            return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{lost}"'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{claim.name}" is being deleted'
+        if is_ephemeral and not claim.metadata.is_controlled_by(pod.metadata.uid):
+            return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+        return ""
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.claims is None or node_info.node is None:
+            return None
+        try:
+            volumes, reasons = self.binder.find_pod_volumes(pod, pod_state.claims, node_info.node)
+        except VolumeError as error:
+            return fwk.as_status(error)
+        if reasons:
+            return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+        pod_state.volumes[node_info.name] = volumes
+        return None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.claims is None:
+            return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
+        if pod_state.claims.unbound_delayed or self._make_binder is not None:
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return fwk.Answers(np.arange(len(statuses)), statuses)
+        try:
+            return fwk.Answers(self._of_bound(pod_state.claims, nodes.rows), OF_BOUND)
+        except VolumeError:  # of some nodes
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return fwk.Answers(np.arange(len(statuses)), statuses)
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[NodeSelector, ...] | None:
+        if self._make_binder is not None:
+            return None
+        sources, selectors = self.binder.sources, []
+        for claim, volume in claims:
+            if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
+                return None
+            if not is_fully_bound(claim) or sources.pvc_cache.find(claim.key) is not claim:
+                return None
+            if sources.pv_cache.find(volume.name) is not volume:
+                return None
+            plugin = in_tree_plugin(volume)
+            if plugin is not None and self._topology.migrated(plugin.name) is not None:
+                return None
+            if (required := required_affinity(volume)) is not None:
+                selectors.append(required)
+        return tuple(selectors)
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        masks = [self._topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
+        return reduce(np.logical_and, masks), []
+
+    @property
+    def _topology(self) -> VolumeTopology:
+        return self.required_handle().derived(VolumeTopology.of)
+
+    def _of_bound(self, claims: PodVolumeClaims, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """The status of bound claims for each node: that of the first claim that rejects the node.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) uint8 array
+            Indices in `OF_BOUND`.
+
+        Raises
+        ------
+        VolumeError
+            A volume cannot be translated for the CSI driver of some node.
+        """
+        numbers = np.zeros(len(rows), dtype=np.uint8)
+        for claim in claims.bound:
+            try:
+                mask = self._topology.mask(self.binder.sources.pv_cache.get_pv(claim.spec.volume_name))
+            except ObjectNotFoundError:
+                numbers[numbers == FITS] = IS_MISSING
+                break
+            if mask is not None:
+                numbers[~mask.take(rows)] = CONFLICTS
+        return numbers
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        if self._make_binder is not None:
+            return lambda rows, status: ()  # nobody knows what another binder reads
+        pod_state = _read(inquiry.state)
+        found = None if pod_state is None else pod_state.claims
+        return Claims(inquiry, self.binder.sources, self.lister, found).finder()
+
+    # ---- scores --------------------------------------------------------------------------------------------
+
+    def skips(self, method: str) -> bool:
+        return method != "pre_score" or self._utilization is None
+
+    def pre_score(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        return fwk.SKIP if self._utilization is None else None
+
+    def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int:
+        pod_state = _read(state)
+        volumes = None if pod_state is None else pod_state.volumes.get(node_info.name)
+        return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
+
+    # ---- binding -------------------------------------------------------------------------------------------
+
+    def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        pod_state = _read(state)
+        if pod_state is None:
+            return None
+        volumes = pod_state.volumes.get(node_name)
+        if volumes is None:
+            pod_state.all_bound = True
+            return None
+        try:
+            pod_state.all_bound = self.binder.assume_pod_volumes(pod, node_name, volumes)
+        except VolumeError as error:
+            return fwk.as_status(error)
+        return None
+
+    def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
+        pod_state = _read(state)
+        if pod_state is not None and node_name in pod_state.volumes:
+            self.binder.revert_assumed_pod_volumes(pod_state.volumes[node_name])
+
+    def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.all_bound:
+            return fwk.SKIP
+        return None if node_name in pod_state.volumes else _nothing_found(node_name)
+
+    def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
+        pod_state = _read(state)
+        if pod_state is None or pod_state.all_bound:
+            return None
+        if node_name not in pod_state.volumes:
+            return _nothing_found(node_name)
+        return self._bind(pod, pod_state.volumes[node_name], node_name)
+
+    def _bind(self, pod: Pod, volumes: PodVolumes, node_name: str) -> StatusSteps:
+        try:
+            yield from self.binder.binding(pod, volumes, node_name)
+        except (VolumeError, ApiError) as error:
+            return fwk.as_status(error)
+        return None
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
+        changes = ActionType.ADD | ActionType.UPDATE
+        return [
+            on(events.STORAGE_CLASS, changes, self.after_class_change),
+            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
+            on(events.PERSISTENT_VOLUME, changes),
+            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            on(events.CSI_NODE, changes, self.after_csi_node_change),
+            on(events.CSI_DRIVER, ActionType.UPDATE, self.after_driver_change),
+            on(events.CSI_STORAGE_CAPACITY, changes, self.after_capacity_change),
+        ]
+
+    @of_class
+    def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
+        """Queue if a StorageClass was added, or its allowed topologies changed."""
+        return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
+
+    def after_claim_change(
+        self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
+    ) -> fwk.QueueingHint:
+        """Queue if a claim of the pod was added or updated."""
+        return queue_if(is_claim_of(pod, new))
+
+    @of_class
+    def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
+        """Queue if a CSINode was added, or its migrated plugins changed."""
+        was, now = (state and state.metadata.annotations.get(MIGRATED_PLUGINS, "") for state in (old, new))
+        return queue_if(old is None or was != now)
+
+    def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
+        """Queue if a driver of the pod's inline volumes no longer reports storage capacity."""
+        is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
+        return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
+
+    @of_class
+    def after_capacity_change(
+        self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
+    ) -> fwk.QueueingHint:
+        """Queue if a CSIStorageCapacity was added or reports more capacity."""
+        was, now = (None if capacity is None else _limit(capacity) for capacity in (old, new))
+        return queue_if(old is None or (now is not None and (was is None or was < now)))
+
+
+def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
+    """Return the clients, assume caches and listers of the volume binder."""
+    return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
+
+
+def _read(state: fwk.CycleState) -> VolumeBindingState | None:
+    """The plugin's state; None for a pod without volumes, for which PreFilter was not called."""
+    try:
+        pod_state: VolumeBindingState = state.read(STATE)
+    except fwk.NotFoundError:
+        return None
+    return pod_state
+
+
+def _nothing_found(node_name: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.ERROR, (f'no pod volumes found for node "{node_name}"',))
+
+
+def _limit(capacity: CSIStorageCapacity) -> int | None:
+    """The maximum size of a volume in bytes."""
+    limit = capacity.maximum_volume_size
+    limit = capacity.capacity if limit is None else limit
+    return None if limit is None else parse_value(limit)

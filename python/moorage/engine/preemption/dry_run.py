@@ -1,0 +1,273 @@
+"""The second step of preemption: the nodes on which the pod fits after evictions, with the victims there.
+
+kube-scheduler v1.36, framework/preemption/preemption.go DryRunPreemption, defaultpreemption/
+SelectVictimsOnNode. For groups that are evicted as a whole: v1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.preempt.dry_runs import NO_VICTIMS as NOBODY
+from moorage.engine import framework as fwk
+from moorage.errors import MoorageError
+from moorage.kube import Pod, PodDisruptionBudget
+
+from ..cache import NodeInfo, NodeInfoClone
+from ..framework.plugin.extender import Victims
+from ..framework.profiles.in_core import NativePlugin
+from ..framework.runtime.kernels import place_of, rejection
+from ..framework.runtime.preempt_handle import PreemptHandle
+from ..framework.runtime.runtime import Target, target_of
+from .eligibility import NO_VICTIM, NO_VICTIMS
+from .eviction_units import EvictionUnits, Unit, groups_of, priority_of, units_by_importance, violations
+from .pick import Candidate
+
+Outcome = tuple[list[Candidate], dict[str, fwk.Status]]
+"""The candidates, those that violate a budget last, otherwise in the order of the trials; and the status of
+each other node that was tried, an Error if a plugin failed."""
+
+
+class PreemptionDryRuns:
+    """The dry runs of one preemption. They change nothing.
+
+    Parameters
+    ----------
+    state : CycleState
+        After PreFilter has run for the pod.
+    pod : Pod
+        The preemptor.
+    """
+
+    def __init__(
+        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, budgets: Sequence[PodDisruptionBudget]
+    ) -> None:
+        self.preempt_handle, self.handle = handle, handle.handle
+        self.state, self.pod, self.budgets = state, pod, budgets
+        self.units = EvictionUnits(self.handle)
+
+    def run(self, nodes: Sequence[str], offset: int, wanted: int) -> Outcome:
+        """Try nodes one after the other until there are enough candidates.
+
+        Parameters
+        ----------
+        nodes : sequence of str
+            The potential nodes, in list order.
+        offset : int
+            The index of the node to begin with. After the last node the first one follows.
+        wanted : int
+            Dry runs end with this number of candidates, of which at least one violates no budget.
+        """
+        order = (*nodes[offset:], *nodes[:offset])
+        target = self.kernel_target(order)
+        if target is not None:
+            return self.in_core(target, order, wanted)
+        candidates: list[Candidate] = []
+        rejected: dict[str, fwk.Status] = {}
+        has_fine = False
+        for name in order:
+            info = self.handle.cache.node_info(name)
+            if info is None:
+                raise MoorageError(f"node {name} is not in the cache")
+            candidates_here, failed = self._by_filters(info)
+            rejected |= failed
+            candidates += candidates_here
+            has_fine |= not all(map(_violates, candidates_here))
+            if has_fine and len(candidates) >= wanted:
+                break
+        return sorted(candidates, key=_violates), rejected
+
+    def _by_filters(self, info: NodeInfo) -> Outcome:
+        """Return the outcome of one node by the Filter plugins of the framework."""
+        if all(self.units.priority_of(other) >= priority_of(self.pod) for other in info.pods):
+            return [], {info.name: NO_VICTIMS}
+        victims, protected, status = self.select_victims_on_node(info)
+        if status is None and not victims:
+            status = fwk.as_status(MoorageError(NO_VICTIM.format(info.name)))
+        if status is not None:
+            return [], {info.name: status}
+        return [Candidate(info.name, Victims(tuple(victims), protected))], {}
+
+    def select_victims_on_node(self, info: NodeInfo) -> tuple[list[Pod], int, fwk.Status | None]:
+        """Choose the pods whose eviction would make room for the pod on one node.
+
+        All units of lower priority that have a pod on the node are removed, with their pods on other nodes.
+        If the pod fits then, they are added again one by one: first those that a budget protects, each kind
+        in the order of importance. A unit with which the pod would not fit is a victim.
+
+        Returns
+        -------
+        victims : list of Pod
+            The most important first.
+        violations : int
+            The number of victims whose eviction violates a budget.
+        status : Status or None
+            Why evictions do not help; None if they do.
+        """
+        attempt = DryRunAttempt(self.preempt_handle, self.state.clone(), self.pod, info.clone())
+        priority = priority_of(self.pod)
+        potential = [unit for unit in self.units.of(info.pods) if unit.priority < priority]
+        for unit in potential:
+            if status := attempt.change(unit, adds=False):
+                return [], 0, status
+        if not potential:
+            return [], 0, NO_VICTIMS
+        if status := attempt.rejection():
+            return [], 0, status
+        ordered = units_by_importance(potential)
+        costs = violations(ordered, self.budgets, self.handle.release.budgets_stop_at_violation)
+        chosen: list[int] = []
+        for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
+            if status := attempt.change(ordered[at], adds=True):
+                return [], 0, status
+            if attempt.rejection() is None:
+                continue
+            if status := attempt.change(ordered[at], adds=False):
+                return [], 0, status
+            chosen.append(at)
+        evicted = units_by_importance([ordered[at] for at in chosen])
+        victims = [other for unit in evicted for other in unit.pods]
+        return victims, sum(costs[at] for at in chosen), None
+
+    def kernel_target(self, nodes: Sequence[str]) -> Target | None:
+        """Return the target by which the core can make the dry runs.
+
+        Filters about volumes do not matter if the volumes of the pod fit on all nodes, whichever pods are
+        evicted.
+
+        Parameters
+        ----------
+        nodes : sequence of str
+            The nodes to try.
+
+        Returns
+        -------
+        (int, int, int) or None
+            None if a plugin outside the core filters there or has PreFilter.
+        """
+        framework: fwk.Framework | None = self.handle.framework
+        if framework is None or framework.kernels is None or not framework.kernels.dry_runs.suits:
+            return None
+        target, called = self.state.target, framework.plugins_of(self.state.target)
+        if called is not framework.plugins:
+            view = framework.nodes(self._rows(nodes))
+            if called.profile.volumes_fit_everywhere(self.pod, view):
+                target, called = target_of(self.handle.cache, self.pod), framework.plugins
+        in_core = called.profile.pre_filters_in_core and called.profile.filters_in_core
+        return target if in_core else None
+
+    def in_core(self, target: Target, nodes: Sequence[str], wanted: int) -> Outcome:
+        """Try nodes by the kernels of the core; otherwise like `run`.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            See `kernel_target`.
+        nodes : sequence of str
+            In the order in which to try them.
+        wanted : int
+            Number of candidates that ends the dry runs, see `run`.
+        """
+        framework: fwk.Framework = self.handle.framework
+        table, kernels = self.handle.cache.state.table, framework.kernels
+        assert kernels is not None
+        candidates: list[Candidate] = []
+        rejected: dict[str, fwk.Status] = {}
+        with self.handle.cache.lock:
+            nominated_by_node = self.handle.nominator.nominated_before(self.pod).items()
+            nominated = [(table.find_row(name), pods) for name, pods in nominated_by_node]
+            kernels.search.nominate(
+                [(row, pods) for row, pods in nominated if row is not None and table.is_present(row)]
+            )
+            rows = self._rows(nodes).tolist()
+            groups = groups_of(self.handle)
+            out = kernels.dry_runs.dry_run(target, rows, self.budgets, wanted, groups)
+            verdicts, costs = out.verdicts.tolist(), out.violations.tolist()
+            statuses = {each: status_of(framework, self.state, each) for each in set(verdicts) if each}
+            for at, (name, verdict) in enumerate(zip(nodes, verdicts, strict=False)):
+                victims = Victims(tuple(out.victims(at)), costs[at])
+                if verdict:
+                    rejected[name] = statuses[verdict]
+                elif not victims.pods:
+                    rejected[name] = fwk.Status(fwk.Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
+                else:
+                    candidates.append(Candidate(name, victims))
+        return sorted(candidates, key=_violates), rejected
+
+    def _rows(self, nodes: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Return the rows of nodes by name."""
+        rows = []
+        for name in nodes:
+            row = self.handle.cache.state.table.find_row(name)
+            if row is None:
+                raise MoorageError(f"node {name} is not in the cache")
+            rows.append(row)
+        return np.array(rows, dtype=np.int32)
+
+
+def _violates(candidate: Candidate) -> bool:
+    """Whether the eviction of a candidate's victims violates a PodDisruptionBudget."""
+    return candidate.victims.num_pdb_violations > 0
+
+
+class DryRunAttempt:
+    """A dry run for a pod on one node."""
+
+    def __init__(
+        self, handle: PreemptHandle, state: fwk.CycleState, pod: Pod, node_info: NodeInfoClone
+    ) -> None:
+        self.handle = handle
+        self.state, self.pod, self.node_info = state, pod, node_info
+        framework: fwk.Framework | None = handle.handle.framework
+        plugins = () if framework is None else framework.profile.at(fwk.PreFilterPlugin)
+        active = (p for p in plugins if p.name not in state.skip_filter_plugins)
+        self.has_extensions = any(plugin.pre_filter_extensions() is not None for plugin in active)
+
+    def change(self, unit: Unit, adds: bool) -> fwk.Status | None:
+        """Add or remove the pods of a unit; an Error if a PreFilter extension fails."""
+        for other in unit.pods:
+            if status := self.change_pod(other, adds):
+                return status
+        return None
+
+    def change_pod(self, other: Pod, adds: bool) -> fwk.Status | None:
+        """Add or remove one pod. If the pod is on another node, the NodeInfo of that node is not changed."""
+        is_here = other.spec.node_name == self.node_info.name
+        if is_here:
+            (self.node_info.add_pod if adds else self.node_info.remove_pod)(other)
+        elif adds:
+            del self.state.removed_pods[other.metadata.uid]
+        else:
+            self.state.removed_pods[other.metadata.uid] = other
+        if not self.has_extensions:
+            return None
+        info = self.node_info if is_here else self.handle.handle.cache.node_info(other.spec.node_name)
+        assert info is not None  # the cache has the pod
+        handle = self.handle
+        run = handle.run_pre_filter_extension_add_pod if adds else handle.run_pre_filter_extension_remove_pod
+        return run(self.state, self.pod, other, info)
+
+    def rejection(self) -> fwk.Status | None:
+        """Return why the pod does not fit, with or without the pods nominated to the node; None if it
+        fits."""
+        return self.handle.run_filter_plugins_with_nominated_pods(self.state, self.pod, self.node_info)
+
+
+def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> fwk.Status:
+    """Return the status of a node on which evictions do not help.
+
+    Parameters
+    ----------
+    state : CycleState
+        After PreFilter has run for the pod.
+    verdict : int
+        Result of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
+    """
+    if verdict == NOBODY:
+        return NO_VICTIMS
+    plugin = framework.plugins.filters[place_of(verdict)]
+    assert isinstance(plugin, NativePlugin)
+    return rejection(plugin, state, verdict)

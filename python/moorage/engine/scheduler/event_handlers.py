@@ -1,0 +1,511 @@
+"""Event handlers: informers' events update the cache and the scheduling queue.
+
+kube-scheduler v1.36, eventhandlers.go. As upstream does, an event that the cache refuses is logged, and the
+next one is processed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from itertools import chain, islice, takewhile
+from operator import attrgetter, length_hint
+from typing import Any
+
+from moorage._core.base.indexed_objects import new_states
+from moorage._core.base.watch_events import Cause, Notice
+from moorage._core.decide.bulk_operations import not_assumed
+from moorage._core.decide.reported_pods import (
+    enter_bindings,
+    evictions,
+    new_pods,
+)
+from moorage._core.queue.entrance import CreationClock
+from moorage.errors import CacheError, ClockError
+from moorage.kube import (
+    AnyGroup,
+    CompositePodGroup,
+    CSINode,
+    Namespace,
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    StorageClass,
+)
+from moorage.kube.model.resource_claims import DeviceClass, ResourceClaim
+from moorage.kube.model.resource_slices import DeviceTaintRule, ResourceSlice
+from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity, VolumeAttachment
+from moorage.kube.model.workload import ReplicaSet, ReplicationController, Service, StatefulSet
+from moorage.kube.workloads.ownership import FINISHED
+from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
+from moorage.store.informers.handler_functions import last_state
+
+from ..cache import SchedulerCache
+from ..devices.extended_resources import ResourceClasses
+from ..framework import FrameworkHandle
+from ..framework.plugin.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
+    NODE_ADD,
+    NODE_DELETE,
+    event_resource,
+    node_update_events,
+)
+from ..framework.plugin.group_index import PodGroups
+from ..queue import QueuedPodInfo, SchedulingQueue
+from ..volume.usage.lost_uses import LostUses
+from .kind_handlers import EventHandler, GroupHandler, TreeHandler, namespace_handler, workload_handler
+
+STORAGE: tuple[type[Object], ...] = (
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
+GROUPS: tuple[type[Any], ...] = (PodGroup, CompositePodGroup)
+OTHERS: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, *GROUPS)
+EVENT_KINDS = {event_resource(kind): kind for kind in STORAGE + OTHERS}
+DEVICES: tuple[type[Object], ...] = (ResourceClaim, ResourceSlice, DeviceClass, DeviceTaintRule)
+LISTED: tuple[type[Object], ...] = (*STORAGE, *DEVICES, PodDisruptionBudget)
+"""Kinds that plugins list. They are watched even if no plugin registers their events."""
+NODES_AT_ONCE = 64
+"""New nodes that the cache adds as one change, whose journal is to stay small."""
+WORKLOADS = (Service, ReplicationController, ReplicaSet, StatefulSet)
+
+IDENTITY = attrgetter("identity")
+
+logger = logging.getLogger("moorage.scheduler")
+
+
+class NodeHandler:
+    """Passes events of nodes to the cache and to the queue.
+
+    Parameters
+    ----------
+    lost : LostUses, optional
+        Is told of nodes that go, in releases that lose count of what their pods use.
+    """
+
+    def __init__(self, cache: SchedulerCache, queue: SchedulingQueue, lost: LostUses | None = None) -> None:
+        self.cache = cache
+        self.queue = queue
+        self.lost = lost
+
+    def on_run(self, notices: Iterable[Notice[Node]]) -> int:
+        """Add leading new nodes, if no pod can react to them (see `RunHandler`).
+
+        Returns
+        -------
+        int
+            Their number, without those that were to be added together with one that needs `on_add`.
+        """
+        if self.queue.may_react(NODE_ADD):
+            return 0
+        nodes = new_states(notices, True)
+        for first in range(0, len(nodes), NODES_AT_ONCE):
+            if not self.cache.add_nodes(nodes[first : first + NODES_AT_ONCE]):
+                return first
+        return len(nodes)
+
+    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
+        """Add a node; it may make pods schedulable.
+
+        Parameters
+        ----------
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
+        self.cache.add_node(obj)
+        self.queue.move_all(NODE_ADD, [Notice(None, obj)])
+
+    def on_update(self, old: Node, new: Node) -> None:
+        """Update a node; each kind of change is an event for the queue."""
+        self.cache.update_node(old, new)
+        if self.queue.is_listening():
+            for event in node_update_events(old, new):
+                self.queue.move_all(event, [Notice(old, new)])
+
+    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
+        """Remove a node."""
+        node = last_state(obj)
+        self.queue.move_all(NODE_DELETE, [Notice(node, None)])
+        if self.lost is not None:
+            self.lost.node_goes(node.name)
+        try:
+            self.cache.remove_node(node)
+        except CacheError as error:
+            logger.error("%s", error)
+
+
+class PodHandler:
+    """Passes pods with a node to the cache, and pods without one to the queue. Finished pods are in neither.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Has the cache, and the pods that wait on Permit.
+    is_ours : callable
+        False for pods of other schedulers.
+    ages : CreationClock, optional
+        Makes the queue entries of new pods; by default the queue does, at the time of its clock.
+
+    Attributes
+    ----------
+    others : dict of str to Pod
+        The pods of other schedulers without a node, by ``namespace/name``.
+    finished : dict of str to Pod
+        The finished pods on nodes, by ``namespace/name``.
+    indexer : Indexer
+        The informers' copy of the pods; empty before `watch`.
+    """
+
+    def __init__(
+        self,
+        handle: FrameworkHandle,
+        queue: SchedulingQueue,
+        is_ours: Callable[[Pod], bool],
+        ages: CreationClock | None = None,
+    ) -> None:
+        self.cache = handle.cache
+        self.queue = queue
+        self.is_ours = is_ours
+        self.indexer: Indexer[Pod] = Indexer({})
+        self.ages = ages
+        self.others: dict[str, Pod] = {}
+        self.finished: dict[str, Pod] = {}
+        self.reject_waiting = handle.reject_waiting_pod
+        self._release = handle.release
+        self._counting = handle.shared(PodGroups).counting if queue.groups_pods else nullcontext
+        self._of_cause = {
+            Cause.BOUND: self._on_bound_pods,
+            Cause.EVICTED: self._on_evicted_pods,
+            Cause.NOMINATED: queue.follow_nominations,
+        }
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.others.copy(), self.finished.copy(), None if self.ages is None else self.ages.now
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        others, finished, now = saved
+        self.others, self.finished = others.copy(), finished.copy()
+        if self.ages is not None:
+            self.ages.now = now
+
+    @property
+    def pending(self) -> dict[str, Pod]:
+        """Pods without a node by ``namespace/name``, neither bound nor assumed on one.
+
+        Waiting pods come first, in the order of the queue, then those in flight, then those of other
+        schedulers.
+        """
+        with self.cache.lock:
+            self.cache.check_whole()
+            pods = [info.pod for info in chain(*self.queue.pending_pods())]
+            in_flight = [self.unbound(info.pod) for info in self.queue.in_flight()]
+            pods += [pod for pod in in_flight if pod is not None]
+            pods += self.others.values()
+            return {pods[at].key: pods[at] for at in not_assumed(self.cache.state, pods)}
+
+    def release(self, pod: Pod) -> None:
+        """Remove an assumed pod from its node. If the store has it, it is pending again."""
+        self._remove(pod, False)
+        latest = self.unbound(pod)
+        if latest is not None and self.is_ours(latest) and self.queue.get(pod.metadata.uid) is None:
+            self.queue.add(self._entries([latest]))
+
+    def current(self, pod: Pod) -> Pod | None:
+        """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.
+
+        Upstream's informer does not see finished pods.
+        """
+        latest = self.indexer.get(pod.key)
+        return None if latest is None or latest.status.phase in FINISHED else latest
+
+    def unbound(self, pod: Pod) -> Pod | None:
+        """Return the latest state of a pod, or None if it was deleted, replaced or bound."""
+        latest = self.indexer.get(pod.key)
+        if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
+            return None
+        return None if latest.status.phase in FINISHED else latest
+
+    # ---- events --------------------------------------------------------------------------------------------
+
+    def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Process the leading notices of one kind in one step (see `RunHandler`): new pods, or pods to which
+        a store has done one thing, as the cause of the events says.
+
+        Returns
+        -------
+        int
+            Number of processed notices; 0 leaves the first one to the other methods.
+        """
+        first = next(iter(notices))
+        if first.is_addition:
+            return self._on_new_pods(notices) or self._on_new_bound_pods(notices)
+        of_cause = self._of_cause.get(first.cause)
+        return 0 if of_cause is None else of_cause(notices)
+
+    def _on_new_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Add the leading new pods without a node to the queue; return their number. Where groups are tried
+        together, up to the first that is gated, and none while an addition may help other pods."""
+        queue = self.queue
+        if queue.groups_pods and queue.may_react(queue.pod_events.added):
+            return 0
+        pods = new_pods(notices, False, self.is_ours)
+        left = iter(pods)
+        try:  # of groups, the next pod may help one that is gated
+            queue.add(self._entries(left), queue.groups_pods)
+        except ClockError:
+            return len(pods) - length_hint(left) - 1
+        added = len(pods) - length_hint(left)
+        if queue.groups_pods and added:  # the others are not gated, and wait for no event
+            queue.move_all(queue.pod_events.added, [Notice(None, pods[added - 1])])
+        return added
+
+    def _entries(self, pods: Iterable[Pod]) -> Iterable[Pod | QueuedPodInfo]:
+        """Return new pods as the queue takes them; each advances the clock of creations when it is taken."""
+        return pods if self.ages is None else map(self.ages.entry, pods)
+
+    def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Add the leading new pods on nodes to the cache; return their number."""
+        pods = new_pods(notices, True)
+        if not pods:
+            return 0
+        try:
+            if self.cache.state.has_pod(pods[0]):  # those of a replay, whose scheduler has placed them
+                self.cache.confirm_pods(pods)
+            else:
+                self.cache.add_pods(pods)
+        except (CacheError, ValueError):  # the cache refuses one of them
+            for at, pod in enumerate(pods):
+                try:
+                    self.on_add(pod, False)
+                except ValueError:
+                    return at
+        else:
+            self.queue.move_all(ASSIGNED_POD_ADD, (Notice(None, pod) for pod in pods))
+        return len(pods)
+
+    def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Enter the leading pods that got a node into the cache, and remove them from the queue; return their
+        number. A pod that another scheduler has bound ends them while its event may move a pod, perhaps
+        itself."""
+        if self._release.bindings_end_nominations and self.queue.is_listening():
+            notices = list(takewhile(lambda one: not one.old.status.nominated_node_name, notices))
+        with self.cache.lock:
+            number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
+        if number:
+            self._leave(*map(IDENTITY, islice(notices, number)))
+            bound = (Notice(None, notice.new) for notice in islice(notices, number))
+            self.queue.move_all(ASSIGNED_POD_ADD, bound)
+        return number
+
+    def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
+        """Remove the leading pods on nodes that were evicted; return the number of notices. The change of
+        their conditions is not applied to the cache."""
+        events, queue = evictions(notices), self.queue
+        if events:
+            evicted = [deletion.identity for _, deletion in events]
+            self._leave(*evicted)
+            with self.cache.lock:
+                others = self.cache.remove_added(evicted)  # those that are assumed, or not in the cache
+                found = [(pod.metadata.uid, self._discard(pod)) for pod in others]
+            assumed = {uid: pod for uid, pod in found if pod is not None}
+            for pod, (change, deletion) in zip(evicted, events, strict=True):
+                if not queue.is_listening():
+                    break
+                queue.move_all(ASSIGNED_POD_UPDATE, [change])
+                cached = assumed.get(pod.metadata.uid)
+                queue.move_all(ASSIGNED_POD_DELETE, [Notice(cached, None) if cached else deletion])
+        return 2 * len(events)
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        """Add a pod to the cache or to the queue.
+
+        Parameters
+        ----------
+        is_in_initial_list : bool
+            Whether the object existed when the handler was registered.
+        """
+        if obj.status.phase in FINISHED:
+            if obj.spec.node_name:
+                self.finished[obj.key] = obj
+            return
+        if obj.spec.node_name:
+            try:
+                self.cache.add_pod(obj)
+            except CacheError as error:
+                logger.error("%s", error)
+            self.queue.move_all(ASSIGNED_POD_ADD, [Notice(None, obj)])
+        elif not self.is_ours(obj):
+            self.others[obj.key] = obj
+        else:
+            self.queue.add(self._entries([obj]))
+            if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
+                self.queue.move_all(self.queue.pod_events.added, [Notice(None, obj)])
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """Update a pod; one that was bound moves from the queue to the cache."""
+        finished = old.status.phase in FINISHED or new.status.phase in FINISHED
+        was, now = bool(old.spec.node_name), bool(new.spec.node_name)
+        if finished or old.metadata.uid != new.metadata.uid or (was and not now):
+            self.on_delete(old)
+            self.on_add(new, False)
+        elif was:
+            self._update_assigned(old, new)
+        elif now:
+            self.on_add(new, False)
+            self._leave(old)
+            if (
+                self._release.bindings_end_nominations
+                and old.status.nominated_node_name
+                and self.is_ours(old)
+            ):
+                self._nomination_ended(old)
+        elif self.is_ours(new):
+            self._update_waiting(old, new)
+        else:
+            self.others[new.key] = new
+
+    def _update_assigned(self, old: Pod, new: Pod) -> None:
+        """Update a pod on a node in the cache, and move the pods in the queue that may profit."""
+        try:
+            self.cache.update_pod(old, new)
+        except CacheError as error:
+            logger.error("%s", error)
+        if self.queue.is_listening():
+            for event in self.queue.pod_events.of_update(old, new):
+                self.queue.move_all(event, [Notice(old, new)])
+
+    def _update_waiting(self, old: Pod, new: Pod) -> None:
+        """Update a pod without a node in the queue."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return  # a resync repeats the same state
+        if self.cache.is_assumed_pod(new):
+            starts = new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp
+            if starts and self._release.assumed_pods_end_with_termination:
+                self._remove(new, False)
+            return
+        self.queue.update(old, new)
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
+            self._nomination_ended(old)
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        """Remove a pod, in whatever state the cache has it: earlier events may have been lost."""
+        pod = last_state(obj)
+        with self._counting(pod):
+            self._leave(pod)
+        self.finished.pop(pod.key, None)
+        had_ended = pod.status.phase in FINISHED  # a finished pod was removed, unless the cache still has it
+        was_assigned = bool(pod.spec.node_name) or isinstance(obj, DeletedFinalStateUnknown)
+        if self._remove(pod, was_assigned and not had_ended) or had_ended:
+            return
+        if pod.status.nominated_node_name and self.is_ours(pod):
+            self._nomination_ended(pod)
+
+    # ---- effects -------------------------------------------------------------------------------------------
+
+    def _leave(self, *pods: Pod) -> None:
+        """Remove pods from the queue, and end their nominations."""
+        self.queue.delete(pods)
+        if self.others:
+            for pod in pods:
+                self.others.pop(pod.key, None)
+
+    def _remove(self, pod: Pod, was_assigned: bool) -> bool:
+        """Remove a pod from its node; whether other pods may profit, because it was on a node."""
+        with self.cache.lock:
+            is_known = self.cache.state.has_pod(pod)
+            assumed = self._discard(pod)
+        if not (is_known or was_assigned):
+            return False
+        self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(assumed or pod, None)])
+        return True
+
+    def _discard(self, pod: Pod) -> Pod | None:
+        """Remove a pod from the cache; return the cache's object of an assumed pod."""
+        state = self.cache.state
+        if not state.has_pod(pod):
+            return None
+        cached, is_assumed = state.get_pod(pod), state.is_assumed_pod(pod)
+        if not (is_assumed and self.reject_waiting(pod.metadata.uid)):
+            # A pod that waits on Permit is forgotten by its binding cycle.
+            self.cache.discard_pod(cached)
+        return cached if is_assumed else None
+
+    def _nomination_ended(self, pod: Pod) -> None:
+        """Move the queued pods of at most a pod's priority, as they may use the node that was reserved for
+        it."""
+        priority = pod.spec.priority or 0
+
+        def is_not_higher(other: Pod) -> bool:
+            return (other.spec.priority or 0) <= priority
+
+        self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(pod, None)], is_not_higher)
+
+    def repair(self) -> None:
+        """Make the queue consistent after an exception, and add the waiting pods again that it has lost."""
+        self.queue.repair()
+        infos = chain(*self.queue.pending_pods(), self.queue.in_flight())
+        uids = {info.pod.metadata.uid for info in infos}
+        for pod in self.indexer.values():
+            is_known = pod.metadata.uid in uids or pod.key in self.others
+            if not (pod.spec.node_name or is_known or self.cache.state.has_pod(pod)):
+                self.on_add(pod, False)
+
+
+def watch(
+    informers: InformerFactory,
+    handle: FrameworkHandle,
+    queue: SchedulingQueue,
+    pods: PodHandler,
+    forget_failures: Callable[[AnyGroup], None],
+    groups: PodGroups | None,
+) -> None:
+    """Register the event handlers of the cache and the queue. Events of pods are processed last.
+
+    Parameters
+    ----------
+    handle : FrameworkHandle
+        Has the cache.
+    forget_failures : callable
+        Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
+        it, so that remembered failures of pods are void.
+    groups : PodGroups or None
+        None where groups are ignored.
+    """
+    cache = handle.cache
+    if groups is not None:  # before the queue learns of their events
+        for kind in GROUPS:
+            informers.informer(kind).add_event_handler(TreeHandler(queue, groups))
+    informers.informer(Namespace).add_event_handler(namespace_handler(cache))
+    lost = handle.shared(LostUses) if handle.release.replaced_nodes_lose_claims else None
+    informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
+    if handle.feature_gates["DRAExtendedResource"]:
+        handle.shared(ResourceClasses.of)  # before the queue learns of classes
+    for kind in WORKLOADS:
+        informers.informer(kind).add_event_handler(workload_handler(cache))
+    for resource, actions in queue.hints.resources().items():
+        if resource in EVENT_KINDS:
+            handler = EventHandler(queue, resource, actions)
+            informers.informer(EVENT_KINDS[resource]).add_event_handler(handler)
+    for listed in LISTED:
+        informers.informer(listed)
+    group_handler = GroupHandler(cache.lock, forget_failures, forget_failures)
+    for kind in GROUPS:
+        informers.informer(kind).add_event_handler(group_handler)
+    informer = informers.informer(Pod)
+    informer.add_event_handler(pods)
+    pods.indexer = informer.indexer

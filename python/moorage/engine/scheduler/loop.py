@@ -1,0 +1,699 @@
+"""A run: the waiting pods are tried in the order of the queue, until no event moves any of them.
+
+What upstream's threads do between two cycles happens here at fixed points: victims are removed before the
+next pod is tried, and placed pods are bound when no pod is left that could be tried at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Any, cast
+
+from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
+from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.queue.in_flight import keys_of, pods_of
+from moorage.kube import AnyGroup, Pod, UnitKey, group_of
+from moorage.store import ApiError, ObjectStore
+
+from ..framework import NominatingInfo
+from ..framework.plugin.group_index import is_composite
+from ..plugins.gang_scheduling import GangScheduling
+from ..preemption.eviction_units import priority_of, violations_on
+from ..queue import Place, QueuedPodInfo
+from .cycle import cycle
+from .cycle.binding_cycle import BindingOutcome
+from .cycle.engine import Engine
+from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
+from .groups.group_attempt import GroupResult
+from .groups.group_batch import GroupBatch
+from .groups.group_status import patch_groups, patch_outcomes
+from .groups.members import in_order
+from .groups.place_group import place_group, rejected, why_invalid
+from .placing.place import CLAIMS, Placing
+from .placing.routes import SEGMENTS, WHOLE_CYCLE
+from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
+
+ALL = 1 << 62
+GONE = "pod group object not found for the pod group of the pods"
+
+logger = logging.getLogger("moorage.scheduler")
+
+
+class Policy:
+    """What a run does in a way of its own. This one runs through the pods of a store while no time passes;
+    replays and live runs have others."""
+
+    time_passes = False
+    """Whether time passes, so that backoff limits the attempts. Otherwise a group that has failed is tried
+    again after an event that may help it, though it backs off."""
+
+    is_live = False
+    """Whether a cluster sees what happens: events and conditions of all failed pods are written, not only of
+    cycles run by plugins, and an attempt ends with the answer to its binding."""
+
+    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Return how many of the popped pods are tried now; the others return to the queue."""
+        return len(infos)
+
+    def on_tried(self, number: int) -> None:
+        """Note that so many of these pods have been tried."""
+
+    def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        """Note pods that are assumed or bound, each with the name of its node."""
+
+    def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
+        """Note why pods fit nowhere."""
+
+    def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
+        """Note evictions, by ``namespace/name`` of the pod."""
+
+    def bind(self, loop: Loop, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Bind assumed pods, each to a node."""
+        loop.write_bindings(infos, nodes)
+
+
+class Loop:
+    """Takes pods from the queue of a scheduler, tries them and binds them.
+
+    Attributes
+    ----------
+    result : ScheduleResult
+    sent : dict of str to (QueuedPodInfo, str)
+        Pods that the policy is binding, and their nodes, by UID.
+    """
+
+    def __init__(self, scheduler: SchedulerParts, policy: Policy | None = None) -> None:
+        self.scheduler, self.policy = scheduler, policy or Policy()
+        self.queue, self.metrics = scheduler.queue, scheduler.metrics
+        self.result = ScheduleResult(scheduler.cache.state, 0)
+        self.sent: dict[str, tuple[QueuedPodInfo, str]] = {}
+        # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
+        self._placed: list[tuple[list[QueuedPodInfo], list[str]]] = []
+        # Whether pods were bound, and others placed afterwards, which may have the names of the former.
+        self._binds = self._may_repeat = False
+        # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
+        self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
+        self._most = ALL  # how many pods without a group are popped at once
+        self._evictions = 0  # how often others were evicted for a pod or a group
+        self._retried = dict[str, int]()  # of preemptors: `_evictions` when they were tried again
+        self._has_bound = False  # whether pods were bound one by one since the last sync
+        # A pod of each group that has failed: since the last event that may help groups, and before.
+        self._failed_groups, self._helped_groups = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
+
+    def all(self) -> ScheduleResult:
+        """Try all pods, also those that have failed before, and bind those that fit.
+
+        A pod that fails is tried again after an event that may make it schedulable.
+        """
+        scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
+        deletions = 0 if controllers is None else controllers.deletions
+        with self.recording_evictions():
+            scheduler.sync()
+            scheduler.volumes.settle()
+            self.resume()  # of pods that were deleted while they waited on Permit
+            queue.activate([info.pod for info in queue.inactive()])
+            while infos := self._next():
+                self.attempt(infos)
+        if controllers is not None and controllers.deletions != deletions:
+            self._drop_deleted()
+        gated = [info for info in queue.inactive() if info.gating_plugin]
+        for pod in (*[info.pod for info in gated], *scheduler.pods.others.values()):
+            self.result.skipped[pod.key] = scheduler.not_ours(pod) or GATED_WITH_GROUP
+        return self.result.end_run(self._may_repeat)
+
+    def _drop_deleted(self) -> None:
+        """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
+        result, indexer = self.result, self.scheduler.pods.indexer
+        for outcome in (result.placements, result.unschedulable):
+            gone = [key for key, pod in zip(outcome, indexer.get_many(outcome), strict=True) if pod is None]
+            for key in gone:
+                del outcome[key]
+
+    @contextmanager
+    def recording_evictions(self) -> Iterator[None]:
+        """Record the evictions of the block; after an exception, return pods in flight to the queue."""
+        self.scheduler.context.enlist()
+        try:
+            self.scheduler.handle.on_eviction.append(self.evicted)
+            yield
+            self._end()
+        except BaseException:
+            self._end()
+            self._break_off()
+            raise
+
+    def _end(self) -> None:
+        """Stop recording evictions, and log a summary of the plugin errors."""
+        callbacks = self.scheduler.handle.on_eviction
+        callbacks[:] = [callback for callback in callbacks if callback != self.evicted]
+        errors = self.scheduler.handle.plugin_errors
+        if errors.counts:
+            errors.summarize()
+
+    def _break_off(self) -> None:
+        """End the run after an exception.
+
+        Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
+        """
+        scheduler = self.scheduler
+        self._placed = []
+        self._claimed = []
+        scheduler.repair_queue()
+        try:
+            scheduler.sync()  # to receive the events of bound pods
+        except Exception:
+            logger.exception("after an exception in a run")
+        for info in self.queue.in_flight():
+            if not (info.uid in self.sent or scheduler.bindings.has(info.pod)):
+                if self.metrics is not None:
+                    self.metrics.forget(info.uid)
+                scheduler.context.take_back([info.pod])
+                latest = scheduler.pods.unbound(info.pod)
+                if latest is None:
+                    self.queue.done([info])
+                else:
+                    info.pod = latest
+                    self.queue.put_back([info])
+
+    def _next(self) -> list[QueuedPodInfo]:
+        """Return the pods to try next: active ones, else those moved by what happens as time passes, else
+        groups and preemptors that have failed."""
+        while not (infos := self.take_or_bind()):
+            if not self.let_time_pass():
+                return self.take() if self._retry_preemptors() else []
+        return infos
+
+    def let_time_pass(self) -> bool:
+        """Wait until a pod that is being bound can continue, or a rollout goes on; return False where neither
+        waits for time to pass."""
+        return self.scheduler.bindings.let_time_pass() or self.scheduler.let_controllers_proceed()
+
+    def take_or_bind(self, limit: int = ALL) -> list[QueuedPodInfo]:
+        """Pop pods; where none is active, bind those that were placed, which may move others."""
+        while not (infos := self.take(limit)) and self.bind():
+            pass
+        return infos
+
+    def take(self, limit: int = ALL) -> list[QueuedPodInfo]:
+        """Continue the binding cycles that can go on, then pop pods, and record those that are not to be
+        tried.
+
+        Parameters
+        ----------
+        limit : int
+            The number of pods without a group at most.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Pods without a group, or all pods of groups of one priority, group by group.
+        """
+        self.resume()
+        queue = self.queue
+        infos: list[QueuedPodInfo] = []
+        # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
+        while not infos and (infos := queue.pop(min(limit, self._most))):
+            odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
+            if odd:
+                for at in sorted(odd):
+                    infos[at].group = None  # the attempt of its group goes on without it
+                    self._skip(infos[at])
+                infos = [info for at, info in enumerate(infos) if at not in odd]
+        return infos
+
+    def _skip(self, info: QueuedPodInfo) -> None:
+        """End the attempt of a pod that is being deleted or in the cache, here or with its binding cycle.
+
+        The cycle of a pod group takes its snapshot before its pods are looked at, that of a pod does not.
+        """
+        pod = info.pod
+        if self.queue.groups_pods and group_of(pod) is not None:
+            with self.scheduler.cache.lock:
+                self.scheduler.cache.state.view.refresh()
+        if pod.metadata.deletion_timestamp is not None:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self.result.skipped[pod.key] = TERMINATING
+        elif self.scheduler.bindings.has(pod):
+            return
+        self.queue.done([info])
+
+    def _retry_groups(self) -> None:
+        """Have failed groups tried again when no other pod is left, after an event that may help them."""
+        self._helped_groups |= self._failed_groups
+        self._failed_groups.clear()
+
+    def _retry_nominated(self, keys: set[str]) -> None:
+        """Have a group tried again whose pods were nominated without evictions: they try these nodes first.
+        It happens once between two evictions, so that the run ends."""
+        if any(self._retried.get(key) != self._evictions for key in keys):
+            self._retried.update(dict.fromkeys(keys, self._evictions))
+            self.scheduler.sync()
+            self._retry_groups()
+
+    def _retry_preemptors(self) -> bool:
+        """Activate groups that back off, and preemptors that no hint has moved, if something has made room
+        since they failed; False without any."""
+        failures, again = self.result.unschedulable, list(self._helped_groups.values())
+        self._helped_groups.clear()
+        for info in self.queue.inactive() if failures else ():
+            key = info.pod.key
+            if info.place is not Place.UNSCHEDULABLE or self._retried.get(key) == self._evictions:
+                continue  # nothing has made room since
+            if (failure := failures.get(key)) is not None and failure.nominated_node:
+                failures[key] = Failure(failure.diagnosis, failure.error)
+                self._retried[key] = self._evictions
+                again.append(info.pod)
+        self.queue.activate(again)
+        return bool(again)
+
+    # ---- attempts ------------------------------------------------------------------------------------------
+
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Try popped pods until others are evicted for one of them; the rest returns to the queue.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            Pods in flight: without a group, or all of several groups.
+
+        Returns
+        -------
+        int
+            The number of pods that were tried.
+        """
+        end, queue, nominator = self.policy.begin(infos), self.queue, self.scheduler.handle.nominator
+        if end < len(infos):
+            queue.put_back(infos[end:])
+            infos = infos[:end]
+        of_groups, evictions, tried = infos[0].unit is not None, self._evictions, 0
+        held = nominator.nominated_keys(pods_of(infos)) if of_groups or self._failed_groups else set()
+        for tried in (self._try_groups if of_groups else self._try_pods)(list(infos)):
+            self.policy.on_tried(tried)
+            if self._evictions != evictions:
+                break
+            if tried < len(infos):
+                self.resume()
+        self._write_claims()
+        if tried < len(infos):
+            queue.put_back(infos[tried:])
+        # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
+        self._most = min(2 * self._most, ALL) if self._evictions == evictions else 1
+        if self._evictions != evictions:
+            self.scheduler.sync()
+            self._retry_groups()
+        elif held or of_groups:
+            nominated = nominator.nominated_keys(pods_of(infos))
+            if of_groups and nominated - held:
+                self._retry_nominated(nominated - held)
+            elif (held - nominated) & self.result.unschedulable.keys():
+                self._retry_groups()
+        return tried
+
+    def _try_pods(self, infos: list[QueuedPodInfo]) -> Iterator[int]:
+        """Try pods without a group; yield now and then how many have been tried, and after each eviction."""
+        tried, context, pods = 0, self.scheduler.context, pods_of(infos)
+        while tried < len(infos):
+            batch = context.readable_batch_of(pods, tried)
+            if isinstance(batch, str):
+                self._failed([infos[tried]], [Failure(error=batch)])
+                tried += 1
+                yield tried
+                continue
+            result = ScheduleResult(context.cache.state, len(batch), batch)
+            for _, end, route in batch.cut(SEGMENTS, tried):
+                while tried < end:
+                    engine = context.engine_of_route(route)
+                    place = self._place_apart if route & WHOLE_CYCLE else self._place_together
+                    tried += place(engine, result, infos, range(tried, end))
+                    yield tried
+            self._write_claims()
+
+    def _write_claims(self) -> None:
+        """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
+        if not self._claimed:
+            return
+        began, claimed, self._claimed = time.perf_counter(), self._claimed, []
+        for engine, part in groupby(claimed, itemgetter(0)):
+            pods = list(part)
+            plugin = engine.profile.claims_plugin
+            refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
+            for at, status in refused.items():
+                info = pods[at][1]
+                if self.result.placements.pop(info.key, None):
+                    self._drop_placed({info.key})
+                    self.refuse(info, status.message())
+        self._spent(began)
+
+    def _spent(self, began: float, tried: int = 0) -> None:
+        """Count the time since an attempt began, which tried so many pods together."""
+        seconds = time.perf_counter() - began
+        self.result.seconds += seconds
+        if tried and self.metrics is not None:
+            self.metrics.tried(tried, seconds)
+
+    def _place_together(
+        self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
+    ) -> int:
+        """Place some pods of a batch and account for them in bulk; return how many were tried."""
+        context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
+        assert batch is not None
+        placing = Placing(context, engine, batch, result, writes_nominations=not self.policy.is_live)
+        claiming = context.volume_classes.claiming
+        if claiming:
+            engine.profile.claims_plugin.follow_claims()
+        end = placing.place(pods.start, pods.stop, until_evicts=True)
+        tried, failures = range(pods.start, end), result.failures
+        self._spent(began, len(tried))
+        placed, names = result.placed_of(infos, pods.start, end)
+        if placed:
+            self._assumed(placed, names)
+        if claiming:
+            at_node = {at: infos[at] for at in tried if at in claiming and at not in failures}
+            nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
+            claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
+            self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
+        failed = result.unplaced(pods.start, end) if len(placed) < len(tried) else []
+        if failed:
+            self._fail(engine, batch, infos, failed, failures)
+        has_evicted = bool(tried) and end - 1 in failures and bool(failures[end - 1].nominated_node)
+        if end < pods.stop and not has_evicted and batch.route(end) & CLAIMS:
+            self._write_claims()
+            may_hold = not context.nominator
+            decision = self._schedule(context.rotation.take(engine), infos[end])
+            result.rows[end] = engine.row_of(decision)
+            if may_hold and context.volume_classes.fails_alike(decision):
+                placing.remember(end, decision, Failure.of(decision))
+            return len(tried) + 1
+        return len(tried)
+
+    def _fail(
+        self,
+        engine: Engine,
+        batch: PodBatch,
+        infos: Sequence[QueuedPodInfo],
+        failed: Sequence[int],
+        failures: Mapping[int, Failure],
+    ) -> None:
+        """Account for the pods of a batch that fit nowhere."""
+        self._failed([infos[at] for at in failed], [failures[at] for at in failed])
+        # Pods with claims are reported as the pod that was scheduled by plugins.
+        if self.policy.is_live or batch.has(CLAIMS):
+            for at in failed:
+                if self.policy.is_live or batch.route(at) & CLAIMS:
+                    cycle.report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
+
+    def _place_apart(
+        self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
+    ) -> int:
+        """Place and bind the first of some pods of a batch, with all plugins of the profile; return 1."""
+        self._write_claims()
+        result.rows[pods.start] = engine.row_of(self._schedule(engine, infos[pods.start]))
+        return 1
+
+    def _schedule(self, engine: Engine, info: QueuedPodInfo) -> Decision:
+        """Place and bind a pod by itself, with all plugins of the profile."""
+        if self.metrics is not None:
+            self.metrics.begin([info])
+        context, began = self.scheduler.context, time.perf_counter()
+        decision = cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
+        self._spent(began)
+        if decision.node is None:
+            self._failed([info], [decision.failure])
+        else:
+            context.volume_classes.follow()
+            self._record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
+        return decision
+
+    def _try_groups(self, infos: Sequence[QueuedPodInfo]) -> Iterator[int]:
+        """Try the pods of groups; yield how many have been tried, after each group that may have evicted
+        pods."""
+        scheduler, groups = self.scheduler, self.scheduler.groups
+        units = [
+            (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
+            for unit, pods in groupby(infos, attrgetter("unit"))
+        ]
+        infos = [info for _, pods in units for info in pods]
+        batch = GroupBatch(
+            scheduler.context,
+            [groups.get(unit) for unit, _ in units],
+            [[info.pod for info in pods] for _, pods in units],
+            groups.scheduled(*[unit for unit, _ in units]),
+        )
+        at = 0
+        while at < len(units):
+            began = time.perf_counter()
+            placed = batch.place(at)  # groups that fit as a whole
+            self._spent(began, batch.begin(placed) - batch.begin(at))
+            if placed > at:
+                self._groups_placed(infos, batch, at, placed)
+                at = placed
+            else:
+                self._try_group(*units[at], batch.groups[at], batch.scheduled[at])
+                at += 1
+            yield batch.begin(at)
+
+    def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
+        if not is_composite(unit):
+            return infos
+        leaves = self.scheduler.groups.tree(unit).leaves
+        return [infos[at] for at in in_order(leaves, pods_of(infos))]
+
+    def _groups_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
+        """Record groups whose pods were all placed."""
+        scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
+        self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
+        self.queue.end_attempts(infos[pods.start : pods.stop])
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
+        patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
+        for scheduled in batch.scheduled[first:end]:
+            self._allow(scheduled)
+
+    def _try_group(
+        self,
+        unit: UnitKey,
+        infos: Sequence[QueuedPodInfo],
+        group: AnyGroup | None,
+        scheduled: Sequence[Pod],
+    ) -> None:
+        """Place the pods of a group or a tree, as many as it needs or none."""
+        scheduler, context = self.scheduler, self.scheduler.context
+        done = self._place_group(group, [info.pod for info in infos], scheduled)
+        failures = done.failures
+        for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
+            part = list(consecutive)
+            if fails:
+                is_live = self.policy.is_live
+                for at in part if is_live else ():
+                    engine = context.engine_of(infos[at].pod)
+                    cycle.report_failure(context, engine, infos[at].pod, failures[at])
+                self._failed([infos[at] for at in part], [failures[at] for at in part])
+                for at in () if is_live else part:
+                    context.nominate(infos[at].pod, failures[at].nominating)
+            for at in () if fails else part:
+                if at not in done.started:
+                    self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
+                else:
+                    self._record(cycle.binding_cycle(context.bindings, done.started[at]))
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
+        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
+        if done.succeeded:
+            self._allow(scheduled)
+        elif not self.policy.time_passes:
+            self._failed_groups[unit] = infos[0].pod
+        self.queue.end_attempts(infos, done.succeeded, done.is_error)
+
+    def _allow(self, pods: Sequence[Pod]) -> None:
+        """Allow pods of a group that were placed before the others and wait for them on Permit."""
+        for pod in pods:
+            started = self.scheduler.bindings.waiting.get(pod.metadata.uid)
+            if started is not None and started.waiting is not None:
+                started.waiting.allow(GangScheduling.name)
+
+    def _place_group(
+        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    ) -> GroupResult:
+        """Place the pods of a group, some of which may have a node already."""
+        scheduler, began = self.scheduler, time.perf_counter()
+        context, engines = scheduler.context, scheduler.context.engines_of(pods)
+        if group is None or len(engines) > 1:
+            error = GONE if group is None else why_invalid(group, pods)
+            return rejected(context, pods, group, error)
+        done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
+        self._spent(began, len(pods))
+        return done
+
+    def resume(self, now: float | None = None) -> None:
+        """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
+        default the time of the clock."""
+        bindings = self.scheduler.bindings
+        if bindings.waiting or bindings.running or bindings.decided:
+            now = self.scheduler.cache.clock() if now is None else now
+            for outcome in cycle.resume_binding_cycles(bindings, now):
+                self._record(outcome)
+
+    def _record(self, outcome: BindingOutcome) -> None:
+        """Record the state of a binding cycle: complete, waiting on Permit, or binding."""
+        pod, result = outcome.pod, self.result
+        result.waiting.pop(pod.key, None)
+        result.binding.pop(pod.key, None)
+        if outcome.waiting or outcome.binding:
+            (result.waiting if outcome.waiting else result.binding)[pod.key] = outcome.node
+            result.unschedulable.pop(pod.key, None)
+        elif outcome.failure is None:
+            self._bound(pod, outcome.node)
+        else:
+            info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
+            self._failed([info], [outcome.failure])
+            if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
+                self._retry_groups()
+
+    def _placed_on(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that are assumed or bound, each with its node."""
+        self.policy.on_placed(infos, nodes)
+        self._may_repeat |= self._binds
+        self.result.note_placed(infos, nodes)
+        for key in keys_of(infos) if self.result.unschedulable else ():
+            self.result.unschedulable.pop(key, None)
+
+    def _assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that were placed, and are to be bound together."""
+        if self.metrics is not None and self.policy.is_live:
+            self.metrics.begin(infos, are_placed=True)
+        elif self.metrics is not None:
+            self.metrics.scheduled(infos)
+        self._placed_on(infos, nodes)
+        if infos:
+            self._placed.append((infos, nodes))
+
+    def _drop_placed(self, keys: Container[str]) -> list[QueuedPodInfo]:
+        """Remove pods that are no longer placed, by ``namespace/name``, from those to bind; return them."""
+        parts = [list(zip(infos, nodes, strict=True)) for infos, nodes in self._placed]
+        dropped = [info for part in parts for info, _ in part if info.key in keys]
+        if dropped:
+            kept = [entry for part in parts for entry in part if entry[0].key not in keys]
+            self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
+        return dropped
+
+    def _bound(self, pod: Pod, node: str) -> None:
+        """Record a pod that was placed and bound by itself."""
+        info = self.queue.in_flight_pod(pod.metadata.uid)
+        self._placed_on([info or QueuedPodInfo(pod)], [node])
+        if info is not None:
+            if self.metrics is not None:
+                self.metrics.scheduled([info])
+            self.queue.done([info])
+        self._has_bound = self._binds = True
+
+    def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record the failures of pods, and return the pods to the queue."""
+        if self.metrics is not None:
+            self.metrics.failed(infos, failures)
+        self.policy.on_failed(infos, failures)
+        self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
+        scheduler = self.scheduler
+        latest = scheduler.pods.indexer.get_many(keys_of(infos))
+        rejectors = [failure.rejectors for failure in failures]
+        self.queue.give_back(infos, latest, rejectors, [failure.nominating for failure in failures])
+        if scheduler.bindings.freed:
+            scheduler.announce_freed()
+
+    def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
+        """Record evicted pods; see `FrameworkHandle.on_eviction`."""
+        self._evictions += 1
+        budgets = dict[str, tuple[str, ...]]()
+        if self.scheduler.store is not None and isinstance(preemptor, Pod):
+            budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
+        if self.metrics is not None:
+            self.metrics.preempted(len(victims))
+        evictions = evictions_of(victims, node, preemptor, budgets)
+        self.result.evicted.update(evictions)
+        if self.result.has_placed:
+            gone = {key for key in evictions if self.result.placements.pop(key, None) is not None}
+            for info in self._drop_placed(gone) if gone else ():
+                self.queue.done([info])
+                if self.metrics is not None:
+                    self.metrics.forget(info.uid)
+        self.policy.on_evicted(evictions)
+
+    # ---- binding -------------------------------------------------------------------------------------------
+
+    def bind(self) -> bool:
+        """Bind the placed pods. A pod that has been evicted or deleted since is no longer placed.
+
+        Returns
+        -------
+        bool
+            Whether there were any, or pods were bound by themselves.
+        """
+        if not (self._placed or self._has_bound):
+            return False
+        self._has_bound = False
+        self.policy.bind(self, *self._take_placed())
+        return True
+
+    def write_bindings(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Bind assumed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
+
+        If a binding is refused, the cache forgets the pod.
+        """
+        scheduler, client, store = self.scheduler, self.scheduler.client, self.scheduler.store
+        if store is None or not self._bind_together(store, infos, nodes):
+            for info, node in zip(infos, nodes, strict=True):
+                try:
+                    client.bind(info.pod, node)
+                    self.queue.done([info])
+                except ApiError as error:
+                    self.result.placements.pop(info.key, None)
+                    self.refuse(info, str(error))
+        scheduler.sync()
+        scheduler.context.volume_classes.follow()
+        self._retry_groups()
+
+    def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
+        """Take the pods to bind, with their nodes. Others have deleted or bound some since: their attempts
+        end, and they are not placed any more."""
+        infos = in_one([infos for infos, _ in self._placed])
+        nodes = in_one([nodes for _, nodes in self._placed])
+        self._placed, self._binds = [], True
+        gone = set(not_assumed(self.scheduler.cache.state, pods_of(infos)))
+        if not gone:
+            return infos, nodes
+        ended = [info for at, info in enumerate(infos) if at in gone]
+        nodes = [node for at, node in enumerate(nodes) if at not in gone]
+        infos = [info for at, info in enumerate(infos) if at not in gone]
+        for key in {*keys_of(ended)}.difference(keys_of(infos)):
+            self.result.placements.pop(key, None)
+        self.queue.done(ended)
+        if self.metrics is not None:
+            for info in ended:
+                self.metrics.forget(info.uid)
+        return infos, nodes
+
+    def _bind_together(self, store: ObjectStore, infos: list[QueuedPodInfo], nodes: list[str]) -> bool:
+        """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""
+        try:
+            store.bind_many(pods_of(infos), nodes, keys_of(infos))
+        except ApiError:  # another client has bound it
+            return False
+        self.queue.done(infos)
+        return True
+
+    def refuse(self, info: QueuedPodInfo, error: str) -> None:
+        """Forget an assumed pod whose binding was refused, and return it to the queue.
+
+        Parameters
+        ----------
+        error : str
+            Why.
+        """
+        assumed = self.scheduler.cache.get_pod(info.pod)
+        self.scheduler.cache.forget_pod(assumed)
+        self.scheduler.bindings.freed.append(assumed)
+        self._failed([info], [Failure(error=error, nominating=NominatingInfo())])

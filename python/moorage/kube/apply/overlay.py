@@ -1,0 +1,239 @@
+"""Puts objects over earlier ones of the same kind, namespace and name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError, examples
+
+from ..model.field_rules import whole_number
+from ..model.meta import LAST_APPLIED, Object, ObjectMeta
+from ..model.node import Node
+from ..model.pod import Pod
+from ..model.storage import PersistentVolumeClaim
+from ..read.object_defaults import default_namespace
+from ..read.origins import Origin, label
+from ..validate.validate_object import validate
+from .apply_manifest import apply_manifest, has_last_applied
+
+T = TypeVar("T", bound=Object)
+
+_EXAMPLES = 3
+
+
+def replace_object(old: Object, new: T) -> T:
+    """Return the object that replaces another one.
+
+    The new object counts whole; nothing is merged (see `apply_manifest`). What the API server sets stays: the
+    status, the node of a bound pod, the volume of a bound claim, and the UID, creation timestamp and resource
+    version where the new object has none. A newer reading of the same object (equal UIDs, a higher resource
+    version) counts with its status and node.
+
+    Parameters
+    ----------
+    old : Object
+        The object so far.
+    new : Object
+        An object of the same kind, namespace and name.
+    """
+    if is_newer(new, old):
+        return new
+    meta = new.metadata
+    changes: dict[str, Any] = {"metadata": _replace_metadata(old.metadata, meta)}
+    if "status" in new.__struct_fields__:
+        changes["status"] = old.status  # type: ignore[attr-defined]
+    if isinstance(old, Pod) and isinstance(new, Pod) and old.spec.node_name:
+        changes["spec"] = replace(new.spec, node_name=old.spec.node_name)
+    if isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
+        changes["spec"] = replace(new.spec, volume_name=old.spec.volume_name or new.spec.volume_name)
+    return replace(new, **changes)
+
+
+def _replace_metadata(old: ObjectMeta, new: ObjectMeta) -> ObjectMeta:
+    return replace(
+        new,
+        uid=new.uid or old.uid,
+        creation_timestamp=new.creation_timestamp or old.creation_timestamp,
+        resource_version=new.resource_version or old.resource_version,
+    )
+
+
+def is_newer(obj: Object, other: Object) -> bool:
+    """Whether an object is a newer reading of another one from the same API server.
+
+    Parameters
+    ----------
+    obj, other : Object
+        Objects of the same kind, namespace and name.
+    """
+    meta, before = obj.metadata, other.metadata
+    return bool(meta.uid) and meta.uid == before.uid and _version(meta) > _version(before) >= 0
+
+
+def _version(meta: ObjectMeta) -> int:
+    """The resource version; -1 without one that can be compared."""
+    version = whole_number(meta.resource_version, 64)
+    return -1 if version is None else version
+
+
+class ListedTwiceError(InputError):
+    """An argument has two objects of one name that differ, so nobody knows which one counts."""
+
+
+class Overlay:
+    """Objects in reading order, of which a later one changes an earlier one of the same name.
+
+    A manifest of a later argument of `load` is applied to it by `apply_manifest`; an object without a text
+    replaces it by `replace_object`. Objects that are listed twice in one argument must be equal, or readings
+    of one API server, of which the newest counts.
+
+    Parameters
+    ----------
+    objects : list of Object
+        All objects in reading order.
+    origins : sequence of Origin
+        Origin of each object.
+    texts : mapping of int to bytes
+        By index, the manifests as JSON texts.
+
+    Attributes
+    ----------
+    before : dict of str to Object
+        By `key_of`, the objects that were changed, as they were first.
+    applied : set of str
+        Those that were changed by a manifest; see `check_update`.
+    """
+
+    def __init__(self, objects: list[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]) -> None:
+        self._objects = objects
+        self._origins = origins
+        self._texts = texts
+        self._places: dict[tuple[str, str, str], int] = {}
+        self._indexed = 0
+        self._replaced: dict[int, tuple[Object, int]] = {}  # what counts at an index, and where it is from
+        self._dropped: set[int] = set()
+        self._ignored: list[str] = []
+        self._merged: list[str] = []  # objects of which nothing was removed, as nobody knows what was applied
+        self.before: dict[str, Object] = {}
+        self.applied: set[str] = set()
+
+    def put(self, at: int) -> None:
+        """Put an object over the earlier one of its name.
+
+        Parameters
+        ----------
+        at : int
+            Index of the object; an earlier one has the same kind, namespace and name.
+
+        Raises
+        ------
+        ListedTwiceError
+            The object differs from another one in the same argument.
+        InputError
+            The object, or what becomes of the earlier one, is invalid.
+        """
+        new = self._objects[at]
+        first = self._first(at)
+        old, place = self._replaced.get(first, (self._objects[first], first))
+        self._dropped.add(at)
+        if _is_equal(new, old):
+            return
+        if self._origins[at].argument == self._origins[place].argument:
+            validate(new)
+            if is_newer(new, old):
+                self._replaced[first] = new, at
+            elif not is_newer(old, new):
+                raise ListedTwiceError("listed twice, and different" + _where(self._origins[place]))
+            return
+        changed = self._changed(old, at)
+        self._ignored += _ignored(new, changed, self._origins[at])
+        if changed is not new:
+            self.before.setdefault(key_of(old), old)
+        self._replaced[first] = changed, at
+
+    def _changed(self, old: Object, at: int) -> Object:
+        """Return an object after the one at an index was applied."""
+        new, text = self._objects[at], self._texts.get(at)
+        if text is None or is_newer(new, old):
+            validate(new)
+            return replace_object(old, new)
+        if not has_last_applied(old):
+            self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
+        self.applied.add(key_of(old))
+        changed = apply_manifest(old, text)
+        validate(changed)
+        return changed
+
+    def _first(self, at: int) -> int:
+        """The index of the first object with the name of the one at `at`."""
+        for index in range(self._indexed, at):
+            obj = self._objects[index]
+            self._places.setdefault((obj.full_kind, default_namespace(obj), obj.name), index)
+        self._indexed = max(self._indexed, at)
+        obj = self._objects[at]
+        return self._places[obj.full_kind, default_namespace(obj), obj.name]
+
+    def result(self) -> tuple[list[Object], Sequence[Origin]]:
+        """Return the objects that count, and their origins.
+
+        Nodes and pods are at the places of the first ones, as a change does not make them younger. Others are
+        where they were changed last: controllers follow the changes in that order.
+        """
+        if not self._dropped:
+            return self._objects, self._origins
+        found: list[tuple[int, int, Object]] = []
+        for at, obj in enumerate(self._objects):
+            if at not in self._dropped:
+                obj, place = self._replaced.get(at, (obj, at))
+                found.append((at if isinstance(obj, Node | Pod) else place, place, obj))
+        found.sort(key=itemgetter(0))
+        return [obj for _, _, obj in found], [self._origins[place] for _, place, _ in found]
+
+    def warnings(self) -> list[str]:
+        """Return warnings about what later objects have, or lack, and earlier ones keep."""
+        warnings = []
+        if self._ignored:
+            text = "Status and node of an object that is applied again stay, so these are not read"
+            warnings.append(f"{text}: {examples(self._ignored, _EXAMPLES)}.")
+        if self._merged:
+            text = f"Without the annotation {LAST_APPLIED}, nothing is removed that a new manifest lacks"
+            warnings.append(f"{text}: {examples(self._merged, _EXAMPLES)}.")
+        return warnings
+
+
+def key_of(obj: Object) -> str:
+    """Return kind, namespace and name of an object, also of one without defaults.
+
+    Returns
+    -------
+    str
+        ``Kind namespace/name``.
+    """
+    return f"{obj.kind} {default_namespace(obj)}/{obj.name}"
+
+
+def _is_equal(obj: Object, other: Object) -> bool:
+    """Whether two objects of one name are equal, also if only one of them names its namespace ``default``."""
+    named = replace(obj.metadata, namespace=other.namespace)
+    return replace(obj, metadata=named) == other
+
+
+def _where(origin: Origin) -> str:
+    return f" in {origin.source}, {label('', '', '', origin)}" if origin.source else ""
+
+
+def _ignored(new: Object, replaced: Object, origin: Origin) -> list[str]:
+    """The fields of an object that do not count."""
+    found = []
+    status = getattr(new, "status", None)
+    if status is not None and status != type(status)() and status != getattr(replaced, "status", None):
+        found.append("status")
+    if isinstance(new, Pod) and isinstance(replaced, Pod):
+        node = new.spec.node_name
+        if node and node != replaced.spec.node_name:
+            found.append("spec.nodeName")
+    return [f"{path} of {label(new.kind, new.namespace, new.name, origin)}" for path in found]

@@ -1,0 +1,416 @@
+"""Evaluates checked expressions, and counts what that costs (cel-go, interpreter/)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .cel_errors import CostError, EvaluationError
+from .cel_types import TYPE_NAMES, CelType
+from .library.regular_expressions import compiled
+from .library.standard_functions import index, index_optional
+from .overloads import Overload
+from .syntax.expressions import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+)
+from .values import (
+    NO_OVERLOAD,
+    Duration,
+    MapValue,
+    Optional,
+    Timestamp,
+    Uint,
+    are_known_equal,
+    check_hashable,
+    has_type,
+    type_of_value,
+)
+from .work import COST_LIMIT, LIMIT_EXCEEDED
+
+_LIST_COST, _MAP_COST = 10, 30
+_CONVERSIONS = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
+)
+_PATTERNS = frozenset(("matches", "find", "findAll"))
+
+
+class Evaluation:
+    """One evaluation: the values of variables, and what it has cost so far."""
+
+    __slots__ = ("cost", "variables")
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self.variables = variables
+        self.cost = 0
+
+    def add(self, cost: int) -> None:
+        """Count a cost.
+
+        Raises
+        ------
+        CostError
+            The limit of 1,000,000 is exceeded.
+        """
+        self.cost += cost
+        if self.cost > COST_LIMIT:
+            raise CostError(LIMIT_EXCEEDED)
+
+
+Evaluate = Callable[[Evaluation], Any]
+
+
+def compile_expression(node: Expression) -> Evaluate:
+    """Return a function that evaluates a checked expression.
+
+    Returns
+    -------
+    callable
+        Raises EvaluationError or CostError.
+    """
+    evaluate = _compiled(node)
+    if _is_constant(node):
+        value = evaluate(Evaluation({}))
+        return lambda run: value
+    return evaluate
+
+
+def _compiled(node: Expression) -> Evaluate:
+    match node:
+        case Literal():
+            return lambda run: node.value
+        case Identifier():
+            return _identifier(node)
+        case Select():
+            return _select(node)
+        case Call():
+            return _call(node)
+        case ListLiteral():
+            return _list(node)
+        case MapLiteral():
+            return _map(node)
+        case Comprehension():
+            return _comprehension(node)
+    raise AssertionError(node)
+
+
+def _identifier(node: Identifier) -> Evaluate:
+    name = node.name
+    constant = CelType(TYPE_NAMES[name].name) if node.is_type else None
+
+    def evaluate(run: Evaluation) -> Any:
+        run.add(1)
+        return run.variables[name] if constant is None else constant
+
+    return evaluate
+
+
+def _select(node: Select) -> Evaluate:
+    if node.type_name:
+        constant = CelType(node.type_name)
+        return lambda run: constant
+    operand, name = compile_expression(node.operand), node.name
+    if node.tests_presence:
+        return _presence(operand, name)
+    is_optional = node.is_optional
+
+    def evaluate(run: Evaluation) -> Any:
+        value = operand(run)
+        if is_optional:
+            return index_optional(value, name)
+        run.add(1)
+        return (index_optional if type(value) is Optional else index)(value, name)
+
+    return evaluate
+
+
+def _presence(operand: Evaluate, name: str) -> Evaluate:
+    def evaluate(run: Evaluation) -> bool:
+        return index_optional(operand(run), name).is_there
+
+    return evaluate
+
+
+def _list(node: ListLiteral) -> Evaluate:
+    elements = [compile_expression(element) for element in node.elements]
+    optional = node.optional
+
+    def evaluate(run: Evaluation) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for at, element in enumerate(elements):
+            value = element(run)
+            if at not in optional:
+                found.append(value)
+            elif _optional(value).is_there:
+                found.append(value.value)
+        run.add(_LIST_COST)
+        return tuple(found)
+
+    return evaluate
+
+
+def _optional(value: Any) -> Optional:
+    if type(value) is not Optional:
+        raise EvaluationError(NO_OVERLOAD)
+    return value
+
+
+def _map(node: MapLiteral) -> Evaluate:
+    entries = [(compile_expression(key), compile_expression(value)) for key, value in node.entries]
+    optional = node.optional
+
+    def evaluate(run: Evaluation) -> MapValue:
+        found: list[tuple[Any, Any]] = []
+        for at, (key, value) in enumerate(entries):
+            one, other = key(run), value(run)
+            if at not in optional:
+                found.append((one, other))
+            elif _optional(other).is_there:
+                found.append((one, other.value))
+        run.add(_MAP_COST)
+        return MapValue(found)
+
+    return evaluate
+
+
+def _comprehension(node: Comprehension) -> Evaluate:
+    over, start = compile_expression(node.range), compile_expression(node.start)
+    condition, step = compile_expression(node.condition), compile_expression(node.step)
+    result = compile_expression(node.result)
+    first, second, accumulator = node.variable, node.second, node.accumulator
+
+    def evaluate(run: Evaluation) -> Any:
+        values = over(run)
+        outer = run.variables
+        inner = run.variables = {**outer, accumulator: start(run)}
+        try:
+            for one, other in _pairs(values, bool(second)):
+                inner[first] = one
+                if second:
+                    inner[second] = other
+                if not condition(run):
+                    break
+                try:
+                    inner[accumulator] = step(run)
+                except EvaluationError as error:
+                    inner[accumulator] = error
+            return _value(result(run))
+        finally:
+            run.variables = outer
+
+    return evaluate
+
+
+def _pairs(values: Any, two: bool) -> Any:
+    if type(values) is MapValue:
+        return values.items()
+    if type(values) is not tuple:
+        raise EvaluationError(f"got '{type_of_value(values)}', expected iterable type")
+    return enumerate(values) if two else zip(values, values, strict=True)
+
+
+# ---- calls -------------------------------------------------------------------------------------------
+
+
+def _call(node: Call) -> Evaluate:
+    operands = [compile_expression(argument) for argument in node.arguments]
+    if node.function in ("_&&_", "_||_"):
+        return _logic(operands, node.function == "_||_")
+    if node.function == "_?_:_":
+        return _conditional(*operands)
+    if node.function == "@not_strictly_false":
+        return _not_strictly_false(*operands)
+    if node.function in ("_[_]", "_[?_]"):
+        return _index(*operands, is_optional=node.function == "_[?_]")
+    if (
+        node.function == "@in"
+        and isinstance(node.arguments[1], ListLiteral)
+        and _is_constant(node.arguments[1])
+    ):
+        return _membership(*operands)
+    if node.target is not None:
+        operands.insert(0, compile_expression(node.target))
+    if node.function in ("or", "orValue"):
+        return _optional_or(*operands, unwraps=node.function == "orValue")
+    if len(node.overloads) == 1:
+        evaluate = _one_overload(operands, node.overloads[0])
+    else:
+        evaluate = _overloads(operands, node.overloads)
+    if node.function in _PATTERNS:
+        at = 1 if node.target is None else 0
+        pattern = node.arguments[at] if at < len(node.arguments) else None
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+            compiled(pattern.value)
+    return evaluate
+
+
+def _is_constant(node: Expression) -> bool:
+    """Whether a value is calculated once, before any evaluation, and costs nothing then."""
+    match node:
+        case Literal():
+            return True
+        case Identifier():
+            return node.is_type
+        case Select():
+            return bool(node.type_name)
+        case ListLiteral():
+            return not node.optional and all(map(_is_constant, node.elements))
+        case MapLiteral():
+            return not node.optional and all(_is_constant(one) for entry in node.entries for one in entry)
+        case Call():
+            is_conversion = node.function in _CONVERSIONS and node.target is None
+            return is_conversion and len(node.arguments) == 1 and _is_constant(node.arguments[0])
+    return False
+
+
+def _value(found: Any) -> Any:
+    """A value, or the error that stands for it in an accumulator."""
+    if isinstance(found, EvaluationError):
+        raise found
+    return found
+
+
+def _logic(operands: list[Evaluate], decides: bool) -> Evaluate:
+    """``||`` or ``&&``: the first operand that decides, whatever errors the others have."""
+
+    def evaluate(run: Evaluation) -> bool:
+        failure: EvaluationError | None = None
+        for operand in operands:
+            try:
+                value = _value(operand(run))
+            except EvaluationError as error:
+                failure = failure or error
+                continue
+            if value is decides:
+                return bool(value)
+            if type(value) is not bool:
+                failure = failure or EvaluationError(NO_OVERLOAD)
+        if failure is not None:
+            raise failure
+        return not decides
+
+    return evaluate
+
+
+def _conditional(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        value = condition(run)
+        if type(value) is not bool:
+            raise EvaluationError(NO_OVERLOAD)
+        return _value(then(run) if value else otherwise(run))
+
+    return evaluate
+
+
+def _not_strictly_false(operand: Evaluate) -> Evaluate:
+    def evaluate(run: Evaluation) -> bool:
+        run.add(1)
+        try:
+            return bool(_value(operand(run)) is not False)
+        except EvaluationError:
+            return True
+
+    return evaluate
+
+
+def _index(operand: Evaluate, key: Evaluate, *, is_optional: bool) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        values, at = operand(run), key(run)
+        run.add(1)
+        if is_optional or type(values) is Optional:
+            return index_optional(values, at)
+        return index(values, at)
+
+    return evaluate
+
+
+def _membership(element: Evaluate, values: Evaluate) -> Evaluate:
+    """Whether a constant list has an element, which costs nothing."""
+
+    def evaluate(run: Evaluation) -> bool:
+        value, constants = _value(element(run)), values(run)
+        if all(isinstance(constant, bool | int | float | str) for constant in constants):
+            check_hashable(value)  # upstream makes a Go map of such constants
+        return any(are_known_equal(value, constant) for constant in constants)
+
+    return evaluate
+
+
+def _one_overload(operands: list[Evaluate], overload: Overload) -> Evaluate:
+    apply, cost, wanted = overload.apply, overload.cost, overload.parameters
+
+    def evaluate(run: Evaluation) -> Any:
+        values = [_value(operand(run)) for operand in operands]
+        for value, parameter in zip(values, wanted, strict=True):
+            if not has_type(value, parameter):
+                raise _no_overload(overload.function, values)
+        result = apply(*values)
+        run.add(cost(*values, result))
+        return result
+
+    return evaluate
+
+
+def _overloads(operands: list[Evaluate], overloads: list[Overload]) -> Evaluate:
+    def evaluate(run: Evaluation) -> Any:
+        values = [_value(operand(run)) for operand in operands]
+        for overload in overloads:
+            if all(has_type(value, one) for value, one in zip(values, overload.parameters, strict=True)):
+                result = overload.apply(*values)
+                run.add(overload.cost(*values, result))
+                return result
+        raise _no_overload(overloads[0].function, values)
+
+    return evaluate
+
+
+def _optional_or(operand: Evaluate, otherwise: Evaluate, *, unwraps: bool) -> Evaluate:
+    """``or`` or ``orValue``: the second operand is evaluated if the first has no value."""
+
+    def evaluate(run: Evaluation) -> Any:
+        run.add(1)
+        value = _value(operand(run))
+        if type(value) is not Optional:
+            return value
+        if value.is_there:
+            return value.value if unwraps else value
+        return _value(otherwise(run))
+
+    return evaluate
+
+
+_NUMERIC = frozenset((int, Uint, float))
+_MULTIPLIED = dict.fromkeys(("_*_", "_/_"), _NUMERIC)
+_COMPARED = dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _NUMERIC | {bool, bytes, str, Duration, Timestamp})
+_OPERANDS: dict[str, frozenset[type]] = {
+    "_+_": _NUMERIC | {bytes, str, tuple, Duration, Timestamp},
+    "_-_": _NUMERIC | {str, Duration, Timestamp},
+    "_%_": _NUMERIC - {float} | {str, Duration, Timestamp},
+    "-_": _NUMERIC - {Uint} | {bool, str, Duration, Timestamp},
+    "size": frozenset((str, bytes, tuple, MapValue, Duration, Timestamp)),
+    **{name: kinds | {str, Duration, Timestamp} for name, kinds in (_MULTIPLIED | _COMPARED).items()},
+}
+"""Classes of first operands that take a function, or refuse it in their own words (traits of cel-go)."""
+_SINGLE = frozenset(("startsWith", "endsWith", "contains", "matches", "!_", "@in", "_[_]", "_==_", "_!=_"))
+"""Functions with one implementation for all overloads: it refuses arguments without naming the function."""
+
+
+def _no_overload(function: str, values: list[Any]) -> EvaluationError:
+    if function in _OPERANDS:
+        accepts = type(values[0]) in _OPERANDS[function]
+        return EvaluationError(NO_OVERLOAD if accepts else f"{NO_OVERLOAD}: {function}")
+    if function in ("sort", "@sortByAssociatedKeys"):
+        is_list = type(values[-1]) is tuple
+        return EvaluationError(
+            "list elements must be comparable" if is_list else f"{NO_OVERLOAD}: {function}"
+        )
+    if function in _SINGLE or function.startswith(("_", "@")):
+        return EvaluationError(NO_OVERLOAD)
+    shown = ", ".join([type_of_value(value).name for value in values])
+    return EvaluationError(f"{NO_OVERLOAD}: {function}({shown})")

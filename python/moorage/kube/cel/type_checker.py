@@ -1,0 +1,284 @@
+"""Checks the types of an expression and finds the overloads of its calls (cel-go, checker/checker.go)."""
+
+from __future__ import annotations
+
+from .cel_errors import CompileError, Problem
+from .cel_types import (
+    ANY,
+    BOOL,
+    DEVICE,
+    DYN,
+    ERROR,
+    INT,
+    TYPE_NAMES,
+    CelType,
+    Substitutions,
+    are_assignable,
+    list_of,
+    map_of,
+    more_general,
+    optional_of,
+    substitute,
+    type_of,
+)
+from .overloads import Overload
+from .syntax.expressions import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+)
+
+Fields = dict[str, CelType]
+
+
+class TypeChecker:
+    """Checks one expression.
+
+    Parameters
+    ----------
+    fields : dict of str to CelType
+        Fields of the type `DEVICE`.
+    """
+
+    def __init__(
+        self, text: str, functions: dict[str, list[Overload]], variables: dict[str, CelType], fields: Fields
+    ) -> None:
+        self._text = text
+        self._functions = functions
+        self._scopes = [variables]
+        self._fields = fields
+        self._found: Substitutions = {}
+        self._problems: list[Problem] = []
+        self._parameters = 0
+
+    def check(self, root: Expression) -> CelType:
+        """Check an expression and set the types of all its parts.
+
+        Returns
+        -------
+        CelType
+            The type of the result.
+
+        Raises
+        ------
+        CompileError
+            An expression has a wrong type, or a name is unknown.
+        """
+        self._visit(root)
+        if self._problems:
+            raise CompileError(self._text, self._problems)
+        return substitute(root.type, self._found, final=True)
+
+    def final(self, of: Expression) -> CelType:
+        """Return the type of a part, after the check."""
+        return substitute(of.type, self._found, final=True)
+
+    def _wrong(self, at: int, message: str) -> CelType:
+        self._problems.append(Problem(at, message))
+        return ERROR
+
+    def _visit(self, node: Expression) -> CelType:
+        match node:
+            case Literal():
+                node.type = node.literal_type
+            case Identifier():
+                node.type = self._identifier(node)
+            case Select():
+                node.type = self._select(node)
+            case Call():
+                node.type = self._call(node)
+            case ListLiteral():
+                node.type = self._list(node)
+            case MapLiteral():
+                node.type = self._map(node)
+            case Comprehension():
+                node.type = self._comprehension(node)
+        return node.type
+
+    def _now(self, of: CelType) -> CelType:
+        return substitute(of, self._found)
+
+    def _assign(self, given: list[CelType], wanted: list[CelType]) -> bool:
+        found = are_assignable(given, wanted, self._found)
+        if found is not None:
+            self._found = found
+        return found is not None
+
+    def _fresh(self) -> CelType:
+        self._parameters += 1
+        return CelType(f"_var{self._parameters}", is_parameter=True)
+
+    # ---- parts ----------------------------------------------------------------------------------------
+
+    def _identifier(self, node: Identifier) -> CelType:
+        for scope in reversed(self._scopes):
+            if node.name in scope:
+                return scope[node.name]
+        if node.name in TYPE_NAMES:
+            node.is_type = True
+            return type_of(TYPE_NAMES[node.name])
+        return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+
+    def _select(self, node: Select) -> CelType:
+        name = _qualified(node)
+        if name in TYPE_NAMES:
+            node.type_name = name
+            return type_of(TYPE_NAMES[name])
+        operand = self._now(self._visit(node.operand))
+        is_optional = node.is_optional
+        if operand.name == "optional_type":
+            operand, is_optional = self._now(operand.parameters[0]), True
+        found = self._field(node, operand)
+        if node.tests_presence:
+            return BOOL
+        return optional_of(found) if is_optional and found != ERROR else found
+
+    def _field(self, node: Select, operand: CelType) -> CelType:
+        if operand.name == "map":
+            return operand.parameters[1]
+        if operand == DEVICE:
+            if node.name in self._fields:
+                return self._fields[node.name]
+            return self._wrong(node.at, f"undefined field '{node.name}'")
+        if operand.is_dynamic or operand.is_parameter:
+            return ERROR if operand == ERROR else DYN
+        return self._wrong(node.at, f"type '{operand}' does not support field selection")
+
+    def _call(self, node: Call) -> CelType:
+        for argument in node.arguments:
+            self._visit(argument)
+        if node.function in ("_&&_", "_||_"):
+            return self._logic(node)
+        qualified = None if node.target is None else _qualified(node.target)
+        if qualified is not None and f"{qualified}.{node.function}" in self._functions:
+            node.function, node.target = f"{qualified}.{node.function}", None
+        if node.target is not None:
+            self._visit(node.target)
+        overloads = self._functions.get(node.function)
+        if overloads is None:
+            return self._wrong(node.at, f"undeclared reference to '{node.function}' (in container '')")
+        return self._resolve(node, overloads)
+
+    def _logic(self, node: Call) -> CelType:
+        given = [self._now(argument.type) for argument in node.arguments]
+        if self._assign(given, [BOOL] * len(given)):
+            return BOOL
+        return self._no_overload(node, given)
+
+    def _resolve(self, node: Call, overloads: list[Overload]) -> CelType:
+        operands = node.arguments if node.target is None else [node.target, *node.arguments]
+        given = [self._now(operand.type) for operand in operands]
+        result: CelType | None = None
+        for overload in overloads:
+            if overload.is_member != (node.target is not None):
+                continue
+            names: Substitutions = {}
+            wanted = [self._renamed(parameter, names) for parameter in overload.parameters]
+            returned = self._renamed(overload.result, names)
+            if not self._assign(given, wanted):
+                continue
+            node.overloads.append(overload)
+            found = self._now(returned)
+            if result is None:
+                result = found
+            elif result != DYN and found != result:
+                result = DYN
+        return self._no_overload(node, given) if result is None else result
+
+    def _renamed(self, of: CelType, names: Substitutions) -> CelType:
+        """A type with parameters of its own for each call."""
+        if of.is_parameter:
+            if of.name not in names:
+                names[of.name] = self._fresh()
+            return names[of.name]
+        if not of.parameters:
+            return of
+        return CelType(of.name, tuple([self._renamed(parameter, names) for parameter in of.parameters]))
+
+    def _no_overload(self, node: Call, given: list[CelType]) -> CelType:
+        if ERROR in given:
+            return ERROR
+        shown = [str(substitute(one, self._found, final=True)) for one in given]
+        rest = f"({', '.join(shown if node.target is None else shown[1:])})"
+        signature = rest if node.target is None else f"{shown[0]}.{rest}"
+        text = f"found no matching overload for '{node.function}' applied to '{signature}'"
+        return self._wrong(node.at, text)
+
+    def _joined(self, node: Expression, known: CelType | None, is_optional: bool = False) -> CelType:
+        """The type of the elements of a literal, after one more of them."""
+        found = self._now(self._visit(node))
+        if is_optional:
+            wrapped = optional_of(self._fresh())
+            if not self._assign([found], [wrapped]):
+                return self._mismatch(node.at, wrapped, found)
+            found = self._now(wrapped.parameters[0])
+        if known is None:
+            return found
+        return more_general(known, found) if self._assign([known], [found]) else DYN
+
+    def _mismatch(self, at: int, wanted: CelType, found: CelType) -> CelType:
+        if ERROR in (wanted, found):
+            return ERROR
+        return self._wrong(at, f"expected type '{wanted}' but found '{found}'")
+
+    def _list(self, node: ListLiteral) -> CelType:
+        known: CelType | None = None
+        for at, element in enumerate(node.elements):
+            known = self._joined(element, known, at in node.optional)
+        return list_of(self._fresh() if known is None else known)
+
+    def _map(self, node: MapLiteral) -> CelType:
+        keys: CelType | None = None
+        values: CelType | None = None
+        for at, (key, value) in enumerate(node.entries):
+            keys = self._joined(key, keys)
+            values = self._joined(value, values, at in node.optional)
+        if keys is None or values is None:
+            return map_of(self._fresh(), self._fresh())
+        return map_of(keys, values)
+
+    def _comprehension(self, node: Comprehension) -> CelType:
+        over = self._now(self._visit(node.range))
+        first, second = self._variables(node, over)
+        start = self._visit(node.start)
+        self._scopes.append({node.accumulator: start})
+        scope = {node.variable: first}
+        if node.second:
+            scope[node.second] = second
+        self._scopes.append(scope)
+        self._wanted(node.condition, BOOL)
+        self._wanted(node.step, start)
+        self._scopes.pop()
+        result = self._visit(node.result)
+        self._scopes.pop()
+        return self._now(result)
+
+    def _wanted(self, node: Expression, wanted: CelType) -> None:
+        found = self._visit(node)
+        if not self._assign([self._now(found)], [self._now(wanted)]):
+            self._mismatch(node.at, self._now(wanted), self._now(found))
+
+    def _variables(self, node: Comprehension, over: CelType) -> tuple[CelType, CelType]:
+        if over.name == "list":
+            return (INT, over.parameters[0]) if node.second else (over.parameters[0], DYN)
+        if over.name == "map":
+            return over.parameters[0], over.parameters[1]
+        if over == ANY or not (over.is_dynamic or over.is_parameter):
+            text = f"expression of type '{over}' cannot be range of a comprehension"
+            return self._wrong(node.range.at, f"{text} (must be list, map, or dynamic)"), ERROR
+        return DYN, DYN
+
+
+def _qualified(node: Expression) -> str | None:
+    """The dotted name of an expression, or None if it is no chain of names."""
+    if isinstance(node, Identifier):
+        return node.name
+    if isinstance(node, Select) and not node.tests_presence and not node.is_optional:
+        prefix = _qualified(node.operand)
+        return None if prefix is None else f"{prefix}.{node.name}"
+    return None

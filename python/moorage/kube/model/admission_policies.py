@@ -1,0 +1,120 @@
+"""The kinds that admission reads."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ..releases.admission_plugins import OPTIONAL_PLUGINS
+from .field_rules import labels, one_of, required
+from .meta import Object, Resources, Struct
+from .pod import Toleration
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_SCOPES = (
+    *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort"),
+    *("PriorityClass", "CrossNamespacePodAffinity", "VolumeAttributesClass"),
+)
+
+
+class LimitRangeItem(Struct, frozen=True):
+    """Limits and defaults of one type of objects: Container, Pod or PersistentVolumeClaim."""
+
+    type: Annotated[str, required] = ""
+    max: Resources = {}
+    min: Resources = {}
+    default: Resources = {}
+    default_request: Resources = {}
+    max_limit_request_ratio: Resources = {}
+
+
+class LimitRangeSpec(Struct, frozen=True):
+    """Spec of a limit range."""
+
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Object, frozen=True):
+    """Limits and defaults of the resources of a namespace's pods."""
+
+    kind: str = "LimitRange"
+    api_version: str = "v1"
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class ScopedResourceSelectorRequirement(Struct, frozen=True):
+    """A requirement on the scope of a pod."""
+
+    scope_name: Annotated[str, one_of(*_SCOPES, required=True)] = ""
+    operator: Annotated[str, one_of(*_OPERATORS, required=True)] = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Struct, frozen=True):
+    """Requirements on the scope of a pod, of which it must meet all."""
+
+    match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Struct, frozen=True):
+    """Spec of a resource quota."""
+
+    hard: Resources = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuota(Object, frozen=True):
+    """The sum of resources that the objects of a namespace may have."""
+
+    kind: str = "ResourceQuota"
+    api_version: str = "v1"
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+
+
+class Overhead(Struct, frozen=True):
+    """Resources that a pod of a runtime class takes beside those of its containers."""
+
+    pod_fixed: Resources = {}
+
+
+class RuntimeClassScheduling(Struct, frozen=True):
+    """The nodes on which a runtime class runs."""
+
+    node_selector: Annotated[dict[str, str], labels] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Object, frozen=True):
+    """A container runtime."""
+
+    kind: str = "RuntimeClass"
+    api_version: str = "node.k8s.io/v1"
+    handler: str = ""
+    overhead: Overhead | None = None
+    scheduling: RuntimeClassScheduling | None = None
+
+
+class SchedulerSpec(Struct, frozen=True):
+    """The part of OpenShift's configuration of its scheduler that admission reads."""
+
+    default_node_selector: str = ""
+
+
+class Scheduler(Object, frozen=True):
+    """OpenShift's configuration of its scheduler, with the node selector of projects that have none."""
+
+    kind: str = "Scheduler"
+    api_version: str = "config.openshift.io/v1"
+    spec: SchedulerSpec = SchedulerSpec()
+
+
+class AdmissionPlugins(Object, frozen=True):
+    """Admission plugins of the API server besides those that are on by default."""
+
+    kind: str = "AdmissionPlugins"
+    api_version: str = "admission.moorage.dev/v1"
+    plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
+
+
+KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)
+"""The kinds of this module that files are decoded to."""

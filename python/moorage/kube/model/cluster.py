@@ -1,0 +1,332 @@
+"""Cluster: the objects of a cluster in reading order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from moorage.table import Table, Tabular
+
+from ..admission.siblings import Siblings
+from ..plain import plain
+from ..releases.ended_versions import EndedVersion
+from ..workloads.ownership import PodIndex
+from ..workloads.seen.seen_failures import SeenFailures
+from .meta import Object
+from .node import Namespace, Node
+from .pod import Pod, PodSpec, Toleration
+
+
+class RefusedPod(NamedTuple):
+    """A new pod that the API server would refuse.
+
+    Attributes
+    ----------
+    pod : Pod
+    message : str
+        The API server's text.
+    """
+
+    pod: Pod
+    message: str
+
+
+class RefusedObject(NamedTuple):
+    """An object of a change that the API server would refuse; the cluster is as it was without it.
+
+    Attributes
+    ----------
+    group, kind, namespace, name : str
+    source : str
+        The file.
+    message : str
+        The API server's text.
+    """
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    source: str
+    message: str
+
+    @property
+    def text(self) -> str:
+        """File, object and text in one line."""
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        named = [] if f'"{self.name}"' in self.message else [f"{self.kind} {key}"]
+        return ": ".join([self.source, *named, self.message])
+
+
+class EndedObject(NamedTuple):
+    """An object of a file in a version of its kind that a release of Kubernetes has ended.
+
+    Attributes
+    ----------
+    version : EndedVersion
+    namespace, name : str
+    source : str
+        The file.
+    """
+
+    version: EndedVersion
+    namespace: str
+    name: str
+    source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON value."""
+        version = {"apiVersion": self.version.api_version, "kind": self.version.kind}
+        names = {"namespace": self.namespace, "name": self.name, "source": self.source}
+        return version | names | {"instead": self.version.instead}
+
+    @property
+    def text(self) -> str:
+        """Object, version, and what to write instead, in one line."""
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        instead = f"write {self.version.instead}" if self.version.instead else "nothing is in its place"
+        return f"{self.version.kind} {key} in {self.version.api_version} ({self.source}): {instead}"
+
+
+UNKNOWN = "but moorage does not know whether {} makes pods"
+"""Why the pods of a kind that is not in the table of kinds are left out, with its name."""
+
+
+class LeftOut(NamedTuple):
+    """A workload whose pods are not made, as its kind is not simulated.
+
+    Attributes
+    ----------
+    group, kind, namespace, name : str
+    replicas : int
+        How many of them are no listed pod.
+    why : str
+        Why they are not made, as a clause.
+    digest : str
+        Hash of the spec of the workload.
+    """
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+    why: str = "which is not simulated"
+    digest: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What a workload of this name has alone that asks for the same."""
+        return f"{self.full_kind} {self.key} {self.digest or self.why}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known that workloads of this kind make pods."""
+        return self.why != UNKNOWN.format(self.full_kind)
+
+    @property
+    def full_kind(self) -> str:
+        """Kind and API group, as kubectl names them."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name of an object without a namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class PodAdditions(NamedTuple):
+    """What a queue of Kueue adds to the pods that it admits: the labels that their nodes must have, and
+    tolerations."""
+
+    node_labels: dict[str, str]
+    tolerations: tuple[Toleration, ...]
+
+    def to(self, spec: PodSpec) -> PodSpec:
+        """Return the spec of a pod with them."""
+        new = tuple([one for one in self.tolerations if one not in spec.tolerations])
+        selector = {**(spec.node_selector or {}), **self.node_labels}
+        return structs.replace(spec, node_selector=selector, tolerations=spec.tolerations + new)
+
+
+class Suspended(NamedTuple):
+    """A workload of another project that makes no pods while it is suspended, or a Job of a known queue.
+
+    Attributes
+    ----------
+    full_kind, namespace, name : str
+    queue : str
+        The queue of Kueue that it waits in; "" for none.
+    objects : tuple of Object
+        What its operator makes of it when it runs.
+    why : str
+        Why that does not follow from it, as a clause; "" if it does. Of a Job, why its queue never admits it.
+    additions : PodAdditions, optional
+        Of a Job, what its pods get when its queue admits it.
+    """
+
+    full_kind: str
+    namespace: str
+    name: str
+    queue: str
+    objects: tuple[Object, ...]
+    why: str = ""
+    additions: PodAdditions | None = None
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is a Job, which the cluster has itself."""
+        return self.full_kind == "Job.batch"
+
+    @property
+    def text(self) -> str:
+        """Kind, namespace and name."""
+        return f"{self.full_kind} {self.namespace}/{self.name}"
+
+
+class DecidingRelease(NamedTuple):
+    """The release of Kubernetes that decides, and where its name is from.
+
+    Attributes
+    ----------
+    version : str
+        For example "1.36".
+    reason : str
+        A clause, for example "kubelet of node n1: v1.36.2".
+    """
+
+    version: str
+    reason: str
+
+
+class Joined(NamedTuple):
+    """What further files have added to a cluster: see `join`.
+
+    Attributes
+    ----------
+    before : Cluster
+    objects : sequence of Object
+        New and changed ones, in their order, but for pods.
+    pods : sequence of Pod
+        New ones.
+    turns : dict of str to str
+        Of these pods; see `Cluster.turns`.
+    """
+
+    before: Cluster
+    objects: Sequence[Object]
+    pods: Sequence[Pod]
+    turns: Mapping[str, str]
+
+
+@dataclass(slots=True, repr=False)
+class Cluster(Tabular):
+    """The objects of a cluster by kind, valid and with defaults.
+
+    Attributes
+    ----------
+    nodes, pods, namespaces : list of Object
+        In reading order. The pods that workloads lack are made by a `Scheduler`; its `as_cluster` has them.
+    others : list of Object
+        All other objects that scheduling reads (services, controllers, priority classes, disruption budgets).
+    finished : list of Pod
+        Pods that have succeeded or failed: they occupy no resources and are not scheduled.
+    skipped : dict of str to int
+        Number of objects that scheduling does not read and that were left out, by kind.
+    refused : list of RefusedPod
+        Pods of manifests that the API server would refuse: they are in no other list.
+    refused_objects : list of RefusedObject
+        Objects of a change that the API server would refuse; see `load_before_and_after`.
+    ended : list of EndedObject
+        Objects in versions that a release of Kubernetes has ended, those among the skipped kinds too.
+    left_out : list of LeftOut
+        Workloads among the skipped objects that have more replicas than listed pods.
+    suspended : list of Suspended
+        Workloads of other projects that are suspended; `Scheduler.unsuspend` lets them run.
+    warnings : list of str
+        Warnings of the loader, one sentence each.
+    server_version : str
+        Version of the API server, of archives that tell it; "" elsewhere.
+    release : DecidingRelease or None
+        Set by commands.
+    siblings : Siblings
+        How the listed pods differ from their templates, and which new pods differ likewise.
+    failures : SeenFailures
+        Which pods the cluster could not create.
+    turns : dict of str to str
+        By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
+        (``Kind namespace/name``) they are created; "" for before all.
+    pods_by_owner : PodIndex
+        The listed pods.
+    joined : Joined or None
+        What has come since it was read, if that was looked at by itself.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
+    others: list[Object] = field(default_factory=list)
+    finished: list[Pod] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    refused: list[RefusedPod] = field(default_factory=list)
+    refused_objects: list[RefusedObject] = field(default_factory=list)
+    ended: list[EndedObject] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    suspended: list[Suspended] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    server_version: str = ""
+    release: DecidingRelease | None = None
+    siblings: Siblings = field(default_factory=Siblings, compare=False)
+    failures: SeenFailures = field(default_factory=SeenFailures, compare=False)
+    turns: dict[str, str] = field(default_factory=dict, compare=False)
+    pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
+    joined: Joined | None = field(default=None, init=False, compare=False)
+
+    def headline(self) -> str:
+        """Return the number of objects by kind, in one line."""
+        pending = sum(not pod.spec.node_name for pod in self.pods)
+        counts = {"nodes": len(self.nodes), f"pods ({pending} without a node)": len(self.pods)}
+        counts |= {"namespaces": len(self.namespaces), "finished pods": len(self.finished)}
+        counts |= Counter(obj.kind for obj in self.others)
+        counts |= {f"{kind} (skipped)": n for kind, n in self.skipped.items()}
+        counts |= {"refused pods": len(self.refused)}
+        return "Cluster: " + ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each object.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns kind, namespace (missing where the kind has none), name, node (of a placed pod).
+        """
+        objects = list(islice(self._objects(), limit))
+        return Table(
+            {
+                "kind": [obj.kind for obj in objects],
+                "namespace": [obj.namespace or None for obj in objects],
+                "name": [obj.name for obj in objects],
+                "node": [obj.spec.node_name or None if isinstance(obj, Pod) else None for obj in objects],
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the objects as a ``kind: List``, which `load` reads."""
+        heads = [{"apiVersion": obj.api_version, "kind": obj.kind} for obj in self._objects()]
+        bodies = map(plain, self._objects())
+        items = [head | body for head, body in zip(heads, bodies, strict=True)]
+        return {"apiVersion": "v1", "kind": "List", "items": items}
+
+    def _objects(self) -> chain[Object]:
+        """Return all objects."""
+        return chain(self.nodes, self.pods, self.namespaces, self.others, self.finished)

@@ -1,0 +1,436 @@
+"""Objects that own or select pods: Service and the workload controllers; and PriorityClass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import field
+
+from moorage._core.base.selectors import LabelSelectorMatcher
+from moorage.errors import InputError
+
+from ..go_texts import go_json
+from .field_rules import between, int_or_percent, labels, one_of, percent, required
+from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Struct
+from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
+
+MAX_PODS = 2_000_000
+"""Maximum number of pods that the workloads of a cluster may request."""
+
+_MAX_PRIORITY = 1_000_000_000
+Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
+NotNegative = Annotated[Int32 | None, between(0)]
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else percent(value)
+
+
+class PodTemplateSpec(Struct, frozen=True):
+    """Template of a workload's pods.
+
+    Attributes
+    ----------
+    unread : str
+        The fields of the spec that scheduling does not read, such as environment variables and probes, as
+        JSON text without the API server's defaults; "" where there are none. Equal fields have equal texts.
+        Controllers compare whole templates, so a change of such a field is a rollout. Digests stand for
+        values of environment variables, arguments and commands.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    unread: str = field(default="", name="$unread")
+
+
+class ServiceSpec(Struct, frozen=True):
+    """Spec of a service."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(Object, frozen=True):
+    """A service."""
+
+    kind: str = "Service"
+    api_version: str = "v1"
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicationControllerSpec(Struct, frozen=True):
+    """Spec of a replication controller."""
+
+    replicas: Replicas = None
+    selector: Annotated[dict[str, str] | None, labels] = None
+    template: Annotated[PodTemplateSpec | None, required] = None
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
+
+
+class WorkloadStatus(Struct, frozen=True):
+    """Status of a workload, or of its autoscaler: what its controller has seen."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class ReplicationController(Object, frozen=True):
+    """A replication controller."""
+
+    kind: str = "ReplicationController"
+    api_version: str = "v1"
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -> None:
+    """Check that a selector matches the pods of a template."""
+    labels = template.metadata.labels
+    if selector is not None and not LabelSelectorMatcher(selector).matches(labels):
+        raise InputError(unselected(labels), path="template.metadata.labels")
+
+
+def unselected(labels: Mapping[str, str]) -> str:
+    """Return the text of an error: a selector does not match the labels of its template."""
+    shown = go_json(dict(sorted(labels.items())) or None)
+    return f"Invalid value: {shown}: `selector` does not match template `labels`"
+
+
+class ReplicaSetSpec(Struct, frozen=True):
+    """Spec of a ReplicaSet or Deployment."""
+
+    replicas: Replicas = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
+
+    def check(self) -> None:
+        _check_selector(self.selector, self.template)
+
+
+class ReplicaSet(Object, frozen=True):
+    """A ReplicaSet."""
+
+    kind: str = "ReplicaSet"
+    api_version: str = "apps/v1"
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class RollingUpdateDeployment(Struct, frozen=True):
+    """How many pods a rolling update may add, and how many may be unavailable; None is 25%."""
+
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+    max_surge: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
+
+
+class DeploymentStrategy(Struct, frozen=True):
+    """How a Deployment replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("Recreate", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateDeployment | None = None
+
+
+class DeploymentSpec(ReplicaSetSpec, frozen=True):
+    """Spec of a Deployment."""
+
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    paused: bool = False
+    progress_deadline_seconds: Int32 | None = None
+    revision_history_limit: NotNegative = None
+
+
+class DeploymentCondition(Condition, frozen=True):
+    """A condition of a Deployment."""
+
+    last_update_time: str | None = None
+
+
+class DeploymentStatus(Struct, frozen=True):
+    """Status of a Deployment: whether its rollout progresses."""
+
+    conditions: tuple[DeploymentCondition, ...] = ()
+
+
+class Deployment(Object, frozen=True):
+    """A Deployment."""
+
+    kind: str = "Deployment"
+    api_version: str = "apps/v1"
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class StatefulSetOrdinals(Struct, frozen=True):
+    """The first ordinal of a StatefulSet."""
+
+    start: Annotated[Int32, between(0)] = 0
+
+
+class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
+    """Which pods a rolling update replaces, and how many at once; None is 0 and 1.
+
+    Before 1.37 the API server drops `max_unavailable` before it looks at it.
+    """
+
+    partition: NotNegative = None
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
+
+
+class StatefulSetUpdateStrategy(Struct, frozen=True):
+    """How a StatefulSet replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateStatefulSetStrategy | None = None
+
+
+_Retention = Annotated[str, one_of("Retain", "Delete")]
+
+
+class ClaimRetentionPolicy(Struct, frozen=True):
+    """What becomes of claims with their StatefulSet, and with pods beyond the replicas; "" is Retain."""
+
+    when_deleted: _Retention = ""
+    when_scaled: _Retention = ""
+
+
+class StatefulSetSpec(ReplicaSetSpec, frozen=True):
+    """Spec of a StatefulSet."""
+
+    service_name: str = ""
+    volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
+    ordinals: StatefulSetOrdinals | None = None
+    pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
+    update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
+
+
+class StatefulSetStatus(WorkloadStatus, frozen=True):
+    """Status of a StatefulSet: the names of its revisions."""
+
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class StatefulSet(Object, frozen=True):
+    """A StatefulSet."""
+
+    kind: str = "StatefulSet"
+    api_version: str = "apps/v1"
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
+class RollingUpdateDaemonSet(Struct, frozen=True):
+    """How many pods may be unavailable, and how many nodes may have two; None is 1 and 0."""
+
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
+    max_surge: Annotated[Int32 | str | None, int_or_percent()] = None
+
+    def check(self) -> None:
+        unavailable = 1 if self.max_unavailable is None else _number(self.max_unavailable)
+        surge = _number(self.max_surge or 0)
+        if unavailable and surge:
+            shown = go_json(self.max_surge)
+            text = f"Invalid value: {shown}: may not be set when maxUnavailable is non-zero"
+            raise InputError(text, path="maxSurge")
+        if not unavailable and not surge:
+            raise InputError("Required value: cannot be 0 when maxSurge is 0", path="maxUnavailable")
+
+
+class DaemonSetUpdateStrategy(Struct, frozen=True):
+    """How a DaemonSet replaces its pods; "" is RollingUpdate."""
+
+    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    rolling_update: RollingUpdateDaemonSet | None = None
+
+
+class DaemonSetSpec(Struct, frozen=True):
+    """Spec of a DaemonSet."""
+
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
+    revision_history_limit: NotNegative = None
+
+    def check(self) -> None:
+        _check_selector(self.selector, self.template)
+
+
+class DaemonSetStatus(WorkloadStatus, frozen=True):
+    """Status of a DaemonSet."""
+
+    updated_number_scheduled: Int32 = 0
+
+
+class DaemonSet(Object, frozen=True):
+    """A DaemonSet."""
+
+    kind: str = "DaemonSet"
+    api_version: str = "apps/v1"
+    spec: DaemonSetSpec = DaemonSetSpec()
+    status: DaemonSetStatus = DaemonSetStatus()
+
+
+class ControllerRevision(Object, frozen=True):
+    """A template that a StatefulSet or a DaemonSet has or had.
+
+    Attributes
+    ----------
+    data : object
+        ``{"spec": {"template": PodTemplateSpec}}``, or what another controller keeps.
+    revision : int
+        Increases with each change.
+    """
+
+    kind: str = "ControllerRevision"
+    api_version: str = "apps/v1"
+    data: Any = None
+    revision: Int64 = 0
+
+
+class PodFailurePolicyOnExitCodes(Struct, frozen=True):
+    """The exit codes of containers that a rule matches."""
+
+    container_name: str | None = None
+    operator: Annotated[str, one_of("In", "NotIn", required=True)] = ""
+    values: tuple[Int32, ...] = ()
+
+
+class PodFailurePolicyOnPodCondition(Struct, frozen=True):
+    """A condition of pods that a rule matches."""
+
+    type: Annotated[str, required] = ""
+    status: str = "True"
+
+
+class PodFailurePolicyRule(Struct, frozen=True):
+    """What a pod that fails in a certain way means for its Job."""
+
+    action: Annotated[str, one_of("Count", "FailIndex", "FailJob", "Ignore", required=True)] = ""
+    on_exit_codes: PodFailurePolicyOnExitCodes | None = None
+    on_pod_conditions: tuple[PodFailurePolicyOnPodCondition, ...] = ()
+
+
+class PodFailurePolicy(Struct, frozen=True):
+    """Rules of which the first that matches a failed pod counts."""
+
+    rules: tuple[PodFailurePolicyRule, ...] = ()
+
+
+class SuccessPolicyRule(Struct, frozen=True):
+    """Indexes of which some, or all, have to succeed."""
+
+    succeeded_indexes: str | None = None
+    succeeded_count: Int32 | None = None
+
+    def check(self) -> None:
+        _check_indexes(self.succeeded_indexes)
+
+
+class SuccessPolicy(Struct, frozen=True):
+    """Rules of which the first that is met makes an indexed Job succeed."""
+
+    rules: tuple[SuccessPolicyRule, ...] = ()
+
+
+class JobSpec(Struct, frozen=True):
+    """Spec of a Job."""
+
+    parallelism: NotNegative = None
+    completions: NotNegative = None
+    completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
+    suspend: bool | None = None
+    active_deadline_seconds: Annotated[Int64 | None, between(0)] = None
+    ttl_seconds_after_finished: NotNegative = None
+    backoff_limit: NotNegative = None
+    backoff_limit_per_index: NotNegative = None
+    max_failed_indexes: NotNegative = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
+    pod_replacement_policy: Annotated[str | None, one_of("TerminatingOrFailed", "Failed")] = None
+    managed_by: str | None = None
+    manual_selector: bool | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+    def check(self) -> None:
+        if self.completion_mode == "Indexed" and self.completions is None and self.parallelism is not None:
+            raise InputError("Required value: when completion mode is Indexed", path="completions")
+
+
+def _check_indexes(text: str | None) -> None:
+    if text and re.fullmatch(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*", text) is None:
+        raise InputError(f'"{text}" is not a list of indexes like 1,3-5')
+
+
+class JobStatus(Struct, frozen=True):
+    """Status of a Job."""
+
+    active: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    completion_time: str | None = None
+    completed_indexes: Annotated[str, _check_indexes] = ""
+    failed_indexes: Annotated[str | None, _check_indexes] = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Object, frozen=True):
+    """A Job."""
+
+    kind: str = "Job"
+    api_version: str = "batch/v1"
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class JobTemplateSpec(Struct, frozen=True):
+    """The Jobs of a CronJob."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Struct, frozen=True):
+    """Spec of a CronJob; that it runs at its times is not simulated."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    suspend: bool | None = None
+    starting_deadline_seconds: Annotated[Int64 | None, between(0)] = None
+    successful_jobs_history_limit: NotNegative = None
+    failed_jobs_history_limit: NotNegative = None
+    concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
+    job_template: JobTemplateSpec = JobTemplateSpec()
+
+
+class CronJob(Object, frozen=True):
+    """A CronJob."""
+
+    kind: str = "CronJob"
+    api_version: str = "batch/v1"
+    spec: CronJobSpec = CronJobSpec()
+
+
+class PriorityClass(Object, frozen=True):
+    """A priority class."""
+
+    kind: str = "PriorityClass"
+    api_version: str = "scheduling.k8s.io/v1"
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: PreemptionPolicy = None
+
+    def check(self) -> None:
+        if self.value > _MAX_PRIORITY and not self.name.startswith("system-"):
+            text = f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}"
+            raise InputError(f"Forbidden: {text}", path="value")
+
+
+KINDS = (
+    Service, ReplicationController, ReplicaSet, Deployment, StatefulSet, DaemonSet, ControllerRevision, Job,
+    CronJob, PriorityClass,
+)  # fmt: skip
+"""The kinds of this module that files are decoded to."""

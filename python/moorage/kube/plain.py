@@ -1,0 +1,58 @@
+"""Converts objects to JSON values."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import fields
+
+from .model.meta import Struct
+from .model.workload import PodTemplateSpec
+
+
+@cache
+def _fields(struct: type[Struct]) -> list[tuple[str, str, Any]]:
+    """Fields of a struct: attribute, wire name, default."""
+    default = struct()
+    infos = [info for info in fields(struct) if not info.encode_name.startswith("$")]
+    return [(info.name, info.encode_name, getattr(default, info.name)) for info in infos]
+
+
+def plain(value: Any) -> Any:
+    """Convert to maps, lists and scalars; fields with their default value are omitted.
+
+    Parameters
+    ----------
+    value : object
+        A struct, a tuple or map of structs, or a JSON value.
+
+    Returns
+    -------
+    object
+        A JSON value. A pod template has all its fields, also those that scheduling does not read.
+    """
+    if isinstance(value, Struct):
+        read = {
+            wire: plain(item)
+            for name, wire, absent in _fields(type(value))
+            if (item := getattr(value, name)) != absent
+        }
+        if isinstance(value, PodTemplateSpec) and value.unread:
+            return _joined(read, {"spec": msgspec.json.decode(value.unread)})
+        return read
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), Struct | dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def _joined(read: Any, unread: Any) -> Any:
+    """Return a value with the fields that are not read; lists are joined item by item."""
+    if isinstance(read, dict) and isinstance(unread, dict):
+        return read | {key: _joined(read.get(key), item) for key, item in unread.items()}
+    if isinstance(read, list) and isinstance(unread, list):
+        return [_joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]
+    return unread if read is None else read

@@ -1,0 +1,427 @@
+"""Builds a cluster from objects.
+
+Objects are validated and get defaults, later ones replace earlier ones, single new pods are admitted, and
+disruption budgets get a status. The pods of workloads are made by controllers, in a scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from moorage.errors import InputError, examples, number_of, shorten
+
+from ..admission.new_pods import NewPods, is_new
+from ..admission.shown_classes import shown_classes
+from ..admission.siblings import Siblings
+from ..apply.immutable_fields import check_update
+from ..apply.overlay import ListedTwiceError, Overlay, key_of
+from ..model.cluster import Cluster, LeftOut, RefusedPod, Suspended
+from ..model.meta import Object, ObjectMeta
+from ..model.node import Namespace, Node
+from ..model.other_workloads import CustomObject
+from ..model.pod import Pod
+from ..model.resource_claims import ResourceClaim
+from ..model.resource_slices import ResourceSlice
+from ..model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
+from ..model.workload import Job, PriorityClass
+from ..validate.manifests.check_manifest import check_manifest
+from ..validate.manifests.refusals import Refusals, located_at
+from ..validate.pool_problems import find_pool_problems
+from ..validate.validate_object import validate
+from ..workloads.disruption import with_statuses
+from ..workloads.jobs.cron_runs import due
+from ..workloads.kinds.expand_kinds import NOT_KNOWN, expand_kinds, not_counted, suspended_warning
+from ..workloads.kinds.kind_table import AT_TIMES, is_not_read
+from ..workloads.naming import Names
+from ..workloads.ownership import FINISHED, PodIndex
+from ..workloads.pod_claims import ephemeral_claims
+from ..workloads.recognize_templates import recognize_templates
+from ..workloads.seen.seen_failures import SeenFailures
+from ..workloads.turns import put_in_turn
+from .decode import versions_gone
+from .object_defaults import default_namespace, default_object, priority_classes
+from .origins import Origin
+
+_EXAMPLES = 3
+_MOST_KINDS = 15
+CONFIGURATION = "KubeSchedulerConfiguration.kubescheduler.config.k8s.io"
+NO_TEXTS: Mapping[int, bytes] = {}
+_NOT_FOUND = 'namespaces "{}" not found'
+
+
+def build_cluster(
+    objects: Iterable[Object],
+    *,
+    origins: Sequence[Origin] | None = None,
+    texts: Mapping[int, bytes] = NO_TEXTS,
+    skipped: Mapping[str, int] | None = None,
+    refusals: Refusals | None = None,
+    like_siblings: bool = True,
+) -> Cluster:
+    """Make a cluster of objects: validate them and set defaults.
+
+    Pods of manifests without a node are admitted as by the API server (see `Admission`). Refused ones are in
+    `Cluster.refused`. A PodDisruptionBudget without a status, as in
+    manifests, gets the status that it has in this cluster (see `disruption_status`).
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Objects in any order, decoded or made in Python.
+    origins : sequence of Origin, optional
+        Origin of each object, for errors.
+    texts : mapping of int to bytes
+        By index, manifests as JSON texts, which are applied to earlier objects; see `Overlay`.
+    skipped : mapping, optional
+        Number of objects that the reader left out, by kind.
+    refusals : Refusals, optional
+        Which objects change the cluster, and what an API server refuses of them.
+    like_siblings : bool
+        Whether new pods of a workload differ from their template as its running pods do (see `Siblings`).
+
+    Raises
+    ------
+    RefusedObjectsError
+        An API server would refuse objects of a change.
+    InputError
+        An object is invalid, or another one has its name and differs (see `Overlay`), or an API server would
+        refuse it; the first error is reported.
+    """
+    refusals = refusals or Refusals()
+    completed = complete(objects, origins, texts=texts, refusals=refusals)
+    cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
+    cluster.suspended = completed.suspended
+    for obj in completed.objects:
+        _place(cluster, obj)
+    cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
+    cluster.warnings += completed.warnings + _warnings(cluster, completed.told)
+    cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
+    new_pods = NewPods(cluster)
+    cluster.pods = new_pods.admit(cluster.pods)
+    cluster.refused = new_pods.refused
+    pods_by_owner = PodIndex(cluster.pods + cluster.finished)
+    cluster = recognize_templates(cluster, completed.before, pods_by_owner)
+    cluster.pods_by_owner = pods_by_owner
+    if like_siblings:
+        known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
+        objects = [*cluster.others, *cluster.namespaces]
+        cluster.siblings = Siblings(known, objects, completed.before)
+    for obj, error in new_pods.refused_objects():
+        places = {key_of(one): place for one, place in zip(completed.objects, completed.places, strict=True)}
+        refusals.add(error, obj, places.get(key_of(obj), Origin()))
+    refusals.raise_any()
+    cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
+    put_in_turn(cluster, completed.objects, completed.before)
+    listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
+    claims = {claim.key: claim for claim in reversed([*ephemeral_claims(cluster.pods)])}
+    cluster.others += [claim for key, claim in reversed(claims.items()) if key not in listed]
+    cluster.others = with_statuses(cluster)
+    return cluster
+
+
+class Completed(NamedTuple):
+    """Valid objects with defaults, what they were completed with, and workloads that are not simulated."""
+
+    objects: list[Object]
+    names: Names
+    classes: Mapping[str, PriorityClass]
+    warnings: list[str]
+    before: Mapping[str, Object]  # as they were when the pods were read
+    places: Sequence[Origin]
+    left_out: list[LeftOut]
+    told: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
+    suspended: list[Suspended]
+
+
+def complete(
+    objects: Iterable[Object],
+    origins: Sequence[Origin] | None = None,
+    known: Iterable[PriorityClass] = (),
+    *,
+    texts: Mapping[int, bytes] = NO_TEXTS,
+    refusals: Refusals | None = None,
+) -> Completed:
+    """Validate objects, put later ones over earlier ones, and set defaults; new pods are admitted later.
+
+    Parameters
+    ----------
+    origins : sequence of Origin, optional
+        Origin of each object, for errors.
+    known : iterable of PriorityClass
+        Priority classes besides those among the objects.
+    texts : mapping of int to bytes
+        See `build_cluster`.
+    refusals : Refusals, optional
+        See `build_cluster`.
+
+    Raises
+    ------
+    RefusedObjectsError, InputError
+        As for `build_cluster`.
+    """
+    listed = list(objects)
+    places = origins if origins is not None else [Origin()] * len(listed)
+    names, refusals = Names(), refusals or Refusals()
+    overlay = Overlay(listed, places, texts)
+    for at, obj in enumerate(listed):
+        try:
+            name = obj.metadata.name
+            if name and not names.take(obj.full_kind, default_namespace(obj), name):
+                overlay.put(at)
+            else:
+                validate(obj)
+            refusals.check(obj)
+        except ListedTwiceError as error:
+            raise located_at(error, obj, places[at]) from None
+        except InputError as error:
+            refusals.add(error, obj, places[at], at in texts or _is_manifest(obj))
+    refusals.raise_any()
+    listed, places = overlay.result()
+    _check_changes(listed, places, overlay, refusals)
+    left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
+    if any(isinstance(obj, CustomObject) for obj in listed):
+        origin_of = places.__getitem__
+        listed, sources, left_out, notes, named, suspended = expand_kinds(
+            listed,
+            default_namespace,
+            lambda at: origin_of(at).source,
+            lambda obj: key_of(obj) in overlay.applied,
+        )
+        places = [places[at] for at in sources]
+    classes = priority_classes([*known, *listed])
+    shown, told = shown_classes(listed, classes)
+    if shown:
+        listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
+        classes = {**classes, **priority_classes(shown)}
+    before = {
+        name: default_object(obj, classes, Names(), admitted=True) for name, obj in overlay.before.items()
+    }
+    uids: set[str] = set()
+    for at, obj in enumerate(listed):
+        is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
+        try:
+            one = default_object(obj, classes, names, admitted=True)
+            if is_applied:
+                check_update(before[key_of(one)], one)
+            if one.metadata.uid in uids:
+                raise InputError("another object has the same UID", path="metadata.uid")
+        except InputError as error:
+            refusals.add(error, obj, places[at], is_applied or _is_manifest(obj))
+            continue
+        uids.add(one.metadata.uid)
+        listed[at] = one  # an object without defaults that nobody else holds is freed
+    refusals.raise_any()
+    return Completed(
+        listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named, suspended
+    )
+
+
+def check_namespaces(
+    objects: Sequence[Object], places: Sequence[Origin], namespaces: Iterable[Namespace]
+) -> None:
+    """Check that the namespaces of manifests exist; see `_missing_namespace`.
+
+    Parameters
+    ----------
+    places : sequence of Origin
+        Of each object.
+
+    Raises
+    ------
+    InputError
+        A manifest is in another namespace.
+    """
+    listed = {one.name: one for one in namespaces}
+    for obj, place in zip(objects, places, strict=True):
+        if _is_manifest(obj) and (name := _missing_namespace(obj, listed)):
+            raise located_at(InputError(_NOT_FOUND.format(name)), obj, place)
+
+
+def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
+    """Return the namespace of an object that does not exist; "" where it does, or a server's are not listed.
+
+    The namespace `default` cannot be deleted, so a list without it is not a whole one.
+    """
+    name = default_namespace(obj)
+    is_known = not name or name in listed or "default" not in listed or _is_manifest(listed["default"])
+    return "" if is_known else name
+
+
+def _check_changes(
+    objects: Sequence[Object], places: Sequence[Origin], overlay: Overlay, refusals: Refusals
+) -> None:
+    """Check manifests as an API server does: that their namespaces exist, and by all rules of their kinds if
+    they are of a change."""
+    listed = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
+    for obj, place in zip(objects, places, strict=True):
+        is_new = _is_manifest(obj)
+        if not (is_new or (overlay.applied and key_of(obj) in overlay.applied)):
+            continue
+        try:
+            if is_new and (name := _missing_namespace(obj, listed)):
+                raise InputError(_NOT_FOUND.format(name))
+            if refusals.is_change(place):
+                check_manifest(obj, overlay.before.get(key_of(obj)))
+        except InputError as error:
+            refusals.add(error, obj, place)
+    refusals.raise_any()
+
+
+def _is_manifest(obj: Object) -> bool:
+    return not (obj.metadata.uid or obj.metadata.resource_version)
+
+
+def _place(cluster: Cluster, obj: Object) -> None:
+    if isinstance(obj, Pod):
+        (cluster.finished if obj.status.phase in FINISHED else cluster.pods).append(obj)
+    elif isinstance(obj, Node):
+        cluster.nodes.append(obj)
+    elif isinstance(obj, Namespace):
+        cluster.namespaces.append(obj)
+    else:
+        cluster.others.append(obj)
+
+
+def _implied_namespaces(
+    cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
+) -> Iterable[Namespace]:
+    """The namespaces that contain objects but are not listed.
+
+    Inter-pod affinity selects namespaces by labels, and each namespace has at least the label of its name.
+    """
+    listed = {namespace.name for namespace in cluster.namespaces}
+    objects = chain(cluster.pods, cluster.finished, cluster.others)
+    used = dict.fromkeys([obj.metadata.namespace for obj in objects])
+    for name in used:
+        if name and name not in listed:
+            yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
+
+
+def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
+    """Return a warning about refused pods, with the text about the first one; none without any."""
+    if not refused:
+        return []
+    pods = number_of(len(refused), "new pod is", "new pods are")
+    return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
+
+
+def skipped_warnings(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[str]:
+    """Yield warnings about the kinds that are not read, but for objects that other warnings name."""
+    left = {kind: count - told.get(kind, 0) for kind, count in skipped.items()}
+    if left.pop(CONFIGURATION, 0):
+        yield "Left out: a KubeSchedulerConfiguration is read by --config, not by -f."
+    for kind, instead in versions_gone().items():
+        if gone := left.pop(kind, 0):
+            yield f"Left out: {gone} {instead}."
+    for why, is_known in (("because scheduling does not read these kinds", True), (NOT_KNOWN, False)):
+        texts = [f"{kind} ({n})" for kind, n in left.items() if n > 0 and is_not_read(kind) == is_known]
+        if texts:
+            number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
+            yield f"Left out, {why}{number}: {examples(texts, _MOST_KINDS)}."
+
+
+def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> list[str]:
+    """Return warnings about suspended workloads, and CronJobs without a run under way; none without any.
+
+    Parameters
+    ----------
+    objects : sequence of Object
+        With the Jobs and CronJobs.
+    suspended : iterable of Suspended
+        Workloads of other projects.
+    """
+    timed = [f"CronJob {one.key}" for one in due(objects)]
+    jobs = [one for one in objects if isinstance(one, Job) and one.spec.suspend]
+    waiting = [one for one in jobs if one.status.completion_time is None]
+    return suspended_warning(waiting, suspended) + ([not_counted(AT_TIMES, timed)] if timed else [])
+
+
+def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
+    warnings = idle_warnings(cluster.others, cluster.suspended)
+    warnings += skipped_warnings(cluster.skipped, told)
+    nodes = {node.name for node in cluster.nodes}
+    stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
+    if stray:
+        shown = examples([f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray], _EXAMPLES)
+        verb = number_of(len(stray), "pod is", "pods are")
+        warnings.append(f"{verb} bound to nodes that are not in the input: {shown}.")
+    return warnings
+
+
+def _pool_warnings(completed: Completed) -> list[str]:
+    """Warnings about pools of devices that are invalid, so that none of their devices is allocated."""
+    slices = [(one, at) for at, one in enumerate(completed.objects) if isinstance(one, ResourceSlice)]
+    problems = find_pool_problems(one for one, _ in slices)
+    sources = {one.name: completed.places[at].source for one, at in slices} if problems else {}
+    return [
+        f"{source + ': ' if (source := sources[one.slice]) else ''}{shorten(one.text)}: "
+        f"no device of pool {shorten('/'.join(one.pool))} is allocated."
+        for one in problems
+    ]
+
+
+_NO_CSI_NODE = (
+    "no CSINode, so limits of attached volumes do not count, and nodes seem to lack what 1.37 asks for"
+)
+
+
+def _driver_warnings(cluster: Cluster) -> list[str]:
+    """A warning about volumes of CSI drivers of which the input has no CSIDriver, or no CSINode at all."""
+    named = [
+        one.spec.csi.driver for one in cluster.others if isinstance(one, PersistentVolume) and one.spec.csi
+    ]
+    known = {one.name for one in cluster.others if isinstance(one, CSIDriver)}
+    lacking = sorted(set(named) - known)
+    has_nodes = not cluster.nodes or any(isinstance(one, CSINode) for one in cluster.others)
+    if not named or (not lacking and has_nodes):
+        return []
+    without = (
+        f"no CSIDriver {examples(lacking, _EXAMPLES)}, so storage capacity does not count" if lacking else ""
+    )
+    nodes = "" if has_nodes else _NO_CSI_NODE
+    what = ", and ".join(filter(None, (without, nodes)))
+    return [f"The input has {what}; kubectl get -o yaml csidrivers,csinodes lists them."]
+
+
+def _claim_warnings(cluster: Cluster) -> list[str]:
+    """Warnings about pods on nodes whose claims for devices are not listed, and claims whose pods are not."""
+    claims = {one.key for one in cluster.others if isinstance(one, ResourceClaim)}
+    found = [
+        pod.key
+        for pod in cluster.pods
+        if pod.spec.node_name and pod.spec.resource_claims and not _has_claims(pod, claims)
+    ]
+    uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)}
+    lost = [
+        one.key
+        for one in cluster.others
+        if isinstance(one, ResourceClaim) and one.status.reserved_for
+        if all(user.resource == "pods" and user.uid not in uids for user in one.status.reserved_for)
+    ]
+    out = []
+    if found:
+        pods = number_of(len(found), "pod on a node has", "pods on nodes have")
+        text = "resource claims that are not in the input, so their devices count as free"
+        out.append(f"{pods} {text}: {_some(found)}.")
+    if lost:
+        claims_are = number_of(len(lost), "resource claim is", "resource claims are")
+        text = "reserved only for pods that are not in the input, so their devices count as free"
+        out.append(f"{claims_are} {text}: {_some(lost)}.")
+    return out
+
+
+def _some(names: Sequence[str]) -> str:
+    return examples(list(map(shorten, names)), _EXAMPLES)
+
+
+def _has_claims(pod: Pod, claims: Container[str]) -> bool:
+    """Whether all claims of a pod are listed."""
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    for use in pod.spec.resource_claims:
+        name = use.resource_claim_name or made.get(use.name, "")
+        if name is not None and f"{pod.namespace}/{name}" not in claims:
+            return False
+    return True

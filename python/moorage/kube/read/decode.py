@@ -1,0 +1,334 @@
+"""Decodes one object from JSON or YAML, without defaults and validation."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from functools import cache
+from math import isinf
+from typing import Any, Generic, TypeGuard, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+
+from ..model import (
+    admission_policies,
+    autoscaling,
+    karpenter,
+    node,
+    other_workloads,
+    pod,
+    pod_group,
+    policy,
+    resource_claims,
+    resource_slices,
+    storage,
+    workload,
+)
+from ..model.meta import LAST_APPLIED, Object
+from ..model.other_workloads import full_kind
+from ..model.workload import PodTemplateSpec
+from ..validate.unread_fields import unread_text, unread_type
+from .resource_versions import GROUP, to_v1
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Object)
+
+Document = bytes | msgspec.Raw | dict[str, Any]
+"""One undecoded object: JSON text, or a JSON value."""
+
+_KINDS: dict[str, type[Object]] = {
+    struct.__name__: struct
+    for module in (
+        *(node, pod, pod_group, policy, resource_claims, resource_slices, storage, workload),
+        *(admission_policies, autoscaling, karpenter, other_workloads),
+    )
+    for struct in module.KINDS
+}
+_KRUISE = "apps.kruise.io"  # whose Advanced StatefulSets and DaemonSets make the same pods
+_ALIASES: dict[str, tuple[str, ...]] = dict.fromkeys(("ReplicaSet", "Deployment"), ("extensions",))
+_ALIASES |= dict.fromkeys(("StatefulSet", "DaemonSet"), ("extensions", _KRUISE))
+_ALIASES |= {"PodGroup": (pod_group.GODEL,)}
+_GROUPS = {
+    kind: (one().api_version.rpartition("/")[0], *_ALIASES.get(kind, ())) for kind, one in _KINDS.items()
+}
+"""API groups by kind."""
+_GONE = {("PodGroup", "scheduling.k8s.io/v1alpha2"): pod_group.PodGroup().api_version}
+"""Kinds and versions of an alpha that ended with Kubernetes 1.36, and the version that is read."""
+CLUSTER_SCOPED = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+        *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+        *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
+    }
+)
+
+# Go decodes null in a map of strings or quantities as the zero value; the key is kept.
+_MAP_ZERO = dict.fromkeys(("labels", "annotations", "matchLabels", "nodeSelector"), "") | dict.fromkeys(
+    ("requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"), "0"
+)
+_STEP = re.compile(r"\.?([^.\[]+)|\[(\d+|\.\.\.)\]")
+_WORDS = {
+    "int": "integer",
+    "str": "string",
+    "bool": "boolean",
+    "float": "number",
+    "object": "map",
+    "array": "list",
+}
+
+
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for a text that is no JSON, or of another form, or no UTF-8, or nested too deeply."""
+
+
+class Head(msgspec.Struct, Generic[T], rename="camel"):
+    """The fields that decide how a document is read; the items of a list stay undecoded."""
+
+    kind: str = ""
+    api_version: str = ""
+    items: list[T] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def is_known(kind: str, api_version: str) -> bool:
+    """Whether objects of a kind are read.
+
+    Parameters
+    ----------
+    api_version : str
+        ``group/version``; "" matches every group. Of the versions, only an alpha of pod groups is not read;
+        `check_version` refuses those that never existed.
+    """
+    groups = None if (kind, api_version) in _GONE else _GROUPS.get(kind)
+    return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
+
+
+def versions_gone() -> dict[str, str]:
+    """Return the kinds of which files may have a version that is not read any more.
+
+    Returns
+    -------
+    dict of str to str
+        Kind and API group, as `full_kind` returns them, to what should be written instead.
+    """
+    return {
+        full_kind(kind, old): f"{kind} of {old}, which ended with Kubernetes 1.36: write it as {new}"
+        for (kind, old), new in _GONE.items()
+    }
+
+
+def decode_object(document: Document) -> Object:
+    """Decode one object by its kind, without defaults and validation.
+
+    Unknown fields are ignored and null counts as absent, as in the Kubernetes API.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The object as a JSON value, or its JSON text.
+
+    Raises
+    ------
+    InputError
+        Scheduling does not read the kind, or a field has a wrong type.
+    """
+    header = decode(document, Head[Any])
+    if not header.kind:
+        raise InputError("no kind")
+    if not is_known(header.kind, header.api_version):
+        raise InputError(f"unknown kind {header.kind} ({header.api_version or 'no apiVersion'})")
+    return decode_kind(document, header.kind)
+
+
+def decode_kind(document: Document, kind: str) -> Object:
+    """Decode an object of a known kind, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The object as a JSON value, or its JSON text.
+    kind : str
+        A kind for which `is_known` is true.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    if _GROUPS[kind][0] == GROUP:
+        document = to_v1(decode(document, dict[str, Any]), kind)
+    return decode_as(document, _KINDS[kind])
+
+
+def decode_as(document: Document, struct: type[K]) -> K:
+    """Decode an object into a struct of a kind, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        The object, or some of its fields, as a JSON value, or its JSON text.
+    struct : type
+        The struct of the kind.
+
+    Returns
+    -------
+    Object
+        Its pod template has the fields that are not read in `PodTemplateSpec.unread`, and its metadata who
+        manages which fields, if that is not known by an annotation.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    obj = decode(document, struct)
+    meta, spec = obj.metadata, cast("Any", getattr(obj, "spec", None))
+    if meta.uid and not meta.owner_references and LAST_APPLIED not in meta.annotations:
+        managers = decode(document, _Managed).metadata.managed_fields
+        if any(isinstance(one, dict) and one.get("operation") == "Apply" for one in managers):
+            text = msgspec.json.encode(managers).decode()
+            obj = replace(obj, metadata=replace(meta, managed_fields=text))
+    if isinstance(template := getattr(spec, "template", None), PodTemplateSpec):
+        unread = unread_text(_unread_spec(document))
+        obj = replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
+    return obj
+
+
+class _ManagedMeta(msgspec.Struct, rename="camel"):
+    managed_fields: list[Any] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _ManagedMeta = msgspec.field(default_factory=_ManagedMeta)
+
+
+def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
+    """Decode a pod template, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    value : dict
+        JSON value.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    unread = unread_text(_unread_spec({"spec": {"template": value}}))
+    return replace(decode(value, PodTemplateSpec), unread=unread)
+
+
+def _unread_spec(document: Document) -> Any:
+    """Return the unread fields of the spec of the pod template of an object; of JSON text they stay text."""
+    if is_json(document):
+        with suppress(msgspec.ValidationError):
+            return msgspec.json.decode(document, type=_templated(msgspec.Raw)).spec.template.spec
+    return decode(document, _templated(Any)).spec.template.spec
+
+
+@cache
+def _templated(value: Any) -> Any:
+    """Return the type to decode the unread fields of an object with a pod template into, each to a value."""
+    unread = unread_type(value)
+    template = msgspec.defstruct("Template", [("spec", unread, unread())], frozen=True)
+    spec = msgspec.defstruct("Spec", [("template", template, template())], frozen=True)
+    return msgspec.defstruct("Templated", [("spec", spec, spec())], frozen=True)
+
+
+def decode(document: Document, type_: type[T]) -> T:
+    """Decode a value into a struct, with the rules of `decode_object`.
+
+    Parameters
+    ----------
+    document : dict or bytes
+        A JSON value, or its JSON text.
+    type_ : type
+        The type to decode into.
+
+    Returns
+    -------
+    object
+        A value of that type.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    try:
+        if is_json(document):
+            return msgspec.json.decode(document, type=type_)
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        return _decode_with_nulls(document, type_, error)
+
+
+def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
+    """Whether a document is JSON text, not a decoded value."""
+    return isinstance(document, bytes | msgspec.Raw)
+
+
+def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.ValidationError) -> T:
+    """Decode a value with nulls, or explain the error."""
+    value: Any = None
+    try:
+        value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as last:
+        if value is None and is_json(document):  # a number was too large to be parsed
+            with suppress(ValueError, RecursionError):
+                value = json.loads(bytes(document), parse_int=float)
+        else:
+            error = last
+        message, path = _explain(str(error), value)
+        raise InputError(message, path=path) from None
+
+
+def _without_nulls(value: Any, zero: str | None = None) -> Any:
+    """A copy without null entries of maps; in a map of plain values `zero` replaces them."""
+    if isinstance(value, dict):
+        return {
+            key: zero if item is None else _without_nulls(item, _MAP_ZERO.get(key))
+            for key, item in value.items()
+            if item is not None or zero is not None
+        }
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _explain(error: str, value: Any) -> tuple[str, str]:
+    """Message and field path of a msgspec error, with the map key that msgspec does not name."""
+    message, _, place = error.partition(" - at ")
+    path = ""
+    for name, index in _STEP.findall(place.removeprefix("`key` in ").strip("`").removeprefix("$")):
+        if index.isdigit():
+            path += f"[{index}]"
+            value = value[int(index)] if isinstance(value, list) else None
+            continue
+        entries = value if isinstance(value, dict) else {}
+        if not index:
+            path += f".{name}" if path else name
+        elif name := next((key for key, item in entries.items() if not _is_right(item, message)), ""):
+            path += f"[{name}]"
+        value = entries.get(name)
+    words = re.sub(r"`([^`]*)`", lambda match: _words(match[1]), message)
+    return words[0].lower() + words[1:], path
+
+
+def _is_right(item: Any, message: str) -> bool:
+    """Whether a value of a map is not what a message is about."""
+    if "out of range" in message:
+        return not isinstance(item, float) or not isinf(item)
+    takes_numbers = "float" in message.partition(", got")[0]
+    return isinstance(item, str) or (takes_numbers and type(item) in (int, float))
+
+
+def _words(types: str) -> str:
+    """Names of Go or JSON types for the type names in a msgspec message."""
+    names = types.split(" | ")
+    implied = {"int"} if "float" in names else set()
+    shown = [name for name in names if name not in implied | {"null"}] or names
+    return " or ".join(_WORDS.get(name, name) for name in shown)

@@ -1,0 +1,651 @@
+"""Sets the defaults of the API server and its admission plugins, as far as scheduling reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from moorage._core.base.fields import SpecMemo
+from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
+from moorage.errors import InputError
+
+from ..model.admission_policies import LimitRange, ResourceQuota
+from ..model.karpenter import Budget, NodePool
+from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
+from ..model.node import Namespace, Node
+from ..model.other_workloads import CloneSet, CustomObject, DeploymentConfig, LeaderWorkerSet, Rollout
+from ..model.pod import (
+    POD_GATED,
+    POD_PENDING,
+    PREEMPTS,
+    Container,
+    ContainerPort,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from ..model.pod_group import AnyGroup, CompositePodGroup, CompositePodGroupSpec, PodGroup, PodGroupSpec
+from ..model.resource_claims import (
+    EXACT_COUNT,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+)
+from ..model.storage import PersistentVolume, StorageClass
+from ..model.workload import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    Job,
+    PodTemplateSpec,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from ..workloads.naming import Names, stable_uid
+from .decode import CLUSTER_SCOPED, decode_template
+
+T = TypeVar("T", bound=Object)
+S = TypeVar("S", bound=Struct)
+R = TypeVar("R", ExactDeviceRequest, DeviceSubRequest)
+
+BUILT_IN_CLASSES = {
+    "system-node-critical": PriorityClass(value=2_000_001_000),
+    "system-cluster-critical": PriorityClass(value=2_000_000_000),
+}
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+GRACE_PERIOD = 30
+"""Seconds that a pod has to stop which names no period (kubernetes v1.36, SetDefaults_PodSpec)."""
+_NO_STATUS = PodStatus()
+_TOLERATION_SECONDS = 300
+_OVERCOMMITTABLE = frozenset({"cpu", "memory"})
+_NO_LIMIT = 2**31 - 1
+
+_REVISIONED = ("StatefulSet", "DaemonSet", "CloneSet")
+_WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
+
+PriorityClasses = Mapping[str, PriorityClass]
+
+
+def priority_classes(objects: Iterable[Object]) -> Mapping[str, PriorityClass]:
+    """Return priority classes by name, including the two built-in ones.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Objects of any kinds.
+    """
+    listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
+    return BUILT_IN_CLASSES | listed if listed else BUILT_IN_CLASSES
+
+
+def defaults(objects: Iterable[Object]) -> list[Object]:
+    """Set the defaults of the API server.
+
+    Priority classes are looked up among the objects. An object with only ``generateName`` gets a name, and an
+    object without UID gets a UID; both are functions of the input, so that the same input gives the same
+    objects.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Valid objects (see `validate`) of one cluster.
+
+    Returns
+    -------
+    list of Object
+        Objects in the same order; an object without missing defaults is returned unchanged.
+
+    Raises
+    ------
+    InputError
+        A pod without a priority names a priority class that does not exist.
+    """
+    objects = list(objects)
+    classes = priority_classes(objects)
+    names = Names()
+    for obj in objects:
+        names.take(obj.kind, default_namespace(obj), obj.name)
+    return [default_object(obj, classes, names) for obj in objects]
+
+
+def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: bool = False) -> T:
+    """Set the defaults of one object; see `defaults`.
+
+    Parameters
+    ----------
+    classes : mapping of str to PriorityClass
+        Priority classes by name.
+    names : Names
+        The used names; a generated name is added.
+    admitted : bool
+        Whether new pods are admitted later. Then a pod, or the template of a workload, whose priority class
+        does not exist has no priority; without it this is an error.
+
+    Returns
+    -------
+    Object
+        `obj` itself if no default is missing.
+
+    Raises
+    ------
+    InputError
+        A priority class does not exist.
+    """
+    obj = _default_metadata(obj, names)
+    fill = _DEFAULTS.get(type(obj))
+    if fill is None:
+        return obj
+    try:
+        filled: T = fill(obj, classes)
+        if not admitted:
+            _check_priority_class(filled)
+    except InputError as error:
+        raise error.located(obj=f"{obj.kind} {obj.key}") from None
+    return filled
+
+
+def default_namespace(obj: Object) -> str:
+    """Return the namespace of an object; "" for cluster-scoped kinds."""
+    if obj.kind in CLUSTER_SCOPED:
+        return ""
+    return obj.metadata.namespace or (
+        "" if isinstance(obj, CustomObject) and not obj.is_namespaced else "default"
+    )
+
+
+def _default_metadata(obj: T, names: Names) -> T:
+    meta = obj.metadata
+    namespace = default_namespace(obj)
+    if meta.name and meta.uid and meta.namespace == namespace:
+        return obj
+    name = meta.name or names.generate(obj.kind, namespace, meta.generate_name)
+    uid = meta.uid or stable_uid(obj.kind, namespace, name)
+    return replace(obj, metadata=replace(meta, name=name, namespace=namespace, uid=uid))
+
+
+_changes = {False: SpecMemo(), True: SpecMemo()}
+"""By `tolerate`: the priority classes, the fields that `default_pod_spec` changes with them, a spec, and that
+spec with its defaults."""
+
+
+def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
+    spec, status = pod.spec, pod.status
+    tolerate = not spec.node_name
+    known = _changes[tolerate].get(spec)
+    if known is None or known[0] is not classes:
+        filled = default_pod_spec(spec, classes, tolerate=tolerate)
+        is_new = spec.priority is None and filled.priority is not None
+        if is_new and (refusal := other_preemption_policy(filled, classes)) is not None:
+            raise InputError(refusal, path="spec.preemptionPolicy")
+        known = classes, _differences(spec, filled), spec, filled
+        _changes[tolerate].put(spec, known)
+    if spec is known[2]:  # pods of one template without a node share their spec
+        spec = known[3]
+    elif known[1]:
+        spec = replace(spec, **known[1])
+    spec = merge_label_keys(spec, pod.metadata.labels)
+    if not status.phase:
+        new = POD_GATED if spec.scheduling_gates else POD_PENDING
+        status = new if status == _NO_STATUS else replace(status, phase="Pending")
+    return pod if spec is pod.spec and status is pod.status else replace(pod, spec=spec, status=status)
+
+
+def _differences(struct: S, other: S) -> dict[str, Any]:
+    """The fields of `other` that are other objects than those of `struct`."""
+    return {
+        name: value
+        for name in struct.__struct_fields__
+        if (value := getattr(other, name)) is not getattr(struct, name)
+    }
+
+
+def _with(struct: S, **fields: Any) -> S:
+    """Return a struct with these field values; the struct itself if it has them."""
+    for name, value in fields.items():
+        current = getattr(struct, name)
+        if value is not current and value != current:
+            return replace(struct, **fields)
+    return struct
+
+
+def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool) -> PodSpec:
+    """Set the defaults of a pod spec.
+
+    Resources are rounded up to thousandths (kubernetes v1.36, SetDefaults_ResourceList). Requests default to
+    limits, host ports to container ports under ``hostNetwork``, the protocol to TCP (SetDefaults_Pod). The
+    priority is that of the priority class (admission plugin Priority). With `tolerate`, the pod tolerates
+    nodes that are not ready or unreachable for 300 s (admission plugin DefaultTolerationSeconds).
+
+    Parameters
+    ----------
+    spec : PodSpec
+        The pod spec.
+    classes : mapping of str to PriorityClass
+        Priority classes by name.
+    tolerate : bool
+        Whether to add the tolerations of DefaultTolerationSeconds.
+
+    Returns
+    -------
+    PodSpec
+        `spec` itself if no default is missing; without a priority if the class does not exist.
+    """
+    containers = tuple([_default_container(item, spec.host_network) for item in spec.containers])
+    init_containers = tuple([_default_container(item, spec.host_network) for item in spec.init_containers])
+    resources, grace_period = spec.resources, spec.termination_grace_period_seconds
+    if resources is not None:
+        resources = _rounded_up(resources)
+    if resources is not None and resources.limits:
+        resources = _pod_level_requests(resources, containers, init_containers)
+    return _with(
+        spec,
+        **priority_fields(spec, classes),
+        containers=containers,
+        init_containers=init_containers,
+        resources=resources,
+        overhead=in_thousandths(spec.overhead),
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+        restart_policy=spec.restart_policy or "Always",
+        termination_grace_period_seconds=GRACE_PERIOD if grace_period is None else grace_period,
+        tolerations=spec.tolerations + tuple(missing_tolerations(spec.tolerations) if tolerate else ()),
+    )
+
+
+def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
+    """Return the fields that the admission plugin Priority sets; none if the class does not exist."""
+    name = spec.priority_class_name
+    if spec.priority is not None or (name and name not in classes):
+        return {}
+    chosen = _priority_class(name, classes)
+    if chosen is None:
+        return {"priority": 0}
+    policy = chosen.preemption_policy if spec.preemption_policy is None else spec.preemption_policy
+    return {"priority": chosen.value, "priority_class_name": name or chosen.name, "preemption_policy": policy}
+
+
+def other_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> str | None:
+    """Return why the admission plugin Priority refuses a pod: it asks for another preemption policy than its
+    class has. None if it does not."""
+    own, chosen = spec.preemption_policy, classes.get(spec.priority_class_name)
+    computed = (chosen and chosen.preemption_policy) or PREEMPTS
+    if own in (None, computed):
+        return None
+    return (
+        f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "
+        f"admission controller computed {computed} from the given PriorityClass name"
+    )
+
+
+def _priority_class(name: str, classes: PriorityClasses) -> PriorityClass | None:
+    """The priority class of a name; without a name the global default with the lowest value."""
+    if name:
+        return classes[name]
+    candidates = (item for item in classes.values() if item.global_default)
+    return min(candidates, key=lambda item: (item.value, item.name), default=None)
+
+
+def _check_priority_class(obj: Object) -> None:
+    """Check that the priority class of a pod, or of the pods of a workload, was found."""
+    if isinstance(obj, Pod):
+        _require_priority(obj.spec, "spec")
+    elif isinstance(obj, _WITH_TEMPLATE) and obj.spec.template is not None:
+        _require_priority(obj.spec.template.spec, "spec.template.spec")
+
+
+def _require_priority(spec: PodSpec | PodGroupSpec | CompositePodGroupSpec, path: str) -> None:
+    if spec.priority is None:
+        name = spec.priority_class_name
+        raise InputError(f'there is no PriorityClass "{name}"', path=f"{path}.priorityClassName")
+
+
+def _default_container(container: Container, host_network: bool) -> Container:
+    changes: dict[str, Any] = {}
+    resources = changes["resources"] = _rounded_up(container.resources)
+    if resources.limits and not resources.limits.keys() <= resources.requests.keys():
+        # Requests first, then the limits of resources without a request.
+        requests = resources.requests | resources.limits | resources.requests
+        changes["resources"] = replace(resources, requests=requests)
+    if any(not port.protocol or (host_network and not port.host_port) for port in container.ports):
+        changes["ports"] = tuple(_default_port(port, host_network) for port in container.ports)
+    return _with(container, **changes)
+
+
+def _rounded_up(resources: ResourceRequirements) -> ResourceRequirements:
+    return _with(
+        resources,
+        requests=in_thousandths(resources.requests),
+        limits=in_thousandths(resources.limits),
+    )
+
+
+def _default_port(port: ContainerPort, host_network: bool) -> ContainerPort:
+    host_port = port.host_port or (port.container_port if host_network else 0)
+    return replace(port, protocol=port.protocol or "TCP", host_port=host_port)
+
+
+def _pod_level_requests(
+    resources: ResourceRequirements, containers: tuple[Container, ...], init_containers: tuple[Container, ...]
+) -> ResourceRequirements:
+    """Default pod-level requests for pod-level limits (kubernetes v1.36, defaultPodRequests).
+
+    A missing request for cpu or memory becomes the sum of the containers' requests. A missing request for
+    another resource that a pod can have, or one that no container requests, becomes the limit.
+    """
+    requests = dict(resources.requests)
+    in_all = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
+    for name, quantity in pod_requests(in_all, CONTAINERS_ALONE, resizes=False).items():
+        if name in _OVERCOMMITTABLE:
+            requests.setdefault(name, str(quantity))
+    for name, limit in resources.limits.items():
+        if name in _OVERCOMMITTABLE or name.startswith("hugepages-"):
+            requests.setdefault(name, limit)
+    return replace(resources, requests=requests)
+
+
+def missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:
+    """Yield the tolerations that the admission plugin DefaultTolerationSeconds adds to a pod.
+
+    Parameters
+    ----------
+    tolerations : tuple of Toleration
+        Those of the pod.
+    """
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(item.key in (key, "") and item.effect in ("NoExecute", "") for item in tolerations):
+            yield Toleration(
+                key=key, operator="Exists", effect="NoExecute", toleration_seconds=_TOLERATION_SECONDS
+            )
+
+
+def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
+    """Merge label keys into the selectors of a pod spec (kubernetes v1.36, registry/core/pod/strategy.go).
+
+    Keys that the pod does not have, and constraints without a selector, are skipped. Requirements that were
+    merged before, as in objects read from a cluster, are not repeated.
+
+    Parameters
+    ----------
+    labels : mapping of str to str
+        The pod's.
+
+    Returns
+    -------
+    PodSpec
+        `spec` itself if there is nothing to merge.
+    """
+    if spec.affinity is None and not spec.topology_spread_constraints:
+        return spec
+    constraints = tuple([_constraint(constraint, labels) for constraint in spec.topology_spread_constraints])
+    affinity = spec.affinity
+    if affinity is not None:
+        affinity = _with(
+            affinity,
+            pod_affinity=_pod_affinity(affinity.pod_affinity, labels),
+            pod_anti_affinity=_pod_affinity(affinity.pod_anti_affinity, labels),
+        )
+    return _with(spec, topology_spread_constraints=constraints, affinity=affinity)
+
+
+def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+    if affinity is None:
+        return None
+    required = tuple([_term(term, labels) for term in affinity.required])
+    preferred = tuple(
+        [_with(one, pod_affinity_term=_term(one.pod_affinity_term, labels)) for one in affinity.preferred]
+    )
+    return _with(affinity, required=required, preferred=preferred)
+
+
+def _term(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    selector = _merged(term.label_selector, "In", term.match_label_keys, labels)
+    selector = _merged(selector, "NotIn", term.mismatch_label_keys, labels)
+    return _with(term, label_selector=selector)
+
+
+def _constraint(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraint:
+    selector = _merged(constraint.label_selector, "In", constraint.match_label_keys, labels)
+    return _with(constraint, label_selector=selector)
+
+
+def _merged(
+    selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
+) -> LabelSelector | None:
+    if selector is None:
+        return None
+    requirements = [LabelSelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels]
+    missing = tuple([item for item in requirements if item not in selector.match_expressions])
+    return _with(selector, match_expressions=selector.match_expressions + missing)
+
+
+def _default_node(node: Node, classes: PriorityClasses) -> Node:
+    return _with(node, status=_with(node.status, allocatable=node.status.allocatable or node.status.capacity))
+
+
+def _default_namespace(namespace: Namespace, classes: PriorityClasses) -> Namespace:
+    labels = namespace.metadata.labels | {"kubernetes.io/metadata.name": namespace.name}
+    return replace(namespace, metadata=replace(namespace.metadata, labels=labels))
+
+
+def _default_pod_group(group: AnyGroup, classes: PriorityClasses) -> AnyGroup:
+    """Set the priority of a pod group from its class (admission plugin Priority)."""
+    if group.spec.priority is not None:
+        return group
+    if group.spec.priority_class_name and group.spec.priority_class_name not in classes:
+        _require_priority(group.spec, "spec")
+    chosen = _priority_class(group.spec.priority_class_name, classes)
+    spec: Any = replace(group.spec, priority=chosen.value if chosen is not None else 0)
+    return replace(group, spec=spec)
+
+
+def _default_template(
+    template: PodTemplateSpec, classes: PriorityClasses, *, tolerate: bool
+) -> PodTemplateSpec:
+    spec = default_pod_spec(template.spec, classes, tolerate=tolerate)
+    return replace(template, spec=spec)
+
+
+def _default_workload(
+    obj: Deployment | ReplicaSet | StatefulSet | DaemonSet, classes: PriorityClasses
+) -> Deployment | ReplicaSet | StatefulSet | DaemonSet:
+    """Default to one replica, and to a selector of the template's labels, as before apps/v1."""
+    # The DaemonSet controller adds tolerations of its own, and admission then finds nothing to add.
+    template = _default_template(obj.spec.template, classes, tolerate=not isinstance(obj, DaemonSet))
+    changes: dict[str, Any] = {"template": template}
+    if obj.spec.selector is None:
+        changes["selector"] = LabelSelector(match_labels=template.metadata.labels)
+    if not isinstance(obj, DaemonSet) and obj.spec.replicas is None:
+        changes["replicas"] = 1
+    return replace(obj, spec=replace(obj.spec, **changes))
+
+
+def decoded_revision(revision: ControllerRevision) -> ControllerRevision:
+    """Keep of the data the template of a StatefulSet or a DaemonSet; other controllers have data of their
+    own.
+
+    Returns
+    -------
+    ControllerRevision
+        With a PodTemplateSpec, without defaults, or without data.
+    """
+    owner, data = revision.metadata.controller(), revision.data
+    spec = data.get("spec") if isinstance(data, dict) else None
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if isinstance(template, PodTemplateSpec):
+        return revision
+    if owner is None or owner.kind not in _REVISIONED or not isinstance(template, dict):
+        return replace(revision, data=None)
+    try:
+        read = decode_template(template)
+    except InputError:
+        return replace(revision, data=None)
+    return replace(revision, data={"spec": {"template": read}})
+
+
+def _default_revision(revision: ControllerRevision, classes: PriorityClasses) -> ControllerRevision:
+    read, owner = decoded_revision(revision), revision.metadata.controller()
+    if read is revision or read.data is None or owner is None:
+        return read
+    template = _default_template(read.data["spec"]["template"], classes, tolerate=owner.kind != "DaemonSet")
+    return replace(read, data={"spec": {"template": template}})
+
+
+def _default_groups(obj: LeaderWorkerSet, classes: PriorityClasses) -> LeaderWorkerSet:
+    """Default to one group of one pod."""
+    parts = obj.spec.leader_worker_template
+    worker = _default_template(parts.worker_template, classes, tolerate=True)
+    leader = parts.leader_template and _default_template(parts.leader_template, classes, tolerate=True)
+    parts = replace(parts, worker_template=worker, leader_template=leader, size=parts.size or 1)
+    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
+    return replace(obj, spec=replace(obj.spec, replicas=replicas, leader_worker_template=parts))
+
+
+def _default_replication_controller(
+    obj: ReplicationController, classes: PriorityClasses
+) -> ReplicationController:
+    template = _default_template(obj.spec.template or PodTemplateSpec(), classes, tolerate=True)
+    replicas = 1 if obj.spec.replicas is None else obj.spec.replicas
+    selector = obj.spec.selector or template.metadata.labels
+    return replace(obj, spec=replace(obj.spec, template=template, replicas=replicas, selector=selector))
+
+
+def _default_job(job: Job, classes: PriorityClasses) -> Job:
+    """Default to one completion, a parallelism of 1 and six failures (kubernetes v1.36, SetDefaults_Job)."""
+    spec = job.spec
+    if spec.parallelism is None:
+        spec = replace(spec, parallelism=1, completions=1 if spec.completions is None else spec.completions)
+    template = _default_template(spec.template, classes, tolerate=True)
+    limit, policy = spec.backoff_limit, spec.pod_replacement_policy
+    if limit is None:
+        limit = 6 if spec.backoff_limit_per_index is None else _NO_LIMIT
+    if policy is None:
+        policy = "TerminatingOrFailed" if spec.pod_failure_policy is None else "Failed"
+    spec = replace(
+        spec,
+        completion_mode=spec.completion_mode or "NonIndexed",
+        backoff_limit=limit,
+        pod_replacement_policy=policy,
+        template=template,
+    )
+    return replace(job, spec=spec)
+
+
+def _default_limit_range(limit_range: LimitRange, classes: PriorityClasses) -> LimitRange:
+    """Round up to thousandths, in which the requests and limits of pods are."""
+    items = [
+        _with(
+            one,
+            max=in_thousandths(one.max),
+            min=in_thousandths(one.min),
+            default=in_thousandths(one.default),
+            default_request=in_thousandths(one.default_request),
+            max_limit_request_ratio=in_thousandths(one.max_limit_request_ratio),
+        )
+        for one in limit_range.spec.limits
+    ]
+    return _with(limit_range, spec=_with(limit_range.spec, limits=tuple(items)))
+
+
+def _default_quota(quota: ResourceQuota, classes: PriorityClasses) -> ResourceQuota:
+    """Round up to thousandths, in which the requests and limits of pods are."""
+    return _with(quota, spec=_with(quota.spec, hard=in_thousandths(quota.spec.hard)))
+
+
+def _default_storage_class(storage_class: StorageClass, classes: PriorityClasses) -> StorageClass:
+    """Default to immediate binding and deletion with the claim (v1.36, SetDefaults_StorageClass)."""
+    policy = "Delete" if storage_class.reclaim_policy is None else storage_class.reclaim_policy
+    mode = "Immediate" if storage_class.volume_binding_mode is None else storage_class.volume_binding_mode
+    return replace(storage_class, reclaim_policy=policy, volume_binding_mode=mode)
+
+
+def _default_volume(volume: PersistentVolume, classes: PriorityClasses) -> PersistentVolume:
+    """Default to keep a volume that its claim releases (v1.36, SetDefaults_PersistentVolume)."""
+    policy = volume.spec.persistent_volume_reclaim_policy or "Retain"
+    return _with(volume, spec=_with(volume.spec, persistent_volume_reclaim_policy=policy))
+
+
+def _default_claim(claim: ResourceClaim, classes: PriorityClasses) -> ResourceClaim:
+    return _with(claim, spec=_default_claim_spec(claim.spec))
+
+
+def _default_claim_template(
+    template: ResourceClaimTemplate, classes: PriorityClasses
+) -> ResourceClaimTemplate:
+    return _with(template, spec=_with(template.spec, spec=_default_claim_spec(template.spec.spec)))
+
+
+def _default_claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """Default to one device of each request (v1.36, SetDefaults_ExactDeviceRequest)."""
+    requests = tuple([_default_device_request(request) for request in spec.devices.requests])
+    return _with(spec, devices=_with(spec.devices, requests=requests))
+
+
+def _default_device_request(request: DeviceRequest) -> DeviceRequest:
+    exactly = None if request.exactly is None else _default_count(request.exactly)
+    return _with(
+        request,
+        exactly=exactly,
+        first_available=tuple([_default_count(one) for one in request.first_available]),
+    )
+
+
+def _default_count(request: R) -> R:
+    mode = request.allocation_mode or EXACT_COUNT
+    tolerations: tuple[DeviceToleration, ...] = request.tolerations
+    return _with(
+        request,
+        allocation_mode=mode,
+        count=request.count or 1 if mode == EXACT_COUNT else request.count,
+        tolerations=tuple([_with(one, operator=one.operator or "Equal") for one in tolerations]),
+    )
+
+
+def _default_pool(pool: NodePool, _: PriorityClasses) -> NodePool:
+    given = pool.spec.disruption
+    filled = _with(
+        given,
+        consolidate_after=given.consolidate_after or "0s",
+        consolidation_policy=given.consolidation_policy or "WhenEmptyOrUnderutilized",
+        budgets=(Budget(),) if given.budgets is None else given.budgets,
+    )
+    return pool if filled is given else replace(pool, spec=replace(pool.spec, disruption=filled))
+
+
+_DEFAULTS: dict[type[Object], Any] = {
+    Pod: _default_pod,
+    Node: _default_node,
+    Namespace: _default_namespace,
+    PodGroup: _default_pod_group,
+    CompositePodGroup: _default_pod_group,
+    Deployment: _default_workload,
+    ReplicaSet: _default_workload,
+    StatefulSet: _default_workload,
+    DaemonSet: _default_workload,
+    ControllerRevision: _default_revision,
+    ReplicationController: _default_replication_controller,
+    Rollout: _default_workload,
+    CloneSet: _default_workload,
+    DeploymentConfig: _default_replication_controller,
+    LeaderWorkerSet: _default_groups,
+    Job: _default_job,
+    StorageClass: _default_storage_class,
+    LimitRange: _default_limit_range,
+    ResourceQuota: _default_quota,
+    PersistentVolume: _default_volume,
+    ResourceClaim: _default_claim,
+    ResourceClaimTemplate: _default_claim_template,
+    NodePool: _default_pool,
+}

@@ -1,0 +1,319 @@
+"""Decodes pods and nodes from JSON; what many pods have in common is decoded once, and shared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from ..model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike
+from ..model.node import AttachedVolume, ContainerImage, Node, NodeSpec, NodeStatus, NodeSystemInfo
+from ..model.pod import Pod, PodSpec, PodStatus
+
+_KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
+_ERRORS = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
+_MAX_TEXT = 16 << 20
+"""Maximum size in bytes of the JSON texts by which decoded values of one type are found."""
+_MAX_TEXTS = 1 << 16
+_TIMES = b'Time"'
+
+# A string without escapes is the text that it stands for. The marks are no characters of JSON.
+_STRING = rb'\s*:\s*"([ !#-\[\]-~]+)"'
+_NODE, _HOST, _TOKEN = b'"nodeName"', b'"hostname"', b'"kube-api-access-'
+_NODE_NAME, _HOST_NAME = re.compile(_NODE + _STRING), re.compile(_HOST + _STRING)
+_TOKEN_NAME = re.compile(_TOKEN + rb'[a-z0-9]{1,16}"')
+_NODE_MARK, _HOST_MARK, _TOKEN_MARK = b"\1", b"\2", b'"\3"'
+
+
+class Parts(msgspec.Struct, rename="camel", gc=False):
+    """The undecoded parts of an object, and the fields that decide how it is read; the same of each item of
+    a list."""
+
+    kind: str | UnsetType = UNSET
+    api_version: str | UnsetType = UNSET
+    items: list[Parts] | None = None
+    metadata: Raw = Raw(b"{}")
+    spec: Raw = Raw(b"{}")
+    status: Raw = Raw(b"{}")
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    """Metadata of which the parts that pods share are undecoded; see `ObjectMeta`."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
+    labels: Raw = Raw(b"{}")
+    annotations: Raw = Raw(b"{}")
+    owner_references: Raw = Raw(b"[]")
+    finalizers: tuple[str, ...] = ()
+    generation: Int64 = 0
+
+
+class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    """A status of a node of which the parts that nodes share are undecoded; see `NodeStatus`."""
+
+    capacity: Raw = Raw(b"{}")
+    allocatable: Raw = Raw(b"{}")
+    images: tuple[Raw, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+    declared_features: tuple[str, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
+
+
+@cache
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder, which takes longer to make than a small object to decode."""
+    return msgspec.json.Decoder(type_)
+
+
+class _Shared(dict[bytes, Any]):
+    """Decoded values of one type by their JSON text."""
+
+    def __init__(self, type_: Any) -> None:
+        self._decode = _decoder(type_).decode
+        self._room = _MAX_TEXT
+
+    def __missing__(self, text: bytes) -> Any:
+        value = self._decode(text)
+        self.put(text, value)
+        return value
+
+    def put(self, text: bytes, value: Any) -> None:
+        self._room -= len(text)
+        if self._room < 0:
+            self.clear()
+            self._room = _MAX_TEXT - len(text)
+        self[text] = value
+
+
+class _Varying(NamedTuple):
+    """The strings in which the specs of one template differ; empty where there is none."""
+
+    node_name: bytes = b""
+    host_name: bytes = b""
+    token: bytes = b""
+
+
+_OTHERS = _Varying(b"another-node", b"another-host", b'"kube-api-access-other"')
+
+
+class _Template(NamedTuple):
+    """A spec without its varying strings, and the indices of the volumes that are named after the token."""
+
+    spec: PodSpec
+    tokens: tuple[int, ...]
+
+    def fill(self, varying: _Varying) -> PodSpec:
+        """Return the spec with varying strings."""
+        spec, node_name = self.spec, varying.node_name.decode()
+        if self.tokens:
+            volumes, name = list(spec.volumes), varying.token[1:-1].decode()
+            for at in self.tokens:
+                volumes[at] = replace(volumes[at], name=name)
+            return replace(spec, node_name=node_name, volumes=tuple(volumes))
+        return replace(spec, node_name=node_name) if node_name else spec
+
+
+class PartsReader:
+    """Decodes pods and nodes from JSON.
+
+    Pods of one template share the decoded values of equal texts: labels, annotations, owners, a status
+    without times, and the spec, of which an API server changes the node name, the name of the volume
+    ``kube-api-access-…`` and the host name from pod to pod. Nodes share equal resources and images.
+
+    Parameters
+    ----------
+    on_spec : callable, optional
+        Called with the kind, metadata and spec of each node, and of each pod whose spec is the first of its
+        template, as JSON texts.
+    """
+
+    def __init__(self, on_spec: Callable[[str, Raw, Raw], None] = lambda *_: None) -> None:
+        self._on_spec = on_spec
+        self._parts, self._metadata, self._status = _decoder(Parts), _decoder(_Metadata), _decoder(PodStatus)
+        self._node = _decoder(ObjectMeta), _decoder(NodeSpec), _decoder(_NodeStatus)
+        self._resources, self._images = _Shared(dict[str, QuantityLike]), _Shared(ContainerImage)
+        self._texts: dict[str, str] = {}
+        self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
+        self._owners = _Shared(tuple[OwnerReference, ...])
+        self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
+        self._namespaces: dict[str, str] = {}
+
+    def split(self, document: bytes | Raw) -> Parts | None:
+        """Split an object, or a list and its items, into parts.
+
+        Parameters
+        ----------
+        document : bytes or msgspec.Raw
+            JSON text.
+
+        Returns
+        -------
+        Parts or None
+            None where the parts are not as expected.
+        """
+        try:
+            parts: Parts = self._parts.decode(document)
+        except _ERRORS:
+            return None
+        return parts
+
+    def split_lines(self, lines: memoryview) -> list[Parts] | None:
+        """Split objects that take one line each into parts.
+
+        Parameters
+        ----------
+        lines : memoryview
+            JSON texts.
+
+        Returns
+        -------
+        list of Parts or None
+            For each line that is not empty; None where a line is no object.
+        """
+        try:
+            return self._parts.decode_lines(lines)
+        except _ERRORS:
+            return None
+
+    def read(self, parts: Parts, kind: str) -> Pod | Node | None:
+        """Decode a pod or a node, with the result of `decode_kind`.
+
+        Parameters
+        ----------
+        parts : Parts
+            The parts of an object.
+        kind : str
+            The kind of an object that does not name its kind.
+
+        Returns
+        -------
+        Pod, Node or None
+            None for an object of another kind, or with nulls or errors; it is to be decoded as a whole.
+        """
+        own, version = parts.kind, parts.api_version
+        kind = kind if own is UNSET else own
+        if kind not in _KINDS or version not in _VERSIONS or parts.items is not None:
+            return None
+        try:
+            if kind == "Pod":
+                return self._pod(parts.metadata, parts.spec, parts.status)
+            meta, spec, status = self._node
+            self._on_spec(kind, parts.metadata, parts.spec)
+            return Node(
+                metadata=meta.decode(parts.metadata),
+                spec=spec.decode(parts.spec),
+                status=self._node_status(status.decode(parts.status)),
+            )
+        except _ERRORS:
+            return None
+
+    def _node_status(self, status: _NodeStatus) -> NodeStatus:
+        return NodeStatus(
+            capacity=self._resources[bytes(status.capacity)],
+            allocatable=self._resources[bytes(status.allocatable)],
+            images=tuple([self._images[bytes(image)] for image in status.images]),
+            conditions=tuple(map(self._condition, status.conditions)),
+            volumes_attached=status.volumes_attached,
+            declared_features=status.declared_features,
+            node_info=NodeSystemInfo(self._text(status.node_info.kubelet_version)),
+        )
+
+    def _text(self, text: str) -> str:
+        """Return a text that objects share."""
+        if len(self._texts) > _MAX_TEXTS:
+            self._texts.clear()
+        return self._texts.setdefault(text, text)
+
+    def _condition(self, condition: Condition) -> Condition:
+        """Return a condition that shares its texts with others of its type."""
+        return Condition(
+            type=self._text(condition.type),
+            status=self._text(condition.status),
+            reason=self._text(condition.reason),
+            message=self._text(condition.message),
+            last_transition_time=condition.last_transition_time,
+        )
+
+    def _pod(self, metadata: Raw, spec: Raw, status: Raw) -> Pod:
+        meta, status_text = self._metadata.decode(metadata), bytes(status)
+        created = meta.creation_timestamp
+        return Pod(
+            metadata=ObjectMeta(
+                name=meta.name,
+                generate_name=meta.generate_name,
+                namespace=self._namespaces.setdefault(meta.namespace, meta.namespace),
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                creation_timestamp=created and self._text(created),
+                deletion_timestamp=meta.deletion_timestamp,
+                deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
+                labels=self._labels[bytes(meta.labels)],
+                annotations=self._annotations[bytes(meta.annotations)],
+                owner_references=self._owners[bytes(meta.owner_references)],
+                finalizers=meta.finalizers,
+                generation=meta.generation,
+            ),
+            spec=self._spec(metadata, spec),
+            status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],
+        )
+
+    def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
+        """Decode a spec: from the template of an equal one, if there was one."""
+        text = bytes(spec)
+        key, varying = _cut(text)
+        if key not in self._specs:
+            self._on_spec("Pod", metadata, spec)
+            self._specs.put(key, _template(key, varying))
+        template: _Template | None = self._specs[key]
+        return msgspec.json.decode(text, type=PodSpec) if template is None else template.fill(varying)
+
+
+def _cut(text: bytes) -> tuple[bytes, _Varying]:
+    """Replace the varying strings of a spec by marks."""
+    node_name = host_name = token = b""
+    at = text.find(_NODE)
+    if at >= 0 and (found := _NODE_NAME.match(text, at)):
+        node_name = found[1]
+        text = text[: found.start(1)] + _NODE_MARK + text[found.end(1) :]
+    at = text.find(_HOST)
+    if at >= 0 and (found := _HOST_NAME.match(text, at)):
+        host_name = found[1]
+        text = text[: found.start(1)] + _HOST_MARK + text[found.end(1) :]
+    at = text.find(_TOKEN)
+    if at >= 0 and (found := _TOKEN_NAME.match(text, at)):
+        token = found[0]
+        text = text.replace(token, _TOKEN_MARK)
+    return text, _Varying(node_name, host_name, token)
+
+
+def _insert(key: bytes, varying: _Varying) -> bytes:
+    """Replace the marks of a spec by strings."""
+    text = key.replace(_NODE_MARK, varying.node_name).replace(_HOST_MARK, varying.host_name)
+    return text.replace(_TOKEN_MARK, varying.token)
+
+
+def _template(key: bytes, varying: _Varying) -> _Template | None:
+    """Decode a spec with marks; None if a varying string has another meaning where it is found.
+
+    The template must give what decoding gives, for the strings of the first pod and for other ones.
+    """
+    spec = msgspec.json.decode(_insert(key, varying), type=PodSpec)
+    name = varying.token[1:-1].decode()
+    tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume.name == name])
+    template = _Template(replace(spec, node_name=""), tokens)
+    others = _Varying(*[other and value for other, value in zip(varying, _OTHERS, strict=True)])
+    other = msgspec.json.decode(_insert(key, others), type=PodSpec)
+    return template if (template.fill(varying), template.fill(others)) == (spec, other) else None

@@ -1,0 +1,206 @@
+"""Input from Python in place of files: texts, file objects, dicts, and objects of Kubernetes clients.
+
+Everything becomes the text of a manifest, which is read as that of a file is. So it is validated alike, and
+its errors are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Protocol, TypeGuard
+
+from moorage.errors import InputError, shorten
+
+from ..model.meta import Object
+from .write import object_to_dict
+
+_PREFIX = re.compile(r"V\d+((alpha|beta)\d+)?(?=[A-Z])")
+"""What the official client puts before a kind: ``V1Pod``, ``V1beta1PodGroup``."""
+
+
+class Readable(Protocol):
+    """An open file, or anything else that is read at once."""
+
+    def read(self) -> str | bytes:
+        """Return the whole content."""
+
+
+class ToDict(Protocol):
+    """An object of the official client or of lightkube, or a result of moorage that has objects."""
+
+    def to_dict(self) -> Any:
+        """Return the object as a manifest."""
+
+
+class HasManifest(Protocol):
+    """An object of pykube."""
+
+    @property
+    def obj(self) -> Any:
+        """The object as a manifest."""
+
+
+Value = Mapping[str, Any] | Object | ToDict | HasManifest
+"""One object, or a list of them (``kind: List``): a dict with the field names of manifests, one of moorage's
+objects, or an object of a Kubernetes client."""
+
+Source = str | os.PathLike[str] | bytes | Readable | Value | Iterable[Value]
+"""What `load` reads: a path, the text of a manifest, a file object, or values."""
+
+
+def is_path(source: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a source is the path of a file or directory.
+
+    Parameters
+    ----------
+    source : object
+        A `Source`. A text has a line break, or begins with ``{`` or ``[``; any other string is a path.
+    """
+    if isinstance(source, str):
+        return "\n" not in source and source.lstrip()[:1] not in ("{", "[")
+    return isinstance(source, os.PathLike)
+
+
+def is_single(source: object) -> bool:
+    """Whether a source is one thing to read, and not several of them.
+
+    Parameters
+    ----------
+    source : object
+        A `Source`, or an iterable of them.
+    """
+    single = isinstance(source, str | bytes | os.PathLike | Mapping | Object)
+    return single or _is_readable(source) or _is_of_client(source) or not isinstance(source, Iterable)
+
+
+def is_manifest(source: object) -> bool:
+    """Whether a source is one value of Python, of which `text_of` makes one JSON text."""
+    return isinstance(source, Mapping | Object) or _is_of_client(source)
+
+
+def text_of(source: object, name: str) -> tuple[bytes, str]:
+    """Return the text of a source that is no path.
+
+    Parameters
+    ----------
+    source : object
+        A `Source`.
+    name : str
+        What errors call it. A file object that has a name of its own keeps that.
+
+    Returns
+    -------
+    text : bytes
+        JSON or YAML, which may be compressed.
+
+    Raises
+    ------
+    InputError
+        A value cannot be written as JSON.
+    TypeError
+        It is no `Source`.
+    """
+    if _is_readable(source):
+        own = getattr(source, "name", None)
+        name = shorten(own) if isinstance(own, str) else name
+        source = source.read()
+    if isinstance(source, str):
+        return source.encode(errors="surrogatepass"), name
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source), name
+    if not is_manifest(source):
+        source = {"apiVersion": "v1", "kind": "List", "items": _listed(source)}
+    try:
+        return _TO_JSON(_manifest(source)).encode(), name
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(reason, source=name, obj=_label(source)) from None
+
+
+def _listed(source: object) -> list[Any]:
+    """Return the values of an iterable.
+
+    Raises
+    ------
+    TypeError
+        It is none, or has something else.
+    """
+    if not isinstance(source, Iterable):
+        wanted = "a path, text, file object, dict or object of Kubernetes"
+        raise TypeError(f"must be {wanted}, not {type(source).__name__}")
+    items = list(source)
+    for item in items:
+        if not is_manifest(item):
+            hint = "paths and texts are arguments of their own"
+            raise TypeError(f"a list holds dicts and objects, not {type(item).__name__}: {hint}")
+    return items
+
+
+def _is_readable(value: object) -> TypeGuard[Readable]:
+    return callable(getattr(value, "read", None)) and not isinstance(value, type)
+
+
+def _is_of_client(value: object) -> bool:
+    """Whether a value has the conversion of a Kubernetes client."""
+    return not isinstance(value, type) and (
+        callable(getattr(value, "to_dict", None)) or isinstance(getattr(value, "obj", None), Mapping)
+    )
+
+
+def _manifest(value: Any) -> Any:
+    """Return what JSON can write in place of a value that it cannot.
+
+    The official client has the names of its fields in a table of each class, which its own conversion reads;
+    lightkube and pykube give whole manifests.
+    """
+    if isinstance(value, Object):
+        return object_to_dict(value)
+    if isinstance(value, datetime):
+        value = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    names = getattr(type(value), "attribute_map", None)
+    if isinstance(names, Mapping):
+        fields = {wire: getattr(value, name) for name, wire in names.items()}
+        return _with_kind(value, {wire: item for wire, item in fields.items() if item is not None})
+    if isinstance(getattr(value, "obj", None), Mapping):
+        return _with_kind(value, dict(value.obj))
+    if callable(getattr(value, "to_dict", None)):
+        return _with_kind(value, dict(value.to_dict()))
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple | str | int | float | None):
+        return value
+    raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
+
+
+_TO_JSON = json.JSONEncoder(default=_manifest, allow_nan=False).encode
+
+
+def _with_kind(value: Any, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a client's manifest with the kind and version that its class tells.
+
+    Clients leave both out of objects that were read in a list.
+    """
+    if hasattr(value, "metadata") and hasattr(value, "kind"):
+        resource = getattr(getattr(value, "_api_info", None), "resource", None)  # of lightkube
+        group, version = getattr(resource, "group", ""), getattr(resource, "version", "")
+        version = f"{group}/{version}" if group else version or getattr(type(value), "version", "")
+        if not manifest.get("apiVersion") and isinstance(version, str) and version:
+            manifest["apiVersion"] = version
+        if not manifest.get("kind"):
+            manifest["kind"] = _PREFIX.sub("", type(value).__name__)
+    return manifest
+
+
+def _label(source: object) -> str:
+    """Return the name of a dict in errors; "" for anything else."""
+    if not isinstance(source, Mapping) or not isinstance(meta := source.get("metadata"), Mapping):
+        return ""
+    key = "/".join(str(meta[part]) for part in ("namespace", "name") if meta.get(part))
+    return shorten(f"{source.get('kind', '')} {key}".strip())

@@ -1,0 +1,183 @@
+"""Computes the status of PodDisruptionBudgets as the disruption controller does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from moorage._core.base.selectors import LabelSelectorMatcher
+
+from ..model.cluster import Cluster
+from ..model.field_rules import share
+from ..model.meta import Object
+from ..model.pod import Pod
+from ..model.policy import ALWAYS_ALLOW, NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
+from ..model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
+from .ownership import is_active, is_healthy, refers_to
+
+Scalable: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet
+SCALABLE = (Deployment, ReplicaSet, ReplicationController, StatefulSet)
+FindWorkload: TypeAlias = Callable[[str, str, str], Scalable | None]
+
+
+class BudgetSelectors:
+    """Finds the budgets that select a pod."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._of_namespace: dict[str, list[tuple[PodDisruptionBudget, LabelSelectorMatcher]]] = {}
+        for budget in budgets:
+            entry = budget, LabelSelectorMatcher(budget.spec.selector)
+            self._of_namespace.setdefault(budget.namespace, []).append(entry)
+
+    def of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Return the budgets of a pod's namespace whose selector matches it.
+
+        Returns
+        -------
+        list of PodDisruptionBudget
+            In the order in which they were given.
+        """
+        return [
+            budget
+            for budget, matcher in self._of_namespace.get(pod.namespace, ())
+            if matcher.matches(pod.metadata.labels)
+        ]
+
+
+def ignores_budgets(pod: Pod) -> bool:
+    """Whether an eviction asks no budget: the pod has finished, is being deleted, has no node, or is pending
+    (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go).
+
+    A pod on a node is pending if it is reported as not ready as well: a simulated one has no kubelet, which
+    would set its phase.
+    """
+    is_pending = pod.status.phase == "Pending" and not is_healthy(pod)
+    return is_pending or not is_active(pod) or not pod.spec.node_name
+
+
+def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
+    """Whether an eviction takes one of the disruptions that a budget allows (kubernetes v1.36, eviction.go).
+
+    A pod that is not ready takes none with the policy AlwaysAllow, nor where the budget has as many healthy
+    pods as it needs.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+        Selects the pod.
+    """
+    if is_healthy(pod):
+        return True
+    status = budget.status
+    is_whole = status.current_healthy >= status.desired_healthy > 0
+    return budget.spec.unhealthy_pod_eviction_policy != ALWAYS_ALLOW and not is_whole
+
+
+def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisruptionBudgetStatus:
+    """Compute the status of a budget in a cluster (kubernetes v1.36, pkg/controller/disruption).
+
+    - **expected pods:** with a number as `minAvailable`, the pods that the selector matches; otherwise the
+      replicas of the workloads that control them (of a Deployment rather than of its ReplicaSet). Pods
+      without a controller are not expected.
+    - **current healthy:** the pods that the selector matches and that are ready: the condition Ready is true,
+      or, if it is not reported, the pod is bound and has not finished. Pods that are being deleted do not
+      count.
+    - **desired healthy:** `minAvailable`, or the expected pods less `maxUnavailable`; percentages are of the
+      expected pods, rounded up.
+    - **disruptions allowed:** the number of healthy pods above the desired number. It is 0 if no pod is
+      expected, or if replicas are needed and a pod has a controller that is not in the cluster or has no
+      replicas (a Job, a DaemonSet): the disruption controller fails then.
+
+    Parameters
+    ----------
+    budget : PodDisruptionBudget
+        A valid budget; its own status is ignored.
+    cluster : Cluster
+        The cluster: its pods, finished ones included, and its workloads in `others` are read.
+    """
+    matcher = LabelSelectorMatcher(budget.spec.selector)
+    pods = [
+        pod
+        for pod in (*cluster.pods, *cluster.finished)
+        if pod.namespace == budget.namespace and matcher.matches(pod.metadata.labels)
+    ]
+    scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
+    found = status_of(budget, pods, lambda kind, namespace, name: scales.get((kind, namespace, name)))
+    return found or PodDisruptionBudgetStatus()
+
+
+def status_of(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], find: FindWorkload
+) -> PodDisruptionBudgetStatus | None:
+    """Compute the status of a budget from its pods; see `disruption_status`.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        All pods of its namespace that its selector matches.
+    find : callable
+        Returns the scalable workload of a kind, a namespace and a name, or None.
+
+    Returns
+    -------
+    PodDisruptionBudgetStatus or None
+        None where replicas are needed and a pod has a controller that is not known, or has none.
+    """
+    low, high = budget.spec.min_available, budget.spec.max_unavailable
+    expected: int | None = 0
+    if high is not None or isinstance(low, str):
+        expected = _replicas(pods, find)
+    elif low is not None:
+        expected = len(pods)
+    if expected is None:
+        return None
+    desired = share(low or 0, expected) if high is None else max(0, expected - share(high, expected))
+    healthy = sum(map(is_healthy, pods))
+    allowed = max(0, healthy - desired) if expected else 0
+    return PodDisruptionBudgetStatus(
+        disruptions_allowed=allowed, current_healthy=healthy, desired_healthy=desired, expected_pods=expected
+    )
+
+
+def with_statuses(cluster: Cluster) -> list[Object]:
+    """Return the `others` of a cluster, in which every disruption budget has a status.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        With the pods that were there.
+
+    Returns
+    -------
+    list of Object
+        In the same order.
+    """
+    return [
+        replace(obj, status=disruption_status(obj, cluster))
+        if isinstance(obj, PodDisruptionBudget) and obj.status is NO_STATUS
+        else obj
+        for obj in cluster.others
+    ]
+
+
+def _replicas(pods: Iterable[Pod], find: FindWorkload) -> int | None:
+    """Total replicas of the workloads that control the pods; None if one is unknown or has none."""
+
+    def controller(obj: Object) -> Scalable | None:
+        reference = obj.metadata.controller()
+        owner = reference and find(reference.kind, obj.namespace, reference.name)
+        return owner if owner and refers_to(reference, owner) else None
+
+    total: dict[str, int] = {}
+    for pod in pods:
+        if pod.metadata.controller() is None:
+            continue
+        owner = controller(pod)
+        if owner is None:
+            return None
+        if isinstance(owner, ReplicaSet):
+            owner = controller(owner) or owner
+        total[f"{owner.kind} {owner.name}"] = owner.spec.replicas or 0
+    return sum(total.values())

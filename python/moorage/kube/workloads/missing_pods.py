@@ -1,0 +1,344 @@
+"""The pods that the controllers of workloads create next."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from ..model.meta import LabelSelector, Object, ObjectMeta
+from ..model.node import Node
+from ..model.other_workloads import CloneSet
+from ..model.pod import POD_GATED, POD_PENDING, Pod, PodSpec
+from ..model.storage import PersistentVolumeClaim
+from ..model.workload import (
+    ControllerRevision,
+    DaemonSet,
+    Job,
+    PodTemplateSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from ..read.object_defaults import merge_label_keys
+from .daemon_pods import daemon_tolerations, node_of, pinned_spec, should_run
+from .inferred_templates import recognized
+from .jobs.indexes import FAILURES, INDEX
+from .jobs.job_state import (
+    TRACKING,
+    JobState,
+    failures_by_index,
+    is_left_to_others,
+    is_over,
+    missing_pods,
+    pending_indexes,
+    state_of,
+)
+from .ownership import controller_reference, is_active, is_healthy
+from .pod_claims import claims_of, with_claims
+from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
+from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
+
+_BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before all that waits
+
+
+class PodControl(Protocol):
+    """What controllers know about pods, and where they create them."""
+
+    def active(self, owner: Object) -> int:
+        """Return the number of active pods that an object controls."""
+
+    def owned(self, owner: Object) -> list[Pod]:
+        """Return the pods that an object controls, in any state."""
+
+    def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
+        """Adopt the active pods without a controller that match a selector, and return them.
+
+        Parameters
+        ----------
+        selector : LabelSelector or None
+            None adopts no pods.
+        """
+
+    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
+
+    def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
+        """Return the numbers of new pods; raise InputError if there would be more than `MAX_PODS`.
+
+        Parameters
+        ----------
+        missing : int
+            Number of pods to create; negative numbers count as 0.
+        path : str
+            Path of the field with the number, for errors.
+        """
+
+    def create(self, owner: Object, pod: Pod) -> None:
+        """Create a pod; one without a name gets a name from its `generateName`. Nothing happens if the name
+        is taken.
+        """
+
+    def is_new(self, node: Node) -> bool:
+        """Whether a node has come since the cluster was read."""
+
+    def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
+        """Create a claim, unless it exists."""
+
+    def revisions(self, owner: Object) -> list[ControllerRevision]:
+        """Return the revisions that an object controls."""
+
+    def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
+        """Create a revision, or update one that has a UID, and return it."""
+
+
+def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> None:
+    """Create the missing pods of a workload; of an object of another kind nothing.
+
+    Parameters
+    ----------
+    obj : Object
+        With defaults. One that is being deleted creates nothing.
+    nodes : iterable of Node
+        On which a DaemonSet may run.
+
+    Raises
+    ------
+    InputError
+        There would be more than `MAX_PODS` pods.
+    """
+    if obj.metadata.deletion_timestamp is not None:
+        return
+    if isinstance(obj, CloneSet):
+        mark = mark_of(obj, written_revision(control, obj))
+        _create_replicas(control, obj, obj.spec.selector, obj.spec.template, {REVISION_LABEL: mark})
+    elif isinstance(obj, ReplicaSet):
+        _create_replicas(control, obj, obj.spec.selector, obj.spec.template, {})
+    elif isinstance(obj, ReplicationController):
+        selector, template = LabelSelector(match_labels=obj.spec.selector or {}), obj.spec.template
+        _create_replicas(control, obj, selector, template or PodTemplateSpec(), {})
+    elif isinstance(obj, StatefulSet):
+        _create_ordinals(control, obj)
+    elif isinstance(obj, DaemonSet):
+        _create_daemons(control, obj, nodes)
+    elif isinstance(obj, Job):
+        _create_job_pods(control, obj)
+
+
+def new_pod(
+    owner: Object,
+    template: PodTemplateSpec,
+    *,
+    name: str = "",
+    base: str = "",
+    marks: tuple[dict[str, str], dict[str, str]] = ({}, {}),
+    spec: PodSpec | None = None,
+) -> Pod:
+    """Return a pod of a workload as its controller creates it: without UID and creation time.
+
+    Parameters
+    ----------
+    name : str
+        Name of the pod; "" if it is generated.
+    base : str
+        Prefix of a generated name.
+    marks : (dict of str to str, dict of str to str)
+        Labels and annotations in addition to those of the template.
+    spec : PodSpec, optional
+        Replaces that of the template.
+    """
+    labels, annotations = marks
+    own = template.metadata
+    meta = ObjectMeta(
+        name=name,
+        generate_name=base,
+        namespace=owner.namespace,
+        labels=own.labels | labels if labels else own.labels,
+        annotations=own.annotations | annotations if annotations else own.annotations,
+        owner_references=controller_reference(owner),
+    )
+    spec = merge_label_keys(spec or template.spec, meta.labels)
+    return Pod(metadata=meta, spec=spec, status=POD_GATED if spec.scheduling_gates else POD_PENDING)
+
+
+def _create_replicas(
+    control: PodControl,
+    obj: ReplicaSet | ReplicationController,
+    selector: LabelSelector | None,
+    template: PodTemplateSpec,
+    labels: dict[str, str],
+) -> None:
+    missing = (obj.spec.replicas or 0) - control.active(obj) - len(control.adopt(obj, selector))
+    if missing > 0:
+        pod = new_pod(obj, template, base=f"{obj.name}-", marks=(labels, {}))
+        for _ in control.count(obj, missing):
+            control.create(obj, pod)
+
+
+def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
+    """Return the revisions of a StatefulSet, after its template has become the latest one."""
+    update = written_revision(control, obj)
+    named = (one for one in control.revisions(obj) if one.name == obj.status.current_revision)
+    return Revisions(next(named, update), update)
+
+
+def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision:
+    """Return the revision with the template of a workload, which becomes the latest one; where no file had
+    its older revisions, they are recognised by their pods.
+    """
+    revisions = control.revisions(obj)
+    latest, is_changed = latest_revision(obj, revisions)
+    if not latest.metadata.uid:  # a new one, unless there are pods with this template
+        templates = {mark_of(obj, one): template_of(one) or PodTemplateSpec() for one in revisions}
+        mark = recognized(obj.spec.template, REVISION_LABEL, templates, filter(is_active, control.owned(obj)))
+        for one in revisions:
+            if mark and mark_of(obj, one) == mark:
+                latest = replace(one, data=latest.data, revision=latest.revision)
+    return control.write_revision(obj, latest) if is_changed else latest
+
+
+def _create_ordinals(control: PodControl, obj: StatefulSet) -> None:
+    """Create the pods that a StatefulSet creates before another pod is bound or deleted."""
+    pods = by_ordinal(obj, [*control.owned(obj), *control.adopt(obj, obj.spec.selector)])
+    revisions = current_and_update(control, obj)
+    create_claims(control, obj, [ordinal for ordinal in ordinals(obj) if ordinal in pods])
+    create_ordinals(control, obj, next_step(obj, pods, revisions, is_healthy).created, revisions)
+
+
+def create_ordinals(
+    control: PodControl, obj: StatefulSet, created: Sequence[int], revisions: Revisions
+) -> None:
+    """Create pods of a StatefulSet with their claims, unless another pod has their name.
+
+    Parameters
+    ----------
+    created : sequence of int
+        Their ordinals.
+    """
+    for i in control.count(obj, len(created)):
+        ordinal = created[i]
+        name, revision = f"{obj.name}-{ordinal}", revision_for(obj, ordinal, revisions)
+        template = template_of(revision) or obj.spec.template
+        labels = {
+            "statefulset.kubernetes.io/pod-name": name,
+            "apps.kubernetes.io/pod-index": str(ordinal),
+            REVISION_LABEL: mark_of(obj, revision),
+        }
+        spec = with_claims(obj, ordinal, template.spec)
+        create_claims(control, obj, [ordinal])  # first: without its claims a pod is not created
+        control.create(obj, new_pod(obj, template, name=name, marks=(labels, {}), spec=spec))
+
+
+def create_claims(control: PodControl, obj: StatefulSet, of: Iterable[int]) -> None:
+    """Create the claims of pods of a StatefulSet that do not exist.
+
+    Parameters
+    ----------
+    of : iterable of int
+        Ordinals of the pods.
+    """
+    for ordinal in of if obj.spec.volume_claim_templates else ():
+        for claim in claims_of(obj, ordinal):
+            control.create_claim(obj, claim)
+
+
+def _create_daemons(control: PodControl, obj: DaemonSet, nodes: Iterable[Node]) -> None:
+    """Create the missing pods of a DaemonSet in the order of the nodes.
+
+    A node should run a pod if the template's node name, node selector and required node affinity match it and
+    its NoSchedule and NoExecute taints are tolerated, by the template or by the tolerations of all daemon
+    pods (kubernetes v1.36, NodeShouldRunDaemonPod, AddOrUpdateDaemonPodTolerations). Unschedulable nodes are
+    included. A pod that is being deleted still occupies its node.
+    """
+    adopted = {node_of(pod.spec) for pod in control.adopt(obj, obj.spec.selector)}
+    occupied, spec = control.daemon_nodes(obj), daemon_spec(obj)
+    wanted = [
+        node
+        for node in nodes
+        if not (node.name in occupied or node.name in adopted) and should_run(spec, node)
+    ]
+    create_daemons(
+        control, obj, [node.name for node in wanted], {node.name for node in wanted if control.is_new(node)}
+    )
+
+
+def create_daemons(
+    control: PodControl, obj: DaemonSet, nodes: Sequence[str], new: Container[str] = ()
+) -> None:
+    """Create a pod of a DaemonSet for each of some nodes.
+
+    A new node is tainted as not ready at first, and only its daemon pods tolerate that. So they come before
+    all pods that wait: they are older than any of them, whatever the age of their DaemonSet.
+
+    Parameters
+    ----------
+    new : container of str, optional
+        Those that are new.
+    """
+    mark, spec = mark_of(obj, written_revision(control, obj)), daemon_spec(obj)
+    for i in control.count(obj, len(nodes), "spec"):
+        pinned, marks = pinned_spec(spec, nodes[i]), ({REVISION_LABEL: mark}, dict[str, str]())
+        pod = new_pod(obj, obj.spec.template, base=f"{obj.name}-", marks=marks, spec=pinned)
+        born = _BEFORE_ALL if nodes[i] in new else None
+        control.create(obj, replace(pod, metadata=replace(pod.metadata, creation_timestamp=born)))
+
+
+def daemon_spec(obj: DaemonSet) -> PodSpec:
+    """Return the spec of the template of a DaemonSet, with the tolerations of daemon pods."""
+    spec = obj.spec.template.spec
+    return replace(spec, tolerations=daemon_tolerations(spec))
+
+
+# ---- jobs --------------------------------------------------------------------------------------------------
+
+
+def _create_job_pods(control: PodControl, job: Job) -> None:
+    """Create the pods that a Job lacks, unless it has ended or is left to others."""
+    if not (is_left_to_others(job) or is_over(job)):
+        pods = [*control.owned(job), *control.adopt(job, job.spec.selector)]
+        create_job_pods(control, job, pods, state_of(job, pods))
+
+
+def create_job_pods(
+    control: PodControl, job: Job, pods: Iterable[Pod], state: JobState, waiting: Container[int] = ()
+) -> None:
+    """Create the pods that a Job lacks (kubernetes v1.36, manageJob).
+
+    The pods of an indexed Job get the lowest indexes that are neither completed, failed for good nor active.
+
+    Parameters
+    ----------
+    job : Job
+        With defaults.
+    pods : iterable of Pod
+        Its pods, in any state.
+    state : JobState
+        What it has come to.
+    waiting : container of int
+        Indexes that get no pod yet.
+    """
+    missing, uid, template = missing_pods(job, state), job.metadata.uid, job.spec.template
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": job.name,
+        "controller-uid": uid,
+        "job-name": job.name,
+    }
+    if job.spec.completion_mode == "Indexed":
+        chosen = [at for at in pending_indexes(job, state, missing) if at not in waiting]
+        failures = failures_by_index(job, pods) if job.spec.backoff_limit_per_index is not None else None
+        for i in control.count(job, len(chosen), "spec.parallelism"):
+            mark = {INDEX: str(chosen[i])}
+            known = {} if failures is None else {FAILURES: str(failures.get(chosen[i], 0))}
+            base, marks = f"{job.name}-{chosen[i]}-", (labels | mark, mark | known)
+            control.create(job, _tracked(new_pod(job, template, base=base, marks=marks)))
+        return
+    pod = _tracked(new_pod(job, template, base=f"{job.name}-", marks=(labels, {})))
+    for _ in control.count(job, missing, "spec.parallelism"):
+        control.create(job, pod)
+
+
+def _tracked(pod: Pod) -> Pod:
+    """Return a new pod with the finalizer that it keeps until the status of its Job counts it."""
+    return replace(pod, metadata=replace(pod.metadata, finalizers=(TRACKING,)))

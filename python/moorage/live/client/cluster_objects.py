@@ -1,0 +1,121 @@
+"""Reads what scheduling needs of a cluster. Secrets and configuration maps are never read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+from moorage.kube import Namespace, Node, Object, Pod
+from moorage.kube.model.admission_policies import AdmissionPlugins
+from moorage.kube.model.meta import LAST_APPLIED
+from moorage.kube.model.workload import ControllerRevision
+from moorage.kube.plain import plain
+from moorage.kube.read.decode import UNREADABLE, Head, decode, decode_as, is_known
+from moorage.kube.read.object_defaults import decoded_revision
+from moorage.kube.read.snapshots import read_server_version
+from moorage.kube.read.write import object_to_dict
+from moorage.kube.resource_names import resource
+from moorage.kube.workloads.seen.failed_creates import FailedCreates
+from moorage.kube.workloads.seen.seen_failures import FAILED_CREATE
+from moorage.store.errors import ApiError, ForbiddenError, NotFoundError
+from moorage.store.kinds import structs
+
+from .api_client import ApiClient
+
+REQUIRED = (Namespace, Node, Pod)
+_NOT_SERVED = (AdmissionPlugins,)
+
+
+def kinds_of_clusters() -> list[type[Object]]:
+    """Return the kinds that scheduling reads: namespaces, nodes, and pods last."""
+    others = [
+        struct
+        for struct in structs()
+        if struct not in (*REQUIRED, *_NOT_SERVED) and is_known(struct.__name__, "")
+    ]
+    return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
+
+
+def server_version(client: ApiClient) -> str:
+    """Return the version of a cluster's API server; "" where it does not tell it.
+
+    Returns
+    -------
+    str
+        For example "v1.36.2".
+    """
+    with suppress(ApiError):
+        return asked_version(client)
+    return ""
+
+
+def asked_version(client: ApiClient) -> str:
+    """Return the version of a cluster's API server; "" where it refuses to tell it.
+
+    Raises
+    ------
+    ApiError
+        The server did not answer.
+    """
+    try:
+        return read_server_version(b'{"info":' + client.connection.request("GET", "/version") + b"}")
+    except (ForbiddenError, NotFoundError):
+        return ""
+
+
+def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
+    """List the objects of a cluster, kind by kind. Structs have no fields with contents of secrets, such as
+    the environment of containers.
+
+    Returns
+    -------
+    warnings : list of str
+        One for the kinds that the user may not list.
+
+    Raises
+    ------
+    ForbiddenError
+        The user may not list namespaces, nodes or pods.
+    ApiError
+    """
+    objects: list[Object] = []
+    refused: list[str] = []
+    for kind in kinds_of_clusters():
+        try:
+            objects += map(without_contents, client.list(kind)[0])
+        except ForbiddenError:
+            if kind in REQUIRED:
+                raise
+            refused.append(resource(kind))
+    failures = FailedCreates()
+    try:
+        events = client.connection.request(
+            "GET", "/api/v1/events", {"fieldSelector": f"reason={FAILED_CREATE}"}
+        )
+        for event in decode(events, Head[msgspec.Raw]).items or ():
+            failures.take(event)
+    except ForbiddenError:
+        refused.append("events")
+    except NotFoundError:
+        pass  # a server without events
+    for at, obj in failures.put(objects):
+        objects[at] = obj
+    warnings = [f"Left out, because the user may not list them: {', '.join(refused)}."] if refused else []
+    return objects, warnings
+
+
+def without_contents(obj: Object) -> Object:
+    """Leave out what is no field of scheduling in a revision, and in the manifest of an annotation."""
+    if isinstance(obj, ControllerRevision):
+        obj = replace(obj, data=plain(decoded_revision(obj).data))
+    text = obj.metadata.annotations.get(LAST_APPLIED)
+    if text is None:
+        return obj
+    annotations = {key: value for key, value in obj.metadata.annotations.items() if key != LAST_APPLIED}
+    with suppress(InputError, *UNREADABLE):
+        manifest = object_to_dict(decode_as(text.encode(), type(obj)))
+        annotations[LAST_APPLIED] = msgspec.json.encode(manifest).decode()
+    return replace(obj, metadata=replace(obj.metadata, annotations=annotations))

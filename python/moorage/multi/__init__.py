@@ -1,1 +1,0 @@
-"""What several schedulers over one cluster need: `binder_cache`."""

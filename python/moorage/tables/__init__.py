@@ -1,4 +1,0 @@
-"""Tables: what results convert to for other libraries, and how they are shown."""
-
-from .table import Table as Table
-from .table import Tabular as Tabular

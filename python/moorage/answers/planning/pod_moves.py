@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.drain import NO_CONTROLLER, set_unschedulable, stays
+from moorage.cluster.changes.drain import NO_CONTROLLER, mark_unschedulable, stays
 from moorage.controllers.store_control import admission_of
 from moorage.kube import Object, PodDisruptionBudget
 from moorage.kube.admission.admission import RefusedError
@@ -113,7 +113,7 @@ class Mover:
 
     def cordon(self, nodes: Iterable[str], value: bool = True) -> None:
         """Make nodes unschedulable, or schedulable again."""
-        set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
+        mark_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
         self._scheduler.sync()
 
     def reason_to_stay(self, pod: Pod) -> str:

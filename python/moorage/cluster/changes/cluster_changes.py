@@ -14,8 +14,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.cluster.changes import apply_objects, node_changes, requested_resources
-from moorage.cluster.changes import drain as draining
 from moorage.engine.scheduler.check_arguments import node_like
 from moorage.errors import InputError, located
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
@@ -29,10 +27,13 @@ from moorage.kube.workloads.jobs.cron_runs import next_run, runs_under_way
 from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from ..pod_scheduler import PodScheduler
+from .apply_objects import apply as apply_objects
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name, preemptions
+from .drain import evict_pods, mark_unschedulable, reason_to_stay
+from .node_changes import add_copies, delete_nodes, labelled, tainted
 from .node_copies import parse_copy
-from .requested_resources import RequestFile, ResourceRequest, read_requests
+from .requested_resources import RequestFile, ResourceRequest, read_requests, write_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects, workload_named
 from .suspended_workloads import still_suspended
@@ -73,7 +74,7 @@ def apply(scheduler: PodScheduler, what: Source | Iterable[Source]) -> Change:
     check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
     with _changing(scheduler) as client:
         release = scheduler.handle.release.version
-        return apply_objects.apply(client, scheduler.controllers, what, check, release)
+        return apply_objects(client, scheduler.controllers, what, check, release)
 
 
 def delete(
@@ -155,15 +156,15 @@ def run_cron_jobs(scheduler: PodScheduler) -> Change:
                 replaced += running if entry.spec.concurrency_policy == "Replace" else []
         for job in replaced:
             client.delete(Job, job.name, job.namespace)
-        made = apply_objects.apply(client, scheduler.controllers, new)
+        made = apply_objects(client, scheduler.controllers, new)
         return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
 
 
 def set_requests(scheduler: PodScheduler, what: str | Iterable[ResourceRequest]) -> Change:
     """Give containers of workloads other requests."""
-    found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
-    with _changing(scheduler) as client, located(source=found.source):
-        return requested_resources.set_requests(client, found)
+    requests = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
+    with _changing(scheduler) as client, located(source=requests.source):
+        return write_requests(client, requests)
 
 
 def unsuspend(scheduler: PodScheduler) -> Change:
@@ -172,7 +173,7 @@ def unsuspend(scheduler: PodScheduler) -> Change:
     with _changing(scheduler) as client:
         waiting = still_suspended(client, scheduler.options.suspended)
         objects = [obj for one in waiting for obj in one.objects]
-        created = apply_objects.apply(client, scheduler.controllers, objects).created if objects else ()
+        created = apply_objects(client, scheduler.controllers, objects).created if objects else ()
         kept = {one.text: one.why for one in waiting if one.why}
         jobs: list[Job] = client.list(Job)[0]
         queued = {(one.namespace, one.name): one for one in scheduler.options.suspended if one.is_job}
@@ -193,7 +194,7 @@ def label(scheduler: PodScheduler, reference: str, labels: Sequence[str]) -> Cha
     struct, namespace, name = parse_reference(reference)
     with _changing(scheduler) as client:
         obj = get(client, struct, name, namespace)
-        return _updated(client, obj, node_changes.labelled(obj, labels))
+        return _updated(client, obj, labelled(obj, labels))
 
 
 def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping[str, str] = {}) -> Change:
@@ -205,7 +206,7 @@ def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping
         given = told | given
     with _changing(scheduler) as client:
         node = get(client, Node, name) if isinstance(named, str) else named
-        return node_changes.add_nodes(client, count, node, given, is_template)
+        return add_copies(client, count, node, given, is_template)
 
 
 def remove_nodes(scheduler: PodScheduler, nodes: str | Sequence[str]) -> Change:
@@ -213,7 +214,7 @@ def remove_nodes(scheduler: PodScheduler, nodes: str | Sequence[str]) -> Change:
     with _changing(scheduler) as client:
         found = select_nodes(client, nodes)
         pods = [*chain.from_iterable(_pods_on(scheduler, found).values())]
-        return node_changes.remove_nodes(client, found, pods)
+        return delete_nodes(client, found, pods)
 
 
 def fail_zone(scheduler: PodScheduler, zone: str) -> Change:
@@ -229,22 +230,22 @@ def fail_zone(scheduler: PodScheduler, zone: str) -> Change:
 def set_unschedulable(scheduler: PodScheduler, nodes: str | Sequence[str], value: bool) -> Change:
     """Cordon or uncordon nodes."""
     with _changing(scheduler) as client:
-        return Change(changed=draining.set_unschedulable(client, select_nodes(client, nodes), value))
+        return Change(changed=mark_unschedulable(client, select_nodes(client, nodes), value))
 
 
 def drain(
     scheduler: PodScheduler,
     nodes: str | Sequence[str],
-    why_not: Callable[[Pod], str] = draining.reason_to_stay,
+    why_not: Callable[[Pod], str] = reason_to_stay,
     respect_budgets: bool = True,
 ) -> Change:
     """Cordon nodes and evict their pods, but for those with a reason to stay."""
     with _changing(scheduler) as client:
         found = select_nodes(client, nodes)
-        cordoned = draining.set_unschedulable(client, found, True)
+        cordoned = mark_unschedulable(client, found, True)
         pods = chain.from_iterable(_pods_on(scheduler, found).values())
         grace_of = _grace_of_evictions(scheduler)
-        return replace(draining.evict(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
+        return replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
 
 
 def evict(scheduler: PodScheduler, pods: Iterable[Pod]) -> Change:
@@ -252,7 +253,7 @@ def evict(scheduler: PodScheduler, pods: Iterable[Pod]) -> Change:
     with _changing(scheduler) as client:
         stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
         left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
-        return draining.evict(client, left, lambda _: "", _grace_of_evictions(scheduler))
+        return evict_pods(client, left, lambda _: "", _grace_of_evictions(scheduler))
 
 
 def _grace_of_evictions(scheduler: PodScheduler) -> Callable[[Pod], int | None]:
@@ -265,7 +266,7 @@ def taint(scheduler: PodScheduler, nodes: str | Sequence[str], taints: Sequence[
     with _changing(scheduler) as client:
         changed: list[str] = []
         for node in select_nodes(client, nodes):
-            changed += _updated(client, node, node_changes.tainted(node, taints)).changed
+            changed += _updated(client, node, tainted(node, taints)).changed
         return Change(changed=tuple(changed))
 
 

@@ -27,7 +27,7 @@ def stays(pod: Pod) -> bool:
     return MIRROR_ANNOTATION in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
 
 
-def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
+def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
     """Cordon or uncordon nodes. The taint of a cordoned node comes and goes with it, as the node lifecycle
     controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
 
@@ -50,7 +50,7 @@ def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) 
 
 
 def with_cordon(node: Node, value: bool) -> Node:
-    """Return a node cordoned or uncordoned; see `set_unschedulable`.
+    """Return a node cordoned or uncordoned; see `mark_unschedulable`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def with_cordon(node: Node, value: bool) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
 
 
-def evict(
+def evict_pods(
     client: ObjectClient,
     pods: Iterable[Pod],
     why_not: Callable[[Pod], str],

@@ -24,7 +24,7 @@ MAX_NODES = 200_000
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<minus>-)?")
 
 
-def add_nodes(
+def add_copies(
     client: ObjectClient, count: int, like: Node, labels: Mapping[str, str], is_template: bool
 ) -> Change:
     """Create copies of a node: see `Scheduler.add_nodes`.
@@ -75,7 +75,7 @@ def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSli
     yield from slices_of(client.list(ResourceSlice)[0], node)
 
 
-def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:
+def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:
     """Delete nodes with the objects that describe them and the pods on them.
 
     Parameters

@@ -72,7 +72,7 @@ class RequestFile(NamedTuple):
     source: str = ""
 
 
-def set_requests(client: ObjectClient, found: RequestFile) -> Change:
+def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
     """Change the templates of workloads, whose controllers roll them out.
 
     Returns
@@ -85,9 +85,9 @@ def set_requests(client: ObjectClient, found: RequestFile) -> Change:
     InputError
         A workload or a container does not exist or is there twice, or a quantity is none.
     """
-    kept = dict(found.without)
+    kept = dict(requests.without)
     wanted: dict[str, tuple[Any, dict[str, Mapping[str, str]]]] = {}
-    for request in found.requests:
+    for request in requests.requests:
         for resource, amount in request.requests.items():
             with located(obj=request.workload, path=f"{request.container}.{resource}"):
                 quantity(amount)

@@ -19,7 +19,7 @@ from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, number_of
 
 if TYPE_CHECKING:
-    from ..timeline import Timeline
+    from ..timeline.event_columns import EventColumns
 
 MACHINES_2020 = ("machine", "gpu_type", "cpu", "memory", "gpu")
 TASKS_2020 = ("job", "task", "instances", "status", "start", "end", "cpu", "memory", "gpu", "gpu_type")
@@ -27,7 +27,7 @@ MOST_INSTANCES = 100_000
 """Instances of a task; a task with more is left out."""
 
 
-def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_alibaba_2020(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read ``pai_machine_spec.csv`` and ``pai_task_table.csv`` of 2020 into an empty timeline.
 
     Each instance of a task is a pod from the start to the end of the task. GPUs are in thousandths, under the

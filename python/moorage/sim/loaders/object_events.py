@@ -18,7 +18,7 @@ from moorage.kube.workloads.ownership import FINISHED
 from ..timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
-    from ..timeline import Timeline
+    from ..timeline.event_columns import EventColumns
 
 
 class ObjectEvents:
@@ -26,11 +26,11 @@ class ObjectEvents:
 
     Parameters
     ----------
-    timeline : Timeline
+    timeline : EventColumns
         An empty one.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: EventColumns) -> None:
         self.timeline = timeline
         self._first: float | None = None
         self._live: dict[str, bool] = {}  # by reference, whether the pod has a node

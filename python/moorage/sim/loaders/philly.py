@@ -20,12 +20,12 @@ from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, list_of, map_of, number_of
 
 if TYPE_CHECKING:
-    from ..timeline import Timeline
+    from ..timeline.event_columns import EventColumns
 
 GPU = "nvidia.com/gpu"
 
 
-def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_philly(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read a log of jobs and a list of machines into an empty timeline.
 
     A job is one pod for each machine of its first attempt, with as many GPUs as it had there, from its

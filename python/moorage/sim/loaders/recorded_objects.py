@@ -22,7 +22,7 @@ from .object_events import ObjectEvents
 from .trace_rows import list_of, map_of
 
 if TYPE_CHECKING:
-    from ..timeline import Timeline
+    from ..timeline.event_columns import EventColumns
 
 ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 """Message of the event Scheduled (kube-scheduler, schedule_one.go)."""
@@ -30,7 +30,7 @@ KINDS = {"pods": "pod", "nodes": "node"}
 """Resources of an audit log that are read, with the kind in references."""
 
 
-def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_audit_log(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read audit logs of an API server (audit.k8s.io/v1, JSON lines), also as AKS, EKS and GKE give them.
 
     Creations and deletions of pods and nodes, changes of nodes, and bindings of pods are read, at the stage
@@ -88,7 +88,7 @@ def _audited(events: ObjectEvents, unnamed: UnnamedPods, time: float, row: dict[
             unnamed.add(time, obj, str(about.get("namespace") or "default"))
 
 
-def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_simkube(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read a trace of SimKube, as JSON or msgpack: objects that were applied and deleted over time.
 
     The pods are made by the simulated controllers; recorded lifetimes of pods are left out.
@@ -130,7 +130,7 @@ def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
                 events.delete(time, "/".join(x for x in (obj.kind.lower(), obj.namespace, obj.name) if x))
 
 
-def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_kubectl_events(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read ``kubectl get events -o json``, with dumps of the nodes and pods that they are about.
 
     An event Scheduled is the creation of the pod and its recorded binding, Killing its deletion. What a pod

@@ -15,7 +15,7 @@ from .trace_builder import TraceBuilder
 from .trace_rows import lines, number_of
 
 if TYPE_CHECKING:
-    from ..timeline import Timeline
+    from ..timeline.event_columns import EventColumns
 
 NUMBER, SUBMIT, WAIT, RUN, PROCESSORS, MEMORY, REQUESTED, REQUESTED_MEMORY = 0, 1, 2, 3, 4, 6, 7, 9
 """Indexes of the fields (18 in a line; -1 means unknown)."""
@@ -25,7 +25,7 @@ MOST_PODS = 100_000
 
 
 def read_swf(
-    timeline: Timeline,
+    timeline: EventColumns,
     paths: Sequence[str | Path],
     *,
     cores: int = 0,

@@ -19,8 +19,8 @@ from moorage.kube.read.load import load
 from moorage.kube.read.write import dump_yaml, object_to_dict
 from moorage.kube.strict_documents import Strict, decode_part, read_document
 from moorage.kube.time_spans import parse_duration
-from moorage.sim.timeline import arrivals as draw
 
+from .arrivals import Times, bursts, diurnal, exponential, lognormal, poisson
 from .autoscaler_spec import AutoscalerSpec, checked, spec_value
 from .timeline_event import Verb
 
@@ -243,19 +243,19 @@ def _add_arrivals(timeline: EventColumns, item: Arrivals, templates: Mapping[str
         raise InputError(f"must be a Pod, not a {template.kind}", path="template")
     until, start = parse_duration(item.until), parse_duration(item.start)
     if item.process == "poisson":
-        times = draw.poisson(item.rate, until, start=start, seed=item.seed)
+        times = poisson(item.rate, until, start=start, seed=item.seed)
     elif item.process == "bursts":
         every, spread = parse_duration(item.every), parse_duration(item.spread)
-        times = draw.bursts(item.size, every, until, start=start, spread=spread, seed=item.seed)
+        times = bursts(item.size, every, until, start=start, spread=spread, seed=item.seed)
     elif item.process == "diurnal":
         wave = {"amplitude": item.amplitude, "peak": parse_duration(item.peak)}
-        times = draw.diurnal(item.rate, until, start=start, seed=item.seed, **wave)
+        times = diurnal(item.rate, until, start=start, seed=item.seed, **wave)
     else:
         raise InputError(f'must be poisson, bursts or diurnal, not "{item.process}"', path="process")
     timeline.add_pods(template, times, _lifetimes(item, len(times)), item.name or item.template)
 
 
-def _lifetimes(item: Arrivals, count: int) -> draw.Times | None:
+def _lifetimes(item: Arrivals, count: int) -> Times | None:
     life = item.lifetime
     if life is None:
         return None
@@ -265,10 +265,10 @@ def _lifetimes(item: Arrivals, count: int) -> draw.Times | None:
     if life.constant is not None:
         return np.full(count, parse_duration(life.constant))
     if life.exponential is not None:
-        return draw.exponential(parse_duration(life.exponential), count, seed=item.seed)
+        return exponential(parse_duration(life.exponential), count, seed=item.seed)
     assert life.lognormal is not None
     median, sigma = life.lognormal
-    return draw.lognormal(parse_duration(median), sigma, count, seed=item.seed)
+    return lognormal(parse_duration(median), sigma, count, seed=item.seed)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ FRONT_DOORS = (
     "moorage.engine.volume.metrics",
     "moorage.engine.devices",
     "moorage.engine.preemption",
-    "moorage.answers.planning",
+    "moorage.answers",
     "moorage.autoscalers",
     "moorage.sim",
     "moorage.sim.timeline",

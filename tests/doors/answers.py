@@ -1,54 +1,53 @@
 """What tests need of the inside of answers."""
 
 # Changes are tried on fresh schedulers, to see that those of an explanation help.
+# How many squares a picture and how many rows a table may have is lowered.
+from moorage.answers import node_use as node_use
+from moorage.answers import page as page
+from moorage.answers.answer_pages import Cause as Cause
+from moorage.answers.answer_pages import causes_block as causes_block
+
+# A limit of the search is lowered to what a test can reach.
+from moorage.answers.explain import device_changes as device_changes
+
+# What is remembered of equal pods, compared with tries of each; the tries are counted.
+from moorage.answers.explain import explain_group as explain_group
 from moorage.answers.explain.changes import with_label as with_label
 
 # Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
-from moorage.answers.explain.constraints.conflicts import pod_constraints as pod_constraints
-
-# The type of the evidence whose numbers are recomputed from objects.
-from moorage.answers.explain.constraints.room_evidence import RoomEvidence as RoomEvidence
-
-# A limit of the search is lowered to what a test can reach.
-from moorage.answers.explain.devices import device_changes as device_changes
+from moorage.answers.explain.constraints import pod_constraints as pod_constraints
 
 # Which rules leave too few devices on one node, where the text sums up all of them.
-from moorage.answers.explain.devices.device_evidence import lacking_requests as lacking_requests
+from moorage.answers.explain.device_changes import lacking_requests as lacking_requests
 
 # The document of explanations that a test makes in Python.
 from moorage.answers.explain.explain_document import document as document
 
-# What is remembered of equal pods, compared with tries of each; the tries are counted.
-from moorage.answers.explain.groups import explain_group as explain_group
-
 # Constraints are dropped on the probe that explanations use.
 from moorage.answers.explain.probe import Probe as Probe
+
+# The type of the evidence whose numbers are recomputed from objects.
+from moorage.answers.explain.room_evidence import RoomEvidence as RoomEvidence
 
 # The decisions of this run are counted, and compared with those of a whole one.
 from moorage.answers.explain.situations import Turns as Turns
 
-# A program that fails or prints in its process, which no plan makes happen.
-from moorage.answers.planning.bounds.linear_program import Rows as Rows
-from moorage.answers.planning.bounds.linear_program import solve as solve
+# A reduced series, compared with the whole one.
+from moorage.answers.figures import m4 as m4
 
-# How many squares a picture and how many rows a table may have is lowered.
-from moorage.answers.report import node_use as node_use
-from moorage.answers.report import page as page
+# A program that fails or prints in its process, which no plan makes happen.
+from moorage.answers.linear_program import Rows as Rows
+from moorage.answers.linear_program import solve as solve
 
 # Squares, tables and means as values, before they are a picture.
-from moorage.answers.report.node_use import NodeUse as NodeUse
-from moorage.answers.report.node_use import group_grid as group_grid
-from moorage.answers.report.node_use import heat_map as heat_map
-from moorage.answers.report.node_use import node_grid as node_grid
+from moorage.answers.node_use import NodeUse as NodeUse
+from moorage.answers.node_use import group_grid as group_grid
+from moorage.answers.node_use import heat_map as heat_map
+from moorage.answers.node_use import node_grid as node_grid
 
 # Parts of a page, given texts that attack it.
-from moorage.answers.report.page import Bar as Bar
-from moorage.answers.report.page import Grid as Grid
-from moorage.answers.report.page import Lines as Lines
-from moorage.answers.report.page import amount as amount
-from moorage.answers.report.page import shortened as shortened
-from moorage.answers.report.pending_causes import Cause as Cause
-from moorage.answers.report.pending_causes import causes_block as causes_block
-
-# A reduced series, compared with the whole one.
-from moorage.answers.report.sampling import m4 as m4
+from moorage.answers.page import Bar as Bar
+from moorage.answers.page import Grid as Grid
+from moorage.answers.page import Lines as Lines
+from moorage.answers.page import amount as amount
+from moorage.answers.page import shortened as shortened

@@ -32,7 +32,7 @@ sys.exit(code)
 """,
     "report": """
 import moorage as mo
-from moorage.answers.report import picture
+from moorage.answers import picture
 from moorage.sim.report import history_figure
 timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")

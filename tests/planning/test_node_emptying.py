@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.answers.planning import EmptyingPlan
+from moorage.answers import EmptyingPlan
 from moorage.errors import InputError
 from moorage.kube import Node, ObjectMeta, Pod
 from tests.doors.kube import ephemeral_claims
@@ -349,7 +349,7 @@ def test_making_room_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [node(f"n{at}", **{GPU: "8"}) for at in range(6)]
     pods = [gpu(f"p{at}-{n}", f"n{at}", n) for at in range(6) for n in (4, 3)]
     assert scheduler(nodes, pods).defragment(gpus=6).status == "not found"
-    monkeypatch.setattr("moorage.answers.planning.room_making.MOST_TRIES", 0)
+    monkeypatch.setattr("moorage.answers.pod_moves.MOST_TRIES", 0)
     stuck = [gpu("a3", "n0", 3), gpu("b1", "n1", 1), gpu("c2", "n2", 2)]
     small = [node("n0", **{GPU: "4"}), node("n1", **{GPU: "3"}), node("n2", **{GPU: "3"})]
     assert scheduler(small, stuck).defragment(gpus=4).status == "not found"

@@ -128,7 +128,7 @@ def test_a_run_places_all_pods_on_the_nodes_of_a_plan(cluster: Cluster, agent: i
     changed.nodes, changed.pods = [*cluster.nodes, large], cluster.pods
     plan = Scheduler(changed).nodes_needed(like="large", max=12)
     with pytest.MonkeyPatch.context() as patch:  # the engine looks at each packing
-        patch.setattr("moorage.answers.planning.new_nodes.node_demand.ASSUMPTIONS", ())
+        patch.setattr("moorage.answers.new_nodes.ASSUMPTIONS", ())
         assert Scheduler(changed).nodes_needed(like="large", max=12).packed == plan.packed
     if plan:
         assert plan.packed is not None

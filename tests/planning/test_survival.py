@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage import Scheduler
-from moorage.answers.planning import Survival
+from moorage.answers import Survival
 from moorage.errors import InputError
 from moorage.kube import Pod
 from tests.make import make, node, owned, pod, scheduler, workload

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from moorage.answers.report import comparison_page
+from moorage.answers import comparison_page
 from moorage.cli import main
 from moorage.kube.releases import DEFAULT
 from tests.house.source import ROOT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.answers.report import explanation_page
+from moorage.answers import explanation_page
 from moorage.cli import main
 from tests.explain.test_evidence_of_filters import node, pod
 from tests.report.pages import Read

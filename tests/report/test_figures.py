@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from moorage.answers.report import node_figure
+from moorage.answers import node_figure
 from moorage.cli import main
 from moorage.errors import MoorageError
 from tests.conftest import NIGHTLY

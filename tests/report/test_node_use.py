@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.answers.report import current_use
+from moorage.answers import current_use
 from tests.doors.answers import Bar, NodeUse, group_grid, heat_map, node_grid
 from tests.doors.answers import node_use as module
 

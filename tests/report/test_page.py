@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from moorage.answers.report import Fact, Facts, Page
+from moorage.answers import Fact, Facts, Page
 from tests.doors.answers import (
     Bar,
     Cause,

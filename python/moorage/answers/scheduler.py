@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from .difference import Difference
     from .explain.explain_document import Explanation
-    from .planning.bounds.placement_bound import Bound
-    from .planning.new_nodes.node_demand import NodesNeeded
-    from .planning.node_emptying import EmptyingPlan
-    from .planning.node_room import Room
-    from .planning.survival import Survival
-    from .planning.template_capacity import Capacity
+    from .new_nodes import NodesNeeded
+    from .node_emptying import EmptyingPlan
+    from .node_room import Room
+    from .placement_bound import Bound
+    from .survival import Survival
+    from .template_capacity import Capacity
 
 
 class Scheduler(PodScheduler):
@@ -733,7 +733,7 @@ class Scheduler(PodScheduler):
         TypeError
             A template is no pod.
         """
-        from .planning.template_capacity import capacity
+        from .template_capacity import capacity
 
         return capacity(self, counted_pods(self.client, template, "template"), max, by, gang)
 
@@ -762,7 +762,7 @@ class Scheduler(PodScheduler):
         TypeError
             Something is no pod.
         """
-        from .planning.bounds.placement_bound import bound
+        from .placement_bound import bound
 
         return bound(self, None if pods is None else pods_of(self.client, pods), weights)
 
@@ -796,7 +796,7 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        from .planning.node_emptying import drain_plan
+        from .node_emptying import drain_plan
 
         return drain_plan(self, nodes, force)
 
@@ -835,7 +835,7 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        from .planning.node_emptying import Aim, defragment
+        from .node_emptying import Aim, defragment
 
         return defragment(self, Aim(nodes, gpus, resource, max_moves, force))
 
@@ -887,7 +887,7 @@ class Scheduler(PodScheduler):
         TypeError
             Something is no pod or no node.
         """
-        from .planning.new_nodes.node_demand import nodes_needed
+        from .new_nodes import nodes_needed
 
         asked = None if workload is None else counted_pods(self.client, workload, "workload")
         return nodes_needed(self, asked, nodes_like(like), max, prices or {})
@@ -942,7 +942,7 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        from .planning.survival import SurvivalQuestion, survive
+        from .survival import SurvivalQuestion, survive
 
         return survive(self, SurvivalQuestion(by, at_once, go_on, only, within_budgets, before))
 
@@ -964,6 +964,6 @@ class Scheduler(PodScheduler):
         InputError
             No node has the label.
         """
-        from .planning.node_room import node_room
+        from .node_room import node_room
 
         return node_room(self, nodes, by)

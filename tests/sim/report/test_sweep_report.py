@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from moorage.answers.report import picture
+from moorage.answers import picture
 from tests.doors.sim import sweep_figure, sweep_page
 
 MEAN = {"timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0, "margin": 0.5}

@@ -2,9 +2,9 @@
 
 from moorage.engine.requirements.constraint import Constraint as Constraint
 
-from .constraints.offered_change import Change as Change
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation
+from .probe import Change as Change
 from .situations import explain_after_run as explain_after_run
 from .situations import explain_alone as explain_alone
 from .situations import explain_in_turn as explain_in_turn

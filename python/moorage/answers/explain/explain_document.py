@@ -106,12 +106,19 @@ from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.preemption.pick import Candidate
 from moorage.kube import Pod
 
-from .constraints.offered_change import Change
-from .devices.claim_explanations import ClaimExplanation
-from .explanation import ExplainedGroup, ExplainedPod, GroupChange, GroupEvictions, NodeExplanation, NodeGroup
-from .extender_answers import ExtenderAnswer
-from .node_comparison import NodeComparison
-from .raised_priority import RaisedPriority
+from .claim_explanations import ClaimExplanation
+from .evidence_search import ExtenderAnswer
+from .explanation import (
+    ExplainedGroup,
+    ExplainedPod,
+    GroupChange,
+    GroupEvictions,
+    NodeComparison,
+    NodeExplanation,
+    NodeGroup,
+)
+from .pods_in_the_way import RaisedPriority
+from .probe import Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3

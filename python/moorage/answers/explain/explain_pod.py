@@ -34,19 +34,29 @@ from moorage.kube.workloads.top_controller import Workload, Workloads, controlle
 from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.references import parse_reference
 
-from .change_pairs import find_pairs
-from .changes import find_changes
-from .constraints.conflicts import find_conflicts
-from .constraints.offered_change import Change
-from .devices.claim_explanations import PodClaims, generated_claims, released_claims
-from .devices.device_evidence import find_device_evidence
-from .evidence_search import EvidenceSearch, FilterVerdicts
+from .changes import find_changes, find_pairs
+from .claim_explanations import PodClaims, generated_claims, released_claims
+from .constraints import find_conflicts
+from .device_changes import find_device_evidence
+from .evidence_search import (
+    EvidenceSearch,
+    FilterVerdicts,
+    after_extenders,
+    ask_extenders,
+    verdicts_of,
+    weights_of,
+)
 from .explain_document import Explanation
 from .explanation import Note, group_nodes
-from .extender_answers import after_extenders, ask_extenders, verdicts_of, weights_of
-from .own_old_pods import blocking_pods, find_old_pods, rollout_changes
-from .probe import Probe
-from .raised_priority import budgets_of, find_raised_priority, priority_classes
+from .pods_in_the_way import (
+    blocking_pods,
+    budgets_of,
+    find_old_pods,
+    find_raised_priority,
+    priority_classes,
+    rollout_changes,
+)
+from .probe import Change, Probe
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job

@@ -19,9 +19,9 @@ from moorage.kube.read.python_values import Source
 from moorage.store import NotFoundError
 
 from .explain_document import Explanation
+from .explain_group import explain_group
 from .explain_pod import explain, pod_named
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
-from .groups.explain_group import explain_group
 
 
 def explain_now(scheduler: PodScheduler, pod: Source) -> Explanation:

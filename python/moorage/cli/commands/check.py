@@ -35,8 +35,8 @@ from ..options.offered_names import labels, offer
 from ..options.release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
-    from moorage.answers.planning.survival import Survival
     from moorage.answers.scheduler import Scheduler
+    from moorage.answers.survival import Survival
     from moorage.kube import Cluster
     from moorage.kube.model.cluster import DecidingRelease
 
@@ -232,7 +232,7 @@ def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool
 
 def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
     """Return what can be lost."""
-    from moorage.answers.planning.survival import SurvivalQuestion, survive
+    from moorage.answers.survival import SurvivalQuestion, survive
 
     end, coming = time.monotonic() + options["time_limit"], done.preparation.coming
     question = SurvivalQuestion(

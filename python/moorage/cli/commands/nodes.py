@@ -22,7 +22,7 @@ from ..options.inputs import NO_NODE, input_options, load_input, scheduler_optio
 from ..options.offered_names import labels, offer
 
 if TYPE_CHECKING:
-    from moorage.answers.planning.node_room import Room
+    from moorage.answers.node_room import Room
 
 
 @click.command(
@@ -70,7 +70,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
-    from moorage.answers.planning.namespace_use import namespace_use
+    from moorage.answers.node_room import namespace_use
     from moorage.cluster.changes.selection import select_nodes
 
     from ..output.nodes_output import write_namespaces, write_nodes
@@ -114,7 +114,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:
     """Sort by name, or by what is free, most first."""
-    from moorage.answers.planning.node_room import NO_LABEL
+    from moorage.answers.node_room import NO_LABEL
 
     if key == "name":
         return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))

@@ -276,7 +276,7 @@ def bound(**options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.answers.planning.new_nodes.node_demand import admitted_pods, asked_pods
+        from moorage.answers.new_nodes import admitted_pods, asked_pods
 
         if not pods:
             return scheduler.bound()
@@ -353,7 +353,7 @@ def _answer(
 ) -> None:
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
-    from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
+    from moorage.answers.new_nodes import NodesNeeded
     from moorage.autoscalers import Consolidation
     from moorage.cluster.expanded import with_objects
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from moorage.answers.planning.template_capacity import Capacity
 from moorage.answers.scheduler import Scheduler
+from moorage.answers.template_capacity import Capacity
 from moorage.cluster.changes.selection import short_label
 from moorage.errors import number_of
 
@@ -43,7 +43,8 @@ def write_capacity(
     """
 
     def page() -> PageOf:
-        from moorage.answers.report import capacity_page, current_use
+        from moorage.answers.answer_pages import capacity_page
+        from moorage.answers.node_use import current_use
 
         made = capacity_page(_document(found), current_use(scheduler), lines)
         return made, [told["release"]], told["warnings"]

@@ -84,7 +84,8 @@ def write_verdict(
     lines += [CommandLine(f"why: {command}")] if command else []
 
     def page() -> PageOf:
-        from moorage.answers.report import Fact, Facts, answer_page
+        from moorage.answers.answer_pages import answer_page
+        from moorage.answers.page import Fact, Facts
 
         from .pages import without_folders
 

@@ -89,7 +89,7 @@ def _losses(verdict: Verdict) -> Iterator[Case]:
     """Yield the losses, each once for the pods that count and once for the others."""
     if not verdict.losses:
         return
-    from moorage.answers.planning.survival import NODE
+    from moorage.answers.survival import NODE
 
     parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}
     for finding in verdict.losses:

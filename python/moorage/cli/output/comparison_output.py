@@ -54,7 +54,7 @@ def write_comparison(
         return _document(alternatives, releases) | about
 
     def page() -> PageOf:
-        from moorage.answers.report import comparison_page
+        from moorage.answers.answer_pages import comparison_page
 
         from .pages import without_folders
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moorage.answers.explain.constraints.offered_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
-from moorage.answers.explain.devices.claim_explanations import STEP_TEXTS
+from moorage.answers.explain.claim_explanations import STEP_TEXTS
 from moorage.answers.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
 from moorage.answers.explain.explanation import (
     AFTER_RUN,
@@ -14,11 +13,12 @@ from moorage.answers.explain.explanation import (
     IN_TURN,
     NOW,
     ExplainedGroup,
+    NodeComparison,
     NodeExplanation,
     NodeGroup,
     ScoredNode,
 )
-from moorage.answers.explain.node_comparison import NodeComparison
+from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.framework.plugin.status import Status
 from moorage.engine.preemption.eviction_units import priority_of
@@ -76,7 +76,7 @@ def write_explanations(
         documents = [document(one.explanation, limit, nodes) for one in explained]
         listed = _list_document(explained, documents)
         if form == "html":
-            from moorage.answers.report import explanation_page
+            from moorage.answers.answer_pages import explanation_page
 
             from .pages import write_page
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
-from moorage.answers.planning.namespace_use import NamespaceUse
-from moorage.answers.planning.node_room import FIRST, PODS, Room
+from moorage.answers.node_room import FIRST, PODS, NamespaceUse, Room
 from moorage.engine.framework.plugin.amounts import readable
 from moorage.errors import number_of
 

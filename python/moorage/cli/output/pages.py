@@ -15,7 +15,7 @@ from ..options.decorators import TITLE
 from ..options.option_groups import ARGUMENTS, GroupedCommand
 
 if TYPE_CHECKING:
-    from moorage.answers.report import Page
+    from moorage.answers.page import Page
 
 Release = Mapping[str, str]
 """``version`` and ``reason`` of a release that decides; the reason may be ""."""

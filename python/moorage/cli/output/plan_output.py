@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from moorage.answers.planning.bounds.placement_bound import Bound
-from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
-from moorage.answers.planning.node_emptying import EmptyingPlan
+from moorage.answers.new_nodes import NodesNeeded
+from moorage.answers.node_emptying import EmptyingPlan
+from moorage.answers.placement_bound import Bound
 from moorage.autoscalers import Consolidation
 from moorage.errors import first_of, number_of
 from moorage.table import Tabular
@@ -45,7 +45,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     lines = [found.headline(), *_left_out(found)]
 
     def page() -> PageOf:
-        from moorage.answers.report import answer_page
+        from moorage.answers.answer_pages import answer_page
 
         title, caption = TITLES[kind]
         tables = [(caption, *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]

@@ -23,7 +23,7 @@ from moorage.kube.read.write import dump_yaml
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from moorage.answers.report import Page
+    from moorage.answers.page import Page
     from moorage.kube.model.cluster import Cluster, LeftOut, RefusedObject
     from moorage.table import Table as Columns
 
@@ -242,7 +242,7 @@ def write_picture(form: str, figure: Figure) -> None:
     ----------
     form : {"png", "svg"}
     """
-    from moorage.answers.report.figures import picture
+    from moorage.answers.figures import picture
 
     with ignore_broken_pipe():
         sys.stdout.flush()

@@ -77,14 +77,16 @@ def write_simulation(
         print_names(f"pod/{one.pod.name}" for one in shown if one.status == PLACED)
         return
     if form in PICTURES:
-        from moorage.answers.report import current_use, node_figure
+        from moorage.answers.figures import node_figure
+        from moorage.answers.node_use import current_use
 
         write_picture(form, node_figure(current_use(simulation.scheduler)))
         return
 
     def page() -> PageOf:
+        from moorage.answers.answer_pages import simulation_page
         from moorage.answers.explain.explain_document import document
-        from moorage.answers.report import current_use, simulation_page
+        from moorage.answers.node_use import current_use
 
         found, scheduler = _document(simulation, outcomes), simulation.scheduler
         use = current_use(scheduler)

@@ -13,7 +13,7 @@ from ..runs.gate import Finding, LossFinding, Verdict
 from .printing import Table
 
 if TYPE_CHECKING:
-    from moorage.answers.planning.survival import Survival
+    from moorage.answers.survival import Survival
 
 
 def compared_lines(verdict: Verdict) -> Iterator[str]:
@@ -42,7 +42,7 @@ def survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
 def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
     """Return a row for each loss, workload and reason: first those that count, and that leave most pods
     out."""
-    from moorage.answers.planning.survival import NODE
+    from moorage.answers.survival import NODE
 
     rows = []
     for finding in losses:

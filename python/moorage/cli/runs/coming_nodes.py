@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from moorage.answers.planning.new_nodes.node_demand import Asked, admitted_pods, asked_pods
+from moorage.answers.new_nodes import Asked, admitted_pods, asked_pods
 from moorage.answers.scheduler import Scheduler
 from moorage.autoscalers import Growth, InstanceType, ScaleUp
 from moorage.autoscalers.group_refusals import group_refusals, template_facts

@@ -22,7 +22,7 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.planning import Loss, LostPod, Survival
+    from moorage.answers.survival import Loss, LostPod, Survival
     from moorage.kube.model.cluster import EndedObject
 
     from .coming_nodes import Grown

@@ -15,7 +15,7 @@ from moorage.kube.workloads.ownership import FINISHED
 from .simulation import EVICTED, PLACED, REFUSED, Outcome, Simulation
 
 if TYPE_CHECKING:
-    from moorage.answers.explain.groups.explain_group import Fit
+    from moorage.answers.explain.explain_group import Fit
 
 
 class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
@@ -84,7 +84,7 @@ def _stop(
     simulation: Simulation, members: Iterable[Outcome], minimum: int, known: dict[Hashable, Fit]
 ) -> dict[str, Any]:
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
-    from moorage.answers.explain.groups.explain_group import fit_of_group
+    from moorage.answers.explain.explain_group import fit_of_group
 
     left = next((one for one in members if one.status != PLACED), None)
     seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)

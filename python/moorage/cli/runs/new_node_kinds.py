@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from moorage.answers.planning.new_nodes.node_demand import NodesNeeded
+from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.scheduler import Scheduler
 from moorage.autoscalers import Growth, KarpenterOptions
 from moorage.autoscalers.group_settings import nodes_of_groups

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.answers.planning.templates import as_template
+from moorage.answers.asked_pods import as_template
 from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of

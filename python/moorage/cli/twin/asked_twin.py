@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from moorage.answers.report import Page
+from moorage.answers.page import Page
 from moorage.errors import InputError, MoorageError
 from moorage.kube.read.load import Listed
 from moorage.live.twin import FollowedCluster, Forks, Limits, Output, Reply, Template, TwinRefusalError

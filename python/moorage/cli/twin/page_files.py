@@ -27,6 +27,6 @@ def page_files() -> Mapping[str, Reply]:
         f"/page/{one.name}": Reply(
             200, one.read_bytes(), f"{TYPES[one.name.rpartition('.')[2]]}; charset=utf-8", headers
         )
-        for one in (*own, files("moorage.answers.report") / "assets/page.css")
+        for one in (*own, files("moorage.answers") / "assets/page.css")
     }
     return {"/": replies.pop("/page/index.html"), **replies}

@@ -24,7 +24,7 @@ from threading import BoundedSemaphore
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from moorage.answers.planning.bounds.linear_program import SOLVER
+from moorage.answers.linear_program import SOLVER
 from moorage.errors import MoorageError
 
 BUSY, TOO_LONG, TOO_LARGE = 503, 504, 507

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from moorage.answers.planning.pending import pending_pods
-from moorage.answers.planning.pod_moves import pods_to_move
+from moorage.answers.asked_pods import pending_pods
+from moorage.answers.pod_moves import pods_to_move
 from moorage.errors import number_of
 from moorage.kube import NodePool
 

@@ -1,4 +1,4 @@
-"""Reports of replays and sweeps, as pages and figures; `moorage.answers.report` has those of answers."""
+"""Reports of replays and sweeps, as pages and figures; `moorage.answers` has those of answers."""
 
 from .history_charts import history_figure as history_figure
 from .replay_page import history_page as history_page

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moorage.answers.report.figures import COLOURS, DASHES, TITLE, panels
-from moorage.answers.report.node_use import RESOURCES, NodeUse, grouping_labels
-from moorage.answers.report.page import Cell, Drawn, Grid, shortened
-from moorage.answers.report.sampling import m4
+from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
+from moorage.answers.node_use import RESOURCES, NodeUse, grouping_labels
+from moorage.answers.page import Cell, Drawn, Grid, shortened
 from moorage.engine.framework.plugin.amounts import in_shown_order
 from moorage.table import Table
 

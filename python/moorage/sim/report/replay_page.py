@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from moorage.answers.report.node_use import NodeUse
-from moorage.answers.report.page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
-from moorage.answers.report.pending_causes import Cause, Explain, causes_block
-from moorage.answers.report.simulation_page import add_nodes, use_facts, use_sentence
+from moorage.answers.answer_pages import Cause, Explain, add_nodes, causes_block, use_facts, use_sentence
+from moorage.answers.node_use import NodeUse
+from moorage.answers.page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 from moorage.table import Table, rows_of
 
 from ..replay import History, Verification

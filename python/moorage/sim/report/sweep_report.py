@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moorage.answers.report.figures import COLOURS, DASHES, TITLE, panels
-from moorage.answers.report.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
+from moorage.answers.figures import COLOURS, DASHES, TITLE, panels
+from moorage.answers.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
 
 from ..sweep.side_by_side import KEYS, Mean, drawn_measures, series_of, side_by_side
 

@@ -25,15 +25,11 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 
-from ..bounds.relaxation import ASSUMPTIONS, Relaxation, relax
-from ..node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
-from ..pending import pending_pods, without_evictions
-from ..pod_moves import fits_nowhere_else
-from ..stored_pods import store_with_claims
-from ..templates import as_template
-from .demand_notes import missing_domains, share_of_daemons
-from .node_count import NodeBound, bound_of_nodes
-from .packing import Packing, pack
+from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions
+from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
+from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from .placement_bound import ASSUMPTIONS, Relaxation, relax
+from .pod_moves import fits_nowhere_else
 
 Asked = Sequence[Pod | tuple[Pod, int]]
 """Pods, and templates with the number of their replicas."""

@@ -1,21 +1,98 @@
-"""Room on nodes: what is allocatable, requested and free, and who holds it."""
+"""Room on nodes: what is allocatable, requested and free, who holds it, and what namespaces and groups of
+nodes have of it.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO, pod_requests
+from moorage.autoscalers.group_settings import PROVIDER_LABELS
 from moorage.cluster import PodScheduler
-from moorage.kube.model.node import Node
+from moorage.controllers.store_control import admission_of
+from moorage.errors import InputError, no_label
+from moorage.kube import Pod
+from moorage.kube.admission.pod_resources import pod_limits
+from moorage.kube.model.admission_policies import ResourceQuota
+from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.top_controller import Workload, Workloads
 
-from .node_groups import common_value, grouped_rows
+# ---- node groups -------------------------------------------------------------------------------------------
+#
+# Groups of nodes: by a label, of which zone, region and pool have short names.
+
+POOL_LABELS = (
+    "karpenter.sh/nodepool",
+    *PROVIDER_LABELS,
+    "node.kubernetes.io/instance-type",
+)
+"""Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""
+NAMES = {
+    "zone": (ZONE,),
+    "region": ("topology.kubernetes.io/region",),
+    "pool": POOL_LABELS,
+}
+
+
+def grouped_rows(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[int]]]:
+    """Return the rows of the nodes with each value of a label.
+
+    Parameters
+    ----------
+    by : str
+        The key of a label; "zone", "region" or "pool", if no node has a label of that name.
+
+    Returns
+    -------
+    label : str
+        Its key.
+    rows : dict of str to list of int
+        By value, in list order; None of the nodes without the label.
+
+    Raises
+    ------
+    InputError
+        No node has the label.
+    """
+    objects, rows = scheduler.table.objects, scheduler.context.view_rows().tolist()
+    labels = [{} if (node := objects[row]) is None else node.metadata.labels for row in rows]
+    for label in (by, *NAMES.get(by, ())):
+        groups: dict[str, list[int]] = {}
+        for row, its in zip(rows, labels, strict=True):
+            if label in its:
+                groups.setdefault(its[label], []).append(row)
+        if groups:
+            return label, groups
+    raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}))
+
+
+def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]:
+    """Return a function of rows to the value of a label that all their nodes have; "" where they differ, or
+    have none. See `grouped_rows`."""
+    try:
+        groups = grouped_rows(scheduler, by)[1]
+    except InputError:  # no node has it
+        groups = {}
+    values = {row: value for value, rows in groups.items() for row in rows}
+
+    def common(rows: list[int]) -> str:
+        found = {values.get(row, "") for row in rows}
+        return found.pop() if len(found) == 1 else ""
+
+    return common
+
+
+# ---- node room ---------------------------------------------------------------------------------------------
+#
+# Room on nodes: what is allocatable, requested and free, and who holds it.
 
 FIRST = ("cpu", "memory")
 PODS = "pods"
@@ -175,3 +252,74 @@ def _taints(node: Node) -> list[str]:
         f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
         for taint in node.spec.taints
     ]
+
+
+# ---- namespace use -----------------------------------------------------------------------------------------
+#
+# What the pods of each namespace request, and how much of its quotas is used.
+
+
+class NamespaceUse(Struct, frozen=True):
+    """What the pods of a namespace request that have a node, and its quotas, which count all pods.
+
+    Attributes
+    ----------
+    name : str
+    pods : int
+    requests, limits : dict of str to str
+        Quantities by resource.
+    quotas : dict of str to (dict of str to (str, str))
+        By quota and resource, what is used and what is allowed.
+    """
+
+    name: str
+    pods: int
+    requests: dict[str, str]
+    limits: dict[str, str]
+    quotas: dict[str, dict[str, tuple[str, str]]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the use as a JSON value."""
+        quotas = [
+            {
+                "name": quota,
+                "resources": {name: {"used": used, "hard": hard} for name, (used, hard) in its.items()},
+            }
+            for quota, its in self.quotas.items()
+        ]
+        return asdict(self) | {"quotas": quotas}
+
+
+def namespace_use(scheduler: PodScheduler, only: str = "") -> list[NamespaceUse]:
+    """Return the use of namespaces that have a pod with a node or a quota, by name.
+
+    Parameters
+    ----------
+    only : str, optional
+        The one namespace to return.
+    """
+    scheduler.sync()
+    pods = defaultdict[str, list[Pod]](list)
+    for pod in scheduler.cache.state.pods():
+        pods[pod.namespace].append(pod)
+    listed: list[ResourceQuota] = scheduler.client.list(ResourceQuota)[0]
+    names = {only} if only else {*pods, *(quota.namespace for quota in listed)}
+    admission = admission_of(scheduler.client)
+    return [
+        NamespaceUse(
+            name,
+            len(pods[name]),
+            _sum(pod_requests(pod) for pod in pods[name]),
+            _sum(pod_limits(pod) for pod in pods[name]),
+            {quota.name: quota.use() for quota in admission.quotas_of(name)},
+        )
+        for name in sorted(names)
+    ]
+
+
+def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, str]:
+    total: dict[str, Quantity] = {}
+    for amounts_of_pod in amounts:
+        for name, amount in amounts_of_pod.items():
+            total[name] = total.get(name, ZERO) + amount
+    return {name: str(amount) for name, amount in sorted(total.items())}

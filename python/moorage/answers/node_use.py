@@ -15,7 +15,7 @@ from moorage.engine.framework.plugin.amounts import in_shown_order, readable
 from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 
-from ..planning.node_groups import POOL_LABELS
+from .node_room import POOL_LABELS
 from .page import Cell, Drawn, Grid, percent_bar, shortened
 
 SQUARES = 10_000

@@ -1,5 +1,6 @@
 """Explains a pod group: how many of its pods fit at once, what stops the next one, and changes with which the
-group would be placed."""
+group would be placed.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from moorage._core.state.pod_spec import bound
 from moorage.engine.framework.plugin.amounts import offered, quantity_text
 from moorage.engine.plugins.node_resources_fit import resource_of
 from moorage.engine.requirements.lowering import effective_request, lower
+from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.groups.group_attempt import Attempt
 from moorage.engine.scheduler.groups.members import places_by_topology
-from moorage.engine.scheduler.groups.place_group import OTHER_PRIORITY, try_group, why_invalid
+from moorage.engine.scheduler.groups.place_group import OTHER_PRIORITY, place_group, try_group, why_invalid
 from moorage.engine.scheduler.scheduling_context import SchedulingContext
 from moorage.errors import no_label
 from moorage.kube import Node, Pod, PodGroup, PodSpec, group_of
@@ -27,12 +29,75 @@ from moorage.kube.model.pod_group import (
     unit_name,
 )
 
-from ..constraints.offered_change import DROP, LABEL, LOWER, NODE, UNCORDON, Change
-from ..explain_document import Explanation
-from ..explain_pod import explain
-from ..explanation import ExplainedGroup, GroupChange, NodeGroup
-from ..probe import Probe, largest
-from .group_evictions import find_evictions
+from .explain_document import Explanation
+from .explain_pod import explain
+from .explanation import ExplainedGroup, GroupChange, GroupEvictions, NodeGroup
+from .pods_in_the_way import HIGHEST
+from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, Change, Probe, largest
+
+# ---- group evictions ---------------------------------------------------------------------------------------
+#
+# Whom a pod group that fits nowhere would evict, and with which priority it would get nodes that way.
+
+
+def find_evictions(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+) -> GroupEvictions | None:
+    """Find whom a group evicts that fits nowhere: with its priority, or else with the smallest higher one of
+    group and pods that helps. All is undone.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the profile of the pods.
+    pods, scheduled : sequence of Pod
+        Pending members, not in the cache, and those that have a node.
+
+    Returns
+    -------
+    GroupEvictions or None
+        None if no priority helps, or evictions cannot be undone: the client is no ObjectStore.
+    """
+    if context.store is None:
+        return None
+    own = group.spec.priority or 0
+    # Nobody can raise the priority of pods that have a node. More priority can help less: a pod that the
+    # group has to be near is then evicted, too.
+    there = set() if scheduled else {shape.priority for shape in context.cache.state.classes.shapes}
+    for priority in (own, *sorted(one + 1 for one in there if own <= one < HIGHEST)):
+        raised = replace(group, spec=replace(group.spec, priority=priority))
+        same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
+        found = None if why_invalid(raised, same) else _evictions(context, engine, raised, same, scheduled)
+        if found is not None:
+            return GroupEvictions(priority, priority == own, *found)
+    return None
+
+
+def _evictions(
+    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+) -> tuple[tuple[Pod, ...], int] | None:
+    """Return whom a group evicts with its priority, and how many of its pods get a node; None for nobody."""
+    victims, handle = list[Pod](), engine.handle
+
+    def note(evicted: Sequence[Pod], node: str, preemptor: object) -> None:
+        victims.extend(evicted)
+
+    callbacks = handle.on_eviction[:]
+    with context.cache.transaction():
+        context.enlist()
+        handle.on_eviction[:] = [note]
+        try:
+            result = place_group(context, engine, group, pods, scheduled, evicts=True)
+        finally:
+            handle.on_eviction[:] = callbacks
+    if not victims:
+        return None
+    nominated = [failure.nominating for failure in result.failures.values()]
+    placed = sum(bool(one and one.nominated_node_name) for one in nominated)
+    return tuple(victims), placed
+
+
+# ---- explain group -----------------------------------------------------------------------------------------
 
 MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"

@@ -28,12 +28,10 @@ from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.table import Table, Tabular
 
-from ..explain.devices.claim_explanations import PodClaims
-from ..explain.devices.device_evidence import lacking_requests
-from ..explain.groups.explain_group import GroupTrial
-from .node_verdicts import node_verdicts
-from .stored_pods import has_ephemeral, reason_not_scheduled, store_with_claims
-from .templates import as_template
+from .asked_pods import as_template, has_ephemeral, node_verdicts, reason_not_scheduled, store_with_claims
+from .explain.claim_explanations import PodClaims
+from .explain.device_changes import lacking_requests
+from .explain.explain_group import GroupTrial
 
 FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""

@@ -32,9 +32,9 @@ from moorage.kube.workloads.kinds.replacements import replacement
 from moorage.kube.workloads.top_controller import Workloads
 from moorage.table import Table, Tabular
 
-from .node_groups import grouped_rows
+from .asked_pods import make_again
+from .node_room import grouped_rows
 from .pod_moves import pods_to_move
-from .stored_pods import make_again
 
 if TYPE_CHECKING:
     from moorage.engine.scheduler.cycle.results import ScheduleResult

@@ -20,9 +20,8 @@ from moorage.kube.admission.admission import RefusedError
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular, rows_of
 
-from .node_verdicts import checked_needs, free_amounts
-from .pod_moves import Blocker, Move, Mover, must_move
-from .room_making import RoomMaker
+from .asked_pods import checked_needs, free_amounts
+from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"

@@ -1,0 +1,311 @@
+"""The constraints of a pod: which of them exclude one another, and how each is loosened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from moorage._core.decide.terms import DomainCounts
+from moorage.cluster.changes.drain import with_cordon
+from moorage.engine.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.engine.framework.plugin.amounts import offered, quantity_text
+from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE
+from moorage.engine.requirements.constraint import Constraint
+from moorage.engine.requirements.lowering import Edit, Request, effective_request, lower, request_constraints
+from moorage.engine.requirements.node_selection import Untolerated, tolerate, toleration_of, untolerated
+from moorage.engine.requirements.terms import (
+    SPREADS,
+    Spread,
+    changed_term,
+    hard_spreads,
+    has_pod_terms,
+    term_constraints,
+    without_pod_terms,
+)
+from moorage.kube import Node, Pod, Taint, Toleration
+from moorage.kube.model.node import is_leaving
+
+from .probe import DROP, LOWER, SPREAD, TOLERATE, UNCORDON, Change, Probe, largest, tried
+
+# ---- taints ------------------------------------------------------------------------------------------------
+#
+# Taints of nodes that a pod does not tolerate, and cordons: which there are, and changes that would help.
+
+EVERY_TAINT = Toleration(operator="Exists")
+MOST_TAINTS = 32
+"""Maximum number of taint constraints, where more different taints count as one; and of combinations of
+taints that are tried."""
+MOST_CORDONS = 32
+"""Maximum number of cordons that are tried node by node, where the pods of other nodes matter too."""
+
+
+def taint_constraints(probe: Probe) -> Iterator[Constraint]:
+    """Yield the taints of nodes that the pod does not tolerate, those of the most nodes first. To drop such a
+    constraint adds a toleration."""
+    nodes = probe.nodes(probe.rows())
+    counts = Counter(taint for node in nodes for taint in _of_node(probe, node))
+    if len(counts) > MOST_TAINTS:
+        yield Untolerated("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
+        return
+    for taint, _ in counts.most_common():
+        yield Untolerated("taint", taint.text, partial(tolerate, toleration=toleration_of([taint])))
+
+
+def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
+    return tuple(untolerated(probe.tolerations, node.spec.taints, node.spec.unschedulable))
+
+
+def tolerations(probe: Probe) -> Iterator[Change]:
+    """Yield changes that add one toleration."""
+    for taints in _single_key_taints(probe):
+        added = toleration_of(taints)
+        value = f"={added.value}" if added.value else ""
+        text = f"tolerate {added.key}{value}:{added.effect or '*'}"
+        values = {"toleration": msgspec.to_builtins(added)}
+        yield from tried(probe, TOLERATE, text, partial(tolerate, toleration=added), values)
+
+
+def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
+    """Return the groups of taints with one key that alone make a node infeasible, but for nodes that will go;
+    only the most frequent ones."""
+    counts: Counter[tuple[Taint, ...]] = Counter()
+    loose = replace(probe.pod, spec=without_pod_terms(probe.pod.spec))
+    for node in probe.nodes(probe.feasible(tolerate(loose, EVERY_TAINT))):
+        taints = _of_node(probe, node)
+        is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `uncordons`
+        if len({taint.key for taint in taints}) == 1 and not (is_cordon or is_leaving(taints[0])):
+            counts[taints] += 1
+    return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
+
+
+def uncordons(probe: Probe) -> Iterator[Change]:
+    """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
+    pod = tolerate(probe.pod, toleration_of([UNSCHEDULABLE]))
+    if has_pod_terms(pod.spec):  # which nodes count may change with the cordon
+        nodes = [node for node in probe.nodes(probe.rows()) if node.spec.unschedulable][:MOST_CORDONS]
+        helped = [node for node in nodes if probe.count_feasible_with(with_cordon(node, False))]
+    else:
+        helped = [node for node in probe.nodes(probe.feasible(pod)) if node.spec.unschedulable]
+    if helped:
+        node = with_cordon(helped[0], False)
+        text, feasible = f"uncordon node {node.name}", probe.count_feasible_with(node)
+        values = {"node": node.name, "eligibleNodes": len(helped)}
+        yield Change(UNCORDON, text, feasible, probe.pod, values=values, node=node)
+
+
+# ---- conflicts ---------------------------------------------------------------------------------------------
+#
+# Sets of a pod's constraints that cannot be satisfied together.
+
+
+def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
+    """Find disjoint sets of constraints, each of which alone makes all nodes infeasible and is minimal by
+    inclusion. The pod fits once all of these constraints are dropped.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of the pod that fits nowhere.
+
+    Returns
+    -------
+    blocked : str
+        FitError text of the pod without any constraint, if it fits nowhere even then; there are no conflicts
+        in that case.
+    """
+    every = pod_constraints(probe)
+    bare = _with_only(probe, every, [])
+    if not probe.count_feasible(bare):
+        return [], probe.fit_error(bare)
+    conflicts: list[list[Constraint]] = []
+    remaining = every
+    while not probe.count_feasible(_with_only(probe, every, remaining)):
+        conflict = _minimal(probe, every, remaining)
+        conflicts.append(conflict)
+        remaining = [constraint for constraint in remaining if constraint not in conflict]
+    return conflicts, ""
+
+
+def pod_constraints(probe: Probe) -> list[Constraint]:
+    """Return all constraints of the pod, without overlaps.
+
+    Parameters
+    ----------
+    probe : Probe
+        Of the pod that fits nowhere.
+    """
+    return [
+        *request_constraints(probe.resources),
+        *taint_constraints(probe),
+        *term_constraints(probe.pod),
+    ]
+
+
+def _with_only(probe: Probe, every: list[Constraint], only: list[Constraint]) -> Pod:
+    """Return the pod with only these constraints."""
+    pod = probe.pod
+    for constraint in every:
+        if constraint not in only:
+            pod = constraint.drop(pod)
+    return pod
+
+
+def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) -> list[Constraint]:
+    """Return a subset of a conflict that makes all nodes infeasible and is minimal by inclusion."""
+    for constraint in conflict:
+        if not probe.count_feasible(_with_only(probe, every, [constraint])):
+            return [constraint]
+    size = 0
+    while size != len(conflict):  # one pass, unless dropping a constraint makes another one stricter
+        size = len(conflict)
+        for constraint in conflict:
+            fewer = [each for each in conflict if each != constraint]
+            if not probe.count_feasible(_with_only(probe, every, fewer)):
+                conflict = fewer
+    return conflict
+
+
+# ---- remedies ----------------------------------------------------------------------------------------------
+#
+# How each constraint of a pod is loosened. Each change is confirmed by a search of the engine.
+
+FIELDS = {
+    "nodeTaintsPolicy": "node_taints_policy",
+    "nodeAffinityPolicy": "node_affinity_policy",
+    "minDomains": "min_domains",
+    "maxSkew": "max_skew",
+}
+"""Fields of a spread constraint by their names in manifests."""
+DEFAULTS = {"nodeTaintsPolicy": "Ignore", "minDomains": 1}
+
+
+def remedies(probe: Probe, constraint: Constraint) -> Iterator[Change]:
+    """Yield the changes that loosen a constraint of the pod, or else drop it, and place the pod."""
+    return _REMEDIES.get(type(constraint), _dropped)(probe, constraint)
+
+
+def _dropped(probe: Probe, constraint: Constraint) -> Iterator[Change]:
+    values = {"constraint": constraint.named}
+    yield from tried(probe, DROP, f"drop {constraint.text}", constraint.drop, values)
+
+
+def _tolerated(probe: Probe, taint: Untolerated) -> Iterator[Change]:
+    yield from tolerations(probe)
+
+
+# ---- requests ----------------------------------------------------------------------------------------------
+
+
+def _lowered(probe: Probe, request: Request) -> Iterator[Change]:
+    """Yield the change to the largest request that fits some node."""
+    resource, gates, table = request.name, probe.gates, probe.table
+    rows = probe.feasible(request.drop(probe.pod))
+    if not len(rows):
+        return
+    free = table.allocatable[resource][rows] - table.requested[resource][rows]
+    before, after = effective_request(probe.pod, resource, gates), max(int(np.max(free)), 0)
+    if probe.devices is not None and resource in probe.devices.resources:
+        after = max(after, _most_devices(probe, resource, before))
+    lowered = lower(probe.pod, resource, after, gates) if after < before else None
+    if lowered is None:
+        return
+    pod, edits = lowered
+    left = effective_request(pod, resource, gates)
+    texts = quantity_text(resource, before), quantity_text(resource, left)
+
+    def lower_alike(other: Pod) -> Pod:
+        lowered = lower(other, resource, left, gates)
+        return other if lowered is None else lowered[0]
+
+    amount = float(Fraction(before - left, before))
+    values = {
+        "resource": resource,
+        "from": texts[0],
+        "to": texts[1],
+        "reduction": round(amount, 6),
+        "edits": [
+            {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
+            for edit in edits
+        ],
+    }
+    text = _lower_text(resource, edits, offered(resource, before), offered(resource, left))
+    yield Change(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
+
+
+def _most_devices(probe: Probe, resource: str, before: int) -> int:
+    """Return the largest request below the present one of a resource that is provided as devices."""
+
+    def fits(amount: int) -> bool:
+        lowered = lower(probe.pod, resource, amount, probe.gates)
+        return lowered is not None and probe.count_feasible(lowered[0]) > 0
+
+    return largest(min(before - 1, MAX_RESULTS), fits)
+
+
+def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
+    """Return the description of lower requests."""
+    if len(edits) > 1:
+        return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
+    of = f"container {edits[0].container}" if edits[0].container else "the pod"
+    return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
+
+
+# ---- spreading ---------------------------------------------------------------------------------------------
+
+
+def _spread_anew(probe: Probe, constraint: Spread) -> Iterator[Change]:
+    """Yield the changes of a single field that place the pod, and that without the constraint."""
+    yield from _dropped(probe, constraint)
+    spread, hard = constraint.spread, hard_spreads(probe.pod.spec)
+    state, ran = probe.begin(probe.pod)
+    if ran.rejection is not None or spread not in hard:
+        return
+    counts, own, _, min_domains = state.terms.hard_counts()[hard.index(spread)]
+    domains = counts.by_domain()
+    if spread.node_taints_policy != "Honor":
+        yield from _with_field(probe, constraint, "nodeTaintsPolicy", "Honor")
+    if spread.node_affinity_policy == "Ignore":
+        yield from _with_field(probe, constraint, "nodeAffinityPolicy", "Honor")
+    if 0 < len(domains) < min_domains:
+        yield from _with_field(probe, constraint, "minDomains", len(domains))
+    yield from _larger_skew(probe, constraint, counts, own)
+
+
+def _larger_skew(probe: Probe, constraint: Spread, counts: DomainCounts, own: int) -> Iterator[Change]:
+    """Yield the change to the least maxSkew that places the pod."""
+    most = max((pods for pods, _ in counts.by_domain().values()), default=0) + own  # no domain has more
+    spread = constraint.spread
+    skews = range(most, spread.max_skew, -1)
+
+    def fits(at: int) -> bool:
+        changed = replace(spread, max_skew=skews[at])
+        return probe.count_feasible(changed_term(probe.pod, SPREADS, spread, changed)) > 0
+
+    if len(skews) and fits(0):
+        yield from _with_field(probe, constraint, "maxSkew", skews[largest(len(skews) - 1, fits)])
+
+
+def _with_field(probe: Probe, constraint: Spread, name: str, value: object) -> Iterator[Change]:
+    """Yield the change of a field if it places the pod."""
+    spread = constraint.spread
+    changed = replace(spread, **{FIELDS[name]: value})
+    before = str(getattr(spread, FIELDS[name]) or DEFAULTS.get(name, ""))
+    text = f"set {name}: {value} (now {before}) in {constraint.text}"
+    edit = partial(changed_term, path=SPREADS, term=spread, changed=changed)
+    values = {"constraint": constraint.named, "field": name, "from": before, "to": str(value)}
+    yield from tried(probe, SPREAD, text, edit, values)
+
+
+_REMEDIES: dict[type[Constraint], Callable[[Probe, Any], Iterator[Change]]] = {
+    Request: _lowered,
+    Untolerated: _tolerated,
+    Spread: _spread_anew,
+}
+"""By the class of the constraint; those of other classes are dropped."""

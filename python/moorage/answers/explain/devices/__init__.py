@@ -1,1 +1,0 @@
-"""What claims for devices find, and what would help them."""

@@ -1,1 +1,0 @@
-"""How much can be placed at most: the relaxation of a placement, and its linear program."""

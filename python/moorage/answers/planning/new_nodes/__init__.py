@@ -1,1 +1,0 @@
-"""How many new nodes pods need."""

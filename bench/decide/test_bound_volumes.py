@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage import Scheduler, synthetic
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.engine.scheduler.scheduling_context import SchedulingContext
-from moorage.engine.volume.constants import BIND_COMPLETED, YES
+from moorage.engine.volume.claims import BIND_COMPLETED, YES
 from moorage.kube import (
     Cluster,
     CSINode,

@@ -18,9 +18,9 @@ from moorage import Scheduler
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
 from moorage.engine.framework import Plugin, Profile
-from moorage.engine.plugins.node_resources_fit import NodeResourcesFit
+from moorage.engine.plugins.node_resources import NodeResourcesFit
+from moorage.engine.plugins.queue_and_groups import SchedulingGates
 from moorage.engine.plugins.registry import default_profile
-from moorage.engine.plugins.scheduling_gates import SchedulingGates
 from moorage.kube import Pod, PodSchedulingGate
 from moorage.store import ObjectStore
 

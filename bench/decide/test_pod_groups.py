@@ -9,8 +9,8 @@ from bench import plugin_pods
 from bench.cluster import NODES, fill
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.engine.scheduler.groups.group_batch import GroupBatch
-from moorage.engine.scheduler.groups.place_group import place_group
+from moorage.engine.scheduler.group_batch import GroupBatch
+from moorage.engine.scheduler.place_group import place_group
 from moorage.kube import (
     GangSchedulingPolicy,
     Node,

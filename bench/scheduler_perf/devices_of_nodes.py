@@ -8,10 +8,9 @@ from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
 from moorage.controllers.resource_claim_controller import ResourceClaimController
-from moorage.engine.devices.allocation.allocation_results import allocation_of
-from moorage.engine.devices.allocation.allocator import Allocator
-from moorage.engine.devices.allocation.claim_requests import ClaimRequests
-from moorage.engine.devices.claims.binding_conditions import has_conditions
+from moorage.engine.devices.allocated_devices import allocation_of, has_conditions
+from moorage.engine.devices.allocator import Allocator
+from moorage.engine.devices.claim_requests import ClaimRequests
 from moorage.engine.devices.device_state import DeviceState
 from moorage.kube import Node, Pod
 from moorage.kube.model.meta import Condition, ObjectMeta

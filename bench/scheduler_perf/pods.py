@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage.engine.scheduler.placing.schedule_pods import replica
+from moorage.engine.scheduler.schedule_pods import replica
 from moorage.errors import InputError
 from moorage.kube.model.meta import Object
 from moorage.kube.model.pod import PersistentVolumeClaimVolumeSource, Pod, Volume

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
-from moorage.engine.volume.constants import MIGRATED_PLUGINS
+from moorage.engine.volume.claims import MIGRATED_PLUGINS
 from moorage.errors import located
 from moorage.kube import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
 from moorage.kube.model.node import HOSTNAME, NodeStatus

@@ -10,12 +10,7 @@ from msgspec.structs import replace
 
 from moorage import synthetic
 from moorage.engine.volume import BindingInfo, PodVolumeClaims, PodVolumes, VolumeBinder, VolumeSources
-from moorage.engine.volume.binding.claims import (
-    claim_class,
-    reaches_node,
-    requested_storage,
-    storage_capacity,
-)
+from moorage.engine.volume.claims import claim_class, reaches_node, requested_storage, storage_capacity
 from moorage.kube import (
     NodeSelector,
     NodeSelectorRequirement,

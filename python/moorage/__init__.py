@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .cluster.expanded import expanded as expanded
     from .controllers import PodTimes as PodTimes
     from .controllers import Rollout as Rollout
-    from .engine.framework.plugin.any_node_info import NodeInfo as NodeInfo
-    from .engine.framework.plugin.cycle_state import CycleState as CycleState
     from .engine.framework.plugin.interface import BindPlugin as BindPlugin
     from .engine.framework.plugin.interface import Code as Code
     from .engine.framework.plugin.interface import EnqueueExtensions as EnqueueExtensions
@@ -43,15 +41,17 @@ if TYPE_CHECKING:
     from .engine.framework.plugin.interface import ScorePlugin as ScorePlugin
     from .engine.framework.plugin.interface import SignPlugin as SignPlugin
     from .engine.framework.plugin.interface import Status as Status
+    from .engine.framework.plugin.nodes_view import NodeInfo as NodeInfo
     from .engine.framework.plugin.nodes_view import NodesView as NodesView
-    from .engine.framework.profiles.native_library import load_native_plugin as load_native_plugin
-    from .engine.framework.profiles.plugin_registry import Registry as Registry
+    from .engine.framework.plugin.status import CycleState as CycleState
+    from .engine.framework.runtime.out_of_tree_plugins import load_native_plugin as load_native_plugin
+    from .engine.framework.runtime.plugin_registry import Registry as Registry
     from .engine.plugins.registry import default_profile as default_profile
     from .engine.scheduler import Profile as Profile
     from .engine.scheduler.cycle.results import Examination as Examination
     from .engine.scheduler.cycle.results import Feasibility as Feasibility
     from .engine.scheduler.cycle.results import ScheduleResult as ScheduleResult
-    from .engine.scheduler.placing.preempt_pods import Preemption as Preemption
+    from .engine.scheduler.schedule_pods import Preemption as Preemption
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
     from .kube.edit import edit as edit
@@ -83,7 +83,7 @@ _MODULES = {
     "Change": "cluster.changes.change",
     "Cluster": "kube.model.cluster",
     "Code": "engine.framework.plugin.interface",
-    "CycleState": "engine.framework.plugin.cycle_state",
+    "CycleState": "engine.framework.plugin.status",
     "Difference": "answers.difference",
     "EnqueueExtensions": "engine.framework.plugin.interface",
     "Examination": "engine.scheduler.cycle.results",
@@ -95,7 +95,7 @@ _MODULES = {
     "MoorageError": "errors",
     "Namespace": "kube.model.node",
     "Node": "kube.model.node",
-    "NodeInfo": "engine.framework.plugin.any_node_info",
+    "NodeInfo": "engine.framework.plugin.nodes_view",
     "NodesView": "engine.framework.plugin.nodes_view",
     "NominatingInfo": "engine.framework.plugin.interface",
     "ObjectStore": "store",
@@ -111,11 +111,11 @@ _MODULES = {
     "PreFilterPlugin": "engine.framework.plugin.interface",
     "PreFilterResult": "engine.framework.plugin.interface",
     "PreScorePlugin": "engine.framework.plugin.interface",
-    "Preemption": "engine.scheduler.placing.preempt_pods",
+    "Preemption": "engine.scheduler.schedule_pods",
     "Profile": "engine.scheduler",
     "Quantity": "_core.base.quantity",
     "QueueSortPlugin": "engine.framework.plugin.interface",
-    "Registry": "engine.framework.profiles.plugin_registry",
+    "Registry": "engine.framework.runtime.plugin_registry",
     "ReservePlugin": "engine.framework.plugin.interface",
     "Rollout": "controllers",
     "ScheduleResult": "engine.scheduler.cycle.results",
@@ -134,7 +134,7 @@ _MODULES = {
     "expanded": "cluster.expanded",
     "exponential": "sim.timeline",
     "load": "kube.read.load",
-    "load_native_plugin": "engine.framework.profiles.native_library",
+    "load_native_plugin": "engine.framework.runtime.out_of_tree_plugins",
     "lognormal": "sim.timeline",
     "object_to_dict": "kube.read.write",
     "poisson": "sim.timeline",

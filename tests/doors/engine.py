@@ -169,59 +169,55 @@ from moorage._core.state.pod_spec import uses_volumes as uses_volumes
 # The zone of a node, for the twin of the state.
 from moorage._core.state.zone_tree import zone_key as zone_key
 
-# The search for devices, compared with its slow twin, with the same errors and texts.
-from moorage.engine.devices.allocation.allocation_results import allocation_of as allocation_of
-from moorage.engine.devices.allocation.allocator import AllocatedDevices as AllocatedDevices
-from moorage.engine.devices.allocation.allocator import ClaimResult as ClaimResult
-from moorage.engine.devices.allocation.allocator import DeviceResult as DeviceResult
-from moorage.engine.devices.allocation.allocator import claim_results as claim_results
-from moorage.engine.devices.allocation.claim_requests import AllocationError as AllocationError
-from moorage.engine.devices.allocation.claim_requests import ClaimRequests as ClaimRequests
-from moorage.engine.devices.allocation.claim_requests import PoolsInvalidError as PoolsInvalidError
-from moorage.engine.devices.allocation.claim_requests import Request as Request
-from moorage.engine.devices.allocation.claim_requests import SearchTimeoutError as SearchTimeoutError
-from moorage.engine.devices.allocation.device_capacity import CapacityError as CapacityError
-from moorage.engine.devices.allocation.device_capacity import consumed_amounts as consumed_amounts
-from moorage.engine.devices.allocation.device_capacity import has_capacity as has_capacity
-from moorage.engine.devices.allocation.device_pools import NO_COUNTERS as NO_COUNTERS
-
-# Pools and devices of slices, for the slow twin, which looks at every slice.
-from moorage.engine.devices.allocation.device_pools import DevicePool as DevicePool
-from moorage.engine.devices.allocation.device_pools import PublishedDevice as PublishedDevice
-from moorage.engine.devices.allocation.device_pools import PublishedSlice as PublishedSlice
-from moorage.engine.devices.allocation.device_pools import SliceKinds as SliceKinds
-from moorage.engine.devices.allocation.device_pools import properties_of as properties_of
-from moorage.engine.devices.allocation.device_pools import selects as selects
-
 # Calls of a hint are counted: one for each class of pods.
-from moorage.engine.devices.claims import claim_hints as claim_hints
-
 # Conditions of a claim, one by one.
-from moorage.engine.devices.claims.binding_conditions import BindingError as BindingError
-from moorage.engine.devices.claims.binding_conditions import is_overdue as is_overdue
-from moorage.engine.devices.claims.binding_conditions import is_ready as is_ready
+from moorage.engine.devices.allocated_devices import BindingError as BindingError
+
+# The search for devices, compared with its slow twin, with the same errors and texts.
+from moorage.engine.devices.allocated_devices import allocation_of as allocation_of
+from moorage.engine.devices.allocated_devices import is_overdue as is_overdue
+from moorage.engine.devices.allocated_devices import is_ready as is_ready
+from moorage.engine.devices.allocator import AllocatedDevices as AllocatedDevices
+from moorage.engine.devices.allocator import ClaimResult as ClaimResult
+from moorage.engine.devices.allocator import DeviceResult as DeviceResult
+from moorage.engine.devices.allocator import claim_results as claim_results
 
 # Undo of the cache.
-from moorage.engine.devices.claims.claim_cache import ClaimCache as ClaimCache
-from moorage.engine.devices.claims.claim_writer import POD_RETRIES as POD_RETRIES
-from moorage.engine.devices.claims.claim_writer import RETRIES as RETRIES
+from moorage.engine.devices.claim_cache import ClaimCache as ClaimCache
+from moorage.engine.devices.claim_cache import may_be_of as may_be_of
+from moorage.engine.devices.claim_requests import AllocationError as AllocationError
+from moorage.engine.devices.claim_requests import ClaimRequests as ClaimRequests
+
+# What each gate about devices switches off.
+from moorage.engine.devices.claim_requests import Features as Features
+from moorage.engine.devices.claim_requests import PoolsInvalidError as PoolsInvalidError
+from moorage.engine.devices.claim_requests import Request as Request
+from moorage.engine.devices.claim_requests import SearchTimeoutError as SearchTimeoutError
+from moorage.engine.devices.claim_requests import SelectorError as SelectorError
+from moorage.engine.devices.claim_writer import POD_RETRIES as POD_RETRIES
+from moorage.engine.devices.claim_writer import RETRIES as RETRIES
 
 # Writes that fail: how often they are tried, and the texts.
-from moorage.engine.devices.claims.claim_writer import ClaimWriter as ClaimWriter
-
-# What a pod was given in a cycle, which vectors compare.
-from moorage.engine.devices.claims.claims_of_cycle import DeviceCycleState as DeviceCycleState
-from moorage.engine.devices.claims.pod_resource_claims import may_be_of as may_be_of
-
-# Counts of devices, compared with a recomputation.
-from moorage.engine.devices.device_counts import DeviceCounts as DeviceCounts
+from moorage.engine.devices.claim_writer import ClaimWriter as ClaimWriter
 
 # Claims of equal pods, without a scheduler around them.
 from moorage.engine.devices.device_demands import AskingClaim as AskingClaim
+from moorage.engine.devices.device_pools import NO_COUNTERS as NO_COUNTERS
+
+# Pools and devices of slices, for the slow twin, which looks at every slice.
+from moorage.engine.devices.device_pools import DevicePool as DevicePool
+from moorage.engine.devices.device_pools import PublishedDevice as PublishedDevice
+from moorage.engine.devices.device_pools import PublishedSlice as PublishedSlice
+from moorage.engine.devices.device_pools import SliceKinds as SliceKinds
+from moorage.engine.devices.device_pools import properties_of as properties_of
+from moorage.engine.devices.device_pools import selects as selects
+from moorage.engine.devices.device_properties import CapacityError as CapacityError
 
 # Attributes as the slow twin of the search compares them.
 from moorage.engine.devices.device_properties import comparable_value as comparable_value
+from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
 from moorage.engine.devices.device_properties import find_attribute as find_attribute
+from moorage.engine.devices.device_properties import has_capacity as has_capacity
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.
 from moorage.engine.devices.device_selector import FIELDS as FIELDS
@@ -229,18 +225,19 @@ from moorage.engine.devices.device_selector import Selector as Selector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value
 
+# What a pod was given in a cycle, which vectors compare.
+from moorage.engine.devices.device_state import DeviceCycleState as DeviceCycleState
+
+# Counts of devices, compared with a recomputation.
+from moorage.engine.devices.extended_resources import DeviceCounts as DeviceCounts
+
 # Which class provides a resource, and the claim that is made of it.
 from moorage.engine.devices.extended_resources import ExtendedRequestsOfPods as ExtendedRequestsOfPods
 from moorage.engine.devices.extended_resources import ResourceClasses as ResourceClasses
 from moorage.engine.devices.extended_resources import claim_spec as claim_spec
-
-# What each gate about devices switches off.
-from moorage.engine.devices.features import Features as Features
-from moorage.engine.devices.selector_error import SelectorError as SelectorError
+from moorage.engine.extenders import extender_wire as extender_wire
 
 # How large an answer may be is lowered, a reader is left out; types of answers are gone through.
-from moorage.engine.extenders import extender_transport as extender_transport
-from moorage.engine.extenders import extender_wire as extender_wire
 from moorage.engine.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
 
 # A client by itself: what it sends, which answers it refuses, TLS.
@@ -255,11 +252,11 @@ from moorage.engine.framework.configuration import build_profiles as build_profi
 from moorage.engine.framework.configuration import dependents_off as dependents_off
 from moorage.engine.framework.configuration import effective as effective
 
-# Arguments of all plugins, gone through.
-from moorage.engine.framework.configuration.args import ARGS as ARGS
-
 # Loading step by step, with upstream's texts.
 from moorage.engine.framework.configuration.load_configuration import load_configuration as load_configuration
+
+# Arguments of all plugins, gone through.
+from moorage.engine.framework.configuration.types import ARGS as ARGS
 
 # Interfaces of today, beside earlier ones; kinds of events, gone through.
 from moorage.engine.framework.plugin import events as events
@@ -285,18 +282,21 @@ from moorage.engine.framework.plugin.events import on as on
 from moorage.engine.framework.plugin.events import pod_labels as pod_labels
 from moorage.engine.framework.plugin.events import queue_if as queue_if
 
-# Extenders that tests write, and the victims that they are told.
-from moorage.engine.framework.plugin.extender import Extender as Extender
-from moorage.engine.framework.plugin.extender import Victims as Victims
-
 # Trees of groups that a test makes; what an index forgets.
 from moorage.engine.framework.plugin.group_index import GroupTree as GroupTree
 from moorage.engine.framework.plugin.group_index import PodGroups as PodGroups
 
+# What forks may share, as it has no state.
+from moorage.engine.framework.plugin.handle import AT_ONCE as AT_ONCE
+
 # What a handle hands out, by itself and for controllers without a scheduler.
 from moorage.engine.framework.plugin.handle import AlikeEvents as AlikeEvents
 from moorage.engine.framework.plugin.handle import EventRecorder as EventRecorder
+
+# Extenders that tests write, and the victims that they are told.
+from moorage.engine.framework.plugin.handle import Extender as Extender
 from moorage.engine.framework.plugin.handle import Parallelizer as Parallelizer
+from moorage.engine.framework.plugin.handle import Victims as Victims
 
 # Attributes that are computed once, by themselves.
 from moorage.engine.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
@@ -306,70 +306,65 @@ from moorage.engine.framework.plugin.nodes_view import CycleColumns as CycleColu
 from moorage.engine.framework.plugin.nodes_view import InfoNodes as InfoNodes
 from moorage.engine.framework.plugin.nodes_view import TableNodes as TableNodes
 
-# What each plugin says of a pod in its signature.
-from moorage.engine.framework.plugin.signing import Signer as Signer
-
 # Locks and threads; pods whose binding is held up.
 from moorage.engine.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind
 from moorage.engine.framework.plugin.waiting_pods import WaitingPods as WaitingPods
 
-# What forks may share, as it has no state.
-from moorage.engine.framework.plugin.writes import AT_ONCE as AT_ONCE
-
-# Profiles that are refused, with their texts.
-from moorage.engine.framework.profiles.build_profiles import check_profiles as check_profiles
-from moorage.engine.framework.profiles.build_profiles import make_profiles as make_profiles
-
-# Which plugins the core runs; plugins of this kind that tests write.
-from moorage.engine.framework.profiles.in_core import NativePlugin as NativePlugin
-from moorage.engine.framework.profiles.in_core import VolumePlugin as VolumePlugin
-from moorage.engine.framework.profiles.in_core import VolumesOfBatch as VolumesOfBatch
-from moorage.engine.framework.profiles.in_core import gates_by_group as gates_by_group
-from moorage.engine.framework.profiles.in_core import gates_only_with as gates_only_with
-
-# Plugins behind the C ABI that tests compile or make of bytes.
-from moorage.engine.framework.profiles.native_library import from_address as from_address
-from moorage.engine.framework.profiles.native_library import from_capsule as from_capsule
-from moorage.engine.framework.profiles.native_library import include_dir as include_dir
-
-# Plugins of rows that tests write.
-from moorage.engine.framework.profiles.row_plugin import RowPlugin as RowPlugin
+# A plugin's steps, taken without a scheduler.
+from moorage.engine.framework.plugin.waiting_pods import take_all as take_all
 
 # Scores and statuses of PreemptHandle, and one that is built another way.
 from moorage.engine.framework.runtime import preempt_handle as preempt_handle
 
+# Scores of each plugin, with texts of errors.
+from moorage.engine.framework.runtime.extension_points import NodePluginScores as NodePluginScores
+
 # The order in which PreBind plugins run side by side.
-from moorage.engine.framework.runtime.binding_points import pre_bind_groups as pre_bind_groups
+from moorage.engine.framework.runtime.extension_points import pre_bind_groups as pre_bind_groups
 
-# The bridge to plugins outside the core, node by node.
-from moorage.engine.framework.runtime.bridge import Bridge as Bridge
+# Which plugins the core runs; plugins of this kind that tests write.
+from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin as NativePlugin
 
-# How many calls are not measured.
-from moorage.engine.framework.runtime.observer import SAMPLED as SAMPLED
+# What each plugin says of a pod in its signature.
+from moorage.engine.framework.runtime.in_tree_plugins import Signer as Signer
+from moorage.engine.framework.runtime.in_tree_plugins import VolumePlugin as VolumePlugin
+from moorage.engine.framework.runtime.in_tree_plugins import VolumesOfBatch as VolumesOfBatch
+from moorage.engine.framework.runtime.in_tree_plugins import gates_by_group as gates_by_group
+from moorage.engine.framework.runtime.in_tree_plugins import gates_only_with as gates_only_with
+
+# Plugins of rows that tests write.
+from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin as RowPlugin
+
+# Plugins behind the C ABI that tests compile or make of bytes.
+from moorage.engine.framework.runtime.out_of_tree_plugins import from_address as from_address
+from moorage.engine.framework.runtime.out_of_tree_plugins import from_capsule as from_capsule
+from moorage.engine.framework.runtime.out_of_tree_plugins import include_dir as include_dir
+
+# Profiles that are refused, with their texts.
+from moorage.engine.framework.runtime.plugin_registry import check_profiles as check_profiles
+from moorage.engine.framework.runtime.plugin_registry import make_profiles as make_profiles
 
 # The type of what is decided about, for a twin.
 from moorage.engine.framework.runtime.runtime import Target as Target
 
-# Scores of each plugin, with texts of errors.
-from moorage.engine.framework.runtime.scoring import NodePluginScores as NodePluginScores
-
-# A plugin's steps, taken without a scheduler.
-from moorage.engine.framework.runtime.steps import take_all as take_all
+# The bridge to plugins outside the core, node by node.
+from moorage.engine.framework.runtime.search_calls import Bridge as Bridge
 
 # The time of an allocation is shortened to one that a test can reach.
 from moorage.engine.plugins import dynamic_resources as dynamic_resources
 
 # Plugins that tests call, order, replace or leave out.
 from moorage.engine.plugins.dynamic_resources import DynamicResources as DynamicResources
-from moorage.engine.plugins.gang_scheduling import GangScheduling as GangScheduling
 from moorage.engine.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
-from moorage.engine.plugins.node_resources_fit import NodeResourcesFit as NodeResourcesFit
 
 # The taint of a cordon.
-from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE as UNSCHEDULABLE
+from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE as UNSCHEDULABLE
+from moorage.engine.plugins.node_resources import NodeResourcesFit as NodeResourcesFit
 from moorage.engine.plugins.node_volume_limits import NodeVolumeLimits as NodeVolumeLimits
 from moorage.engine.plugins.pod_topology_spread import PodTopologySpread as PodTopologySpread
-from moorage.engine.plugins.priority_sort import PrioritySort as PrioritySort
+from moorage.engine.plugins.queue_and_groups import GangScheduling as GangScheduling
+from moorage.engine.plugins.queue_and_groups import PrioritySort as PrioritySort
+from moorage.engine.plugins.queue_and_groups import SchedulingGates as SchedulingGates
 
 # All plugins, gone through; configurations that are read with them.
 from moorage.engine.plugins.registry import IN_TREE as IN_TREE
@@ -377,7 +372,9 @@ from moorage.engine.plugins.registry import IN_TREE_CLASSES as IN_TREE_CLASSES
 from moorage.engine.plugins.registry import in_tree as in_tree
 from moorage.engine.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.engine.plugins.registry import read_configuration as read_configuration
-from moorage.engine.plugins.scheduling_gates import SchedulingGates as SchedulingGates
+
+# How well volumes are used, number by number.
+from moorage.engine.plugins.volume_binding import Utilization as Utilization
 from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.engine.plugins.volume_binding import sources_of as sources_of
 
@@ -388,47 +385,52 @@ from moorage.engine.plugins.volume_zone import VolumeZone as VolumeZone
 # What preempts for groups is replaced; the parameters of the plugin.
 from moorage.engine.preemption import default_preemption as default_preemption
 
+# Preemptions that are held up, and when they are tried again.
+from moorage.engine.preemption.actuation import RETRY as RETRY
+from moorage.engine.preemption.actuation import RunningPreemptions as RunningPreemptions
+
 # Steps of preemption, one by one, with upstream's texts.
 from moorage.engine.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
 from moorage.engine.preemption.actuation import evict_victims as evict_victims
 from moorage.engine.preemption.actuation import make_room as make_room
+from moorage.engine.preemption.default_preemption import FoundCandidates as FoundCandidates
+from moorage.engine.preemption.default_preemption import call_extenders as call_extenders
+from moorage.engine.preemption.default_preemption import random_offset as random_offset
+from moorage.engine.preemption.dry_run import CRITERIA as CRITERIA
 from moorage.engine.preemption.dry_run import PreemptionDryRuns as PreemptionDryRuns
-from moorage.engine.preemption.eligibility import is_leaving as is_leaving
-from moorage.engine.preemption.eligibility import num_candidates as num_candidates
-from moorage.engine.preemption.eligibility import potential_nodes as potential_nodes
-from moorage.engine.preemption.eligibility import why_not_eligible as why_not_eligible
-from moorage.engine.preemption.evaluator import FoundCandidates as FoundCandidates
-from moorage.engine.preemption.evaluator import call_extenders as call_extenders
-from moorage.engine.preemption.evaluator import random_offset as random_offset
 from moorage.engine.preemption.eviction_units import Unit as Unit
 from moorage.engine.preemption.eviction_units import groups_of as groups_of
+from moorage.engine.preemption.eviction_units import is_leaving as is_leaving
+from moorage.engine.preemption.eviction_units import num_candidates as num_candidates
+from moorage.engine.preemption.eviction_units import potential_nodes as potential_nodes
 from moorage.engine.preemption.eviction_units import units_by_importance as units_by_importance
 from moorage.engine.preemption.eviction_units import violations as violations
-from moorage.engine.preemption.pick import CRITERIA as CRITERIA
-
-# Preemptions that are held up, and when they are tried again.
-from moorage.engine.preemption.running_preemptions import RETRY as RETRY
-from moorage.engine.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
+from moorage.engine.preemption.eviction_units import why_not_eligible as why_not_eligible
 
 # How a request is lowered: where, by how much, and that the rest of the pod stays.
-from moorage.engine.requirements.lowering import drop_request as drop_request
-from moorage.engine.requirements.lowering import effective_request as effective_request
-from moorage.engine.requirements.lowering import lower as lower
+from moorage.engine.requirements import drop_request as drop_request
+from moorage.engine.requirements import effective_request as effective_request
 
 # A selector is taken apart as conflicts need it; a pod tolerates one more taint.
-from moorage.engine.requirements.node_selection import finer_constraints as finer_constraints
-from moorage.engine.requirements.node_selection import tolerate as tolerate
-from moorage.engine.requirements.node_selection import toleration_of as toleration_of
+from moorage.engine.requirements import finer_constraints as finer_constraints
+from moorage.engine.requirements import lower as lower
 
 # Constraints are dropped one by one, to see that the changes of an explanation are all there are.
-from moorage.engine.requirements.terms import term_constraints as term_constraints
+from moorage.engine.requirements import term_constraints as term_constraints
+from moorage.engine.requirements import tolerate as tolerate
+from moorage.engine.requirements import toleration_of as toleration_of
+
+# Limits are lowered; placements that are tried are noted.
+from moorage.engine.scheduler import group_attempt as group_attempt
+from moorage.engine.scheduler import group_batch as group_batch
 
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
 from moorage.engine.scheduler import loop as loop
-from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
 
-# The latest time that a clock may tell.
-from moorage.engine.scheduler.checked_clock import MOST as MOST
+# Single cycles are replaced by errors, to see that they are not needed.
+from moorage.engine.scheduler import place as place
+from moorage.engine.scheduler import schedule_pods as schedule_pods
+from moorage.engine.scheduler import scheduler_metrics as scheduler_metrics
 from moorage.engine.scheduler.cycle.binding_cycle import THREADS as THREADS
 
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.
@@ -447,102 +449,90 @@ from moorage.engine.scheduler.cycle.diagnosis import explain_verdict as explain_
 from moorage.engine.scheduler.cycle.engine import Engine as Engine
 
 # Which engine has its turn, as vectors say it.
-from moorage.engine.scheduler.cycle.engines import Rotation as Rotation
+from moorage.engine.scheduler.cycle.engine import Rotation as Rotation
 
 # Who would be evicted, without evicting.
-from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption as examine_preemption
+from moorage.engine.scheduler.cycle.examine import examine_preemption as examine_preemption
 
 # Scores of extenders are noted for vectors.
 from moorage.engine.scheduler.cycle.extended_search import ExtendedSearch as ExtendedSearch
 
 # Patches of a pod's status, one by one.
-from moorage.engine.scheduler.cycle.scheduled_condition import StatusPatch as StatusPatch
-from moorage.engine.scheduler.cycle.scheduled_condition import not_scheduled as not_scheduled
-from moorage.engine.scheduler.cycle.scheduled_condition import patch_pod as patch_pod
+from moorage.engine.scheduler.cycle.status_writes import StatusPatch as StatusPatch
+from moorage.engine.scheduler.cycle.status_writes import not_scheduled as not_scheduled
+
+# Patches of a group's status, one by one.
+from moorage.engine.scheduler.cycle.status_writes import patch_groups as patch_groups
+from moorage.engine.scheduler.cycle.status_writes import patch_pod as patch_pod
 from moorage.engine.scheduler.event_handlers import STORAGE as STORAGE
 
 # Handlers are called one by one, and their calls are noted.
 from moorage.engine.scheduler.event_handlers import NodeHandler as NodeHandler
 
-# Limits are lowered; placements that are tried are noted.
-from moorage.engine.scheduler.groups import group_attempt as group_attempt
-from moorage.engine.scheduler.groups import group_batch as group_batch
-from moorage.engine.scheduler.groups import placement_memory as placement_memory
-
 # The way of a batch is left out, to compare it with cycles of single pods.
-from moorage.engine.scheduler.groups.group_batch import GroupBatch as GroupBatch
-
-# Patches of a group's status, one by one.
-from moorage.engine.scheduler.groups.group_status import patch_groups as patch_groups
+from moorage.engine.scheduler.group_batch import GroupBatch as GroupBatch
 
 # One group is placed without the queue, and compared with cycles of single pods.
-from moorage.engine.scheduler.groups.members import Members as Members
-from moorage.engine.scheduler.groups.place_group import place_group as place_group
+from moorage.engine.scheduler.group_members import Members as Members
 
 # What is remembered of placements, and what makes it void.
-from moorage.engine.scheduler.groups.placement_memory import PlacementMemory as PlacementMemory
+from moorage.engine.scheduler.group_members import PlacementMemory as PlacementMemory
 
 # Single steps of a run, interrupted or compared with twins.
 from moorage.engine.scheduler.loop import Loop as Loop
 from moorage.engine.scheduler.loop import Policy as Policy
 
-# Single cycles are replaced by errors, to see that they are not needed.
-from moorage.engine.scheduler.placing import place as place
-from moorage.engine.scheduler.placing import schedule_pods as schedule_pods
+# The latest time that a clock may tell.
+from moorage.engine.scheduler.options import MOST as MOST
+from moorage.engine.scheduler.place import Placing as Placing
 
 # One step of a hinted run, and its cycles, which are noted.
-from moorage.engine.scheduler.placing.listed_nodes import place_listed as place_listed
-from moorage.engine.scheduler.placing.place import Placing as Placing
+from moorage.engine.scheduler.place import place_listed as place_listed
+from moorage.engine.scheduler.place_group import place_group as place_group
 
 # Single cycles and replicas, with which runs of pods are compared.
-from moorage.engine.scheduler.placing.schedule_pods import replica as replica
-from moorage.engine.scheduler.placing.schedule_pods import schedule_one as schedule_one
+from moorage.engine.scheduler.schedule_pods import replica as replica
+from moorage.engine.scheduler.schedule_pods import schedule_one as schedule_one
 
-# The clock of a cluster's own store.
-from moorage.engine.scheduler.queueing import time_of as time_of
+# How many calls are not measured.
+from moorage.engine.scheduler.scheduler_metrics import SAMPLED as SAMPLED
 
 # Buckets of metrics, compared with upstream's; a type for annotations.
 from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
 
+# The clock of a cluster's own store.
+from moorage.engine.scheduler.scheduler_parts import time_of as time_of
+
 # Metrics go to a registry of the test.
 from moorage.engine.volume import metrics as metrics
 
 # Which nodes volumes reach, all at once and one by one.
-from moorage.engine.volume.binding import volume_topology as volume_topology
-
-# Rules of a single claim or volume, one by one, and as parts of recomputations.
-from moorage.engine.volume.binding.claims import claim_class as claim_class
-from moorage.engine.volume.binding.claims import has_access_modes as has_access_modes
-from moorage.engine.volume.binding.claims import have_equal_modes as have_equal_modes
-from moorage.engine.volume.binding.claims import is_fully_bound as is_fully_bound
-from moorage.engine.volume.binding.claims import reaches_node as reaches_node
-from moorage.engine.volume.binding.claims import requested_storage as requested_storage
-from moorage.engine.volume.binding.claims import storage_capacity as storage_capacity
-from moorage.engine.volume.binding.claims import volume_class as volume_class
-from moorage.engine.volume.binding.claims import with_annotations as with_annotations
-
-# Matching of claims and volumes, with upstream's tables, and by a search through all volumes.
-from moorage.engine.volume.binding.matching import ClaimMatcher as ClaimMatcher
-from moorage.engine.volume.binding.matching import find_matching_volume as find_matching_volume
-from moorage.engine.volume.binding.matching import suitable_volumes as suitable_volumes
-
-# How well volumes are used, number by number.
-from moorage.engine.volume.binding.utilization import Utilization as Utilization
-
-# Upstream's reasons, which tables of two binders share.
-from moorage.engine.volume.binding.volume_binder import BIND_CONFLICT as BIND_CONFLICT
-from moorage.engine.volume.binding.volume_binder import NODE_CONFLICT as NODE_CONFLICT
-from moorage.engine.volume.binding.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
-from moorage.engine.volume.binding.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
-from moorage.engine.volume.binding.volume_binder import VOLUME_MISSING as VOLUME_MISSING
+from moorage.engine.volume import volume_topology as volume_topology
 
 # Upstream's annotations, of which tables are made.
-from moorage.engine.volume.constants import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
-from moorage.engine.volume.constants import BIND_COMPLETED as BIND_COMPLETED
-from moorage.engine.volume.constants import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
-from moorage.engine.volume.constants import MIGRATED_PLUGINS as MIGRATED_PLUGINS
-from moorage.engine.volume.constants import SELECTED_NODE as SELECTED_NODE
+from moorage.engine.volume.claims import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
+from moorage.engine.volume.claims import BIND_COMPLETED as BIND_COMPLETED
+from moorage.engine.volume.claims import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
+from moorage.engine.volume.claims import MIGRATED_PLUGINS as MIGRATED_PLUGINS
+from moorage.engine.volume.claims import SELECTED_NODE as SELECTED_NODE
+
+# Matching of claims and volumes, with upstream's tables, and by a search through all volumes.
+from moorage.engine.volume.claims import ClaimMatcher as ClaimMatcher
+
+# Rules of a single claim or volume, one by one, and as parts of recomputations.
+from moorage.engine.volume.claims import claim_class as claim_class
+from moorage.engine.volume.claims import find_matching_volume as find_matching_volume
+from moorage.engine.volume.claims import has_access_modes as has_access_modes
+from moorage.engine.volume.claims import have_equal_modes as have_equal_modes
+from moorage.engine.volume.claims import is_fully_bound as is_fully_bound
+from moorage.engine.volume.claims import reaches_node as reaches_node
+from moorage.engine.volume.claims import requested_storage as requested_storage
+from moorage.engine.volume.claims import storage_capacity as storage_capacity
+from moorage.engine.volume.claims import suitable_volumes as suitable_volumes
+from moorage.engine.volume.claims import volume_class as volume_class
+from moorage.engine.volume.claims import with_annotations as with_annotations
+from moorage.engine.volume.lost_uses import LostUses as LostUses
 
 # Documented names, two levels below the package.
 from moorage.engine.volume.metrics import (
@@ -556,19 +546,25 @@ from moorage.engine.volume.metrics import (
     register_volume_scheduling_metrics as register_volume_scheduling_metrics,
 )
 
+# Upstream's reasons, which tables of two binders share.
+from moorage.engine.volume.volume_binder import BIND_CONFLICT as BIND_CONFLICT
+from moorage.engine.volume.volume_binder import NODE_CONFLICT as NODE_CONFLICT
+from moorage.engine.volume.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
+from moorage.engine.volume.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
+from moorage.engine.volume.volume_binder import VOLUME_MISSING as VOLUME_MISSING
+
 # The tables of csi-translation-lib, plugin by plugin.
-from moorage.engine.volume.migration import MIGRATED as MIGRATED
-from moorage.engine.volume.migration import driver_and_handle as driver_and_handle
-from moorage.engine.volume.migration import in_tree_plugin as in_tree_plugin
-from moorage.engine.volume.migration import inline_driver_and_handle as inline_driver_and_handle
-from moorage.engine.volume.migration import migrated_driver as migrated_driver
-from moorage.engine.volume.migration import migrated_plugins as migrated_plugins
-from moorage.engine.volume.migration import required_affinity as required_affinity
+from moorage.engine.volume.volume_topology import MIGRATED as MIGRATED
+from moorage.engine.volume.volume_topology import driver_and_handle as driver_and_handle
+from moorage.engine.volume.volume_topology import in_tree_plugin as in_tree_plugin
+from moorage.engine.volume.volume_topology import inline_driver_and_handle as inline_driver_and_handle
+from moorage.engine.volume.volume_topology import migrated_driver as migrated_driver
+from moorage.engine.volume.volume_topology import migrated_plugins as migrated_plugins
+from moorage.engine.volume.volume_topology import required_affinity as required_affinity
 
 # Volumes in use, compared with a recomputation; uses that a release loses.
-from moorage.engine.volume.usage.in_use import VolumesInUse as VolumesInUse
-from moorage.engine.volume.usage.in_use import disk_of as disk_of
-from moorage.engine.volume.usage.lost_uses import LostUses as LostUses
+from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse
+from moorage.engine.volume.volumes_in_use import disk_of as disk_of
 
 # Rows of a table as dicts.
 from moorage.table import rows_of as rows_of

@@ -135,7 +135,7 @@ def test_pages_for_users_name_only_what_they_can_import() -> None:
 @pytest.mark.parametrize(
     ("span", "missing"),
     [
-        ("scheduler/placing/place.py", []),
+        ("scheduler/place.py", []),
         ("place.py", []),
         ("docs/", []),
         ("lace.py", ["lace.py"]),

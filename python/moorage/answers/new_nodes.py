@@ -18,7 +18,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.changes.cluster_changes import add_nodes
 from moorage.controllers.rollout import Rollout
 from moorage.controllers.store_control import admission_of
-from moorage.engine.scheduler.placing.schedule_pods import replica
+from moorage.engine.scheduler.schedule_pods import replica
 from moorage.errors import InputError, nearest, number_of
 from moorage.kube.admission.admission import RefusedError
 from moorage.kube.model.node import Node

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import compared
-from moorage.engine.plugins.node_resources_fit import INSUFFICIENT
-from moorage.engine.requirements.terms import POD_TERMS, hard_spreads, pod_terms
+from moorage.engine.plugins.node_resources import INSUFFICIENT
+from moorage.engine.requirements import POD_TERMS, hard_spreads, pod_terms
 from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE

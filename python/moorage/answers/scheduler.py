@@ -16,7 +16,7 @@ from moorage.cluster.changes.drain import reason_to_stay
 from moorage.cluster.changes.requested_resources import ResourceRequest
 from moorage.cluster.changes.suspended_workloads import still_suspended
 from moorage.cluster.pod_scheduler import PodScheduler
-from moorage.engine.scheduler.check_arguments import Counted, counted_pods, nodes_like, pods_of
+from moorage.engine.scheduler.options import Counted, counted_pods, nodes_like, pods_of
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.pod import Pod
 from moorage.kube.read.python_values import Source

@@ -16,11 +16,11 @@ from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import admission_of
-from moorage.engine.plugins.node_resources_fit import resource_of
-from moorage.engine.scheduler.check_arguments import check_readable
+from moorage.engine.plugins.node_resources import resource_of
 from moorage.engine.scheduler.cycle.results import Failure
-from moorage.engine.scheduler.groups.place_group import schedule_workload
-from moorage.engine.scheduler.placing.schedule_pods import MOST, replica
+from moorage.engine.scheduler.options import check_readable
+from moorage.engine.scheduler.place_group import schedule_workload
+from moorage.engine.scheduler.schedule_pods import MOST, replica
 from moorage.errors import InputError
 from moorage.kube import group_of
 from moorage.kube.admission.admission import Admission, RefusedError

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import asked_by
-from moorage.engine.requirements.lowering import whole
+from moorage.engine.requirements import whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 

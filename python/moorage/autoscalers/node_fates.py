@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from moorage.cluster import PodScheduler
-from moorage.engine.requirements.constraint import changed_field
+from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.kube.model.karpenter import Budget

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from moorage.cluster import PodScheduler
-from moorage.engine.scheduler.check_arguments import check_sequence, pods_of
+from moorage.engine.scheduler.options import check_sequence, pods_of
 from moorage.kube import NodePool, Object, Pod
 from moorage.kube.model.autoscaling import KarpenterSettings
 from moorage.kube.read.python_values import Source

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import offered
-from moorage.engine.requirements.lowering import whole
+from moorage.engine.requirements import whole
 from moorage.errors import either, shorten
 from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
 

@@ -10,11 +10,18 @@ from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import asked_by, offered
-from moorage.engine.plugins.taint_toleration import REJECTING_EFFECTS
-from moorage.engine.requirements.constraint import changed_field
-from moorage.engine.requirements.lowering import drop_request, effective_request, lower, whole
-from moorage.engine.requirements.node_selection import finer_constraints, tolerate, toleration_of
-from moorage.engine.requirements.terms import term_constraints
+from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
+from moorage.engine.requirements import (
+    changed_field,
+    drop_request,
+    effective_request,
+    finer_constraints,
+    lower,
+    term_constraints,
+    tolerate,
+    toleration_of,
+    whole,
+)
 from moorage.kube import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
 from moorage.kube.model.karpenter import NodeClaimRequirement
 

@@ -14,13 +14,11 @@ from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.controllers import ClusterControllers, PodTimes, Rollout
 from moorage.engine.cache import SchedulerCache, Transaction
-from moorage.engine.framework.plugin.nominator import PodNominator
-from moorage.engine.framework.profiles.profile import Profile
+from moorage.engine.framework.plugin.waiting_pods import PodNominator
+from moorage.engine.framework.runtime.profile import Profile
 from moorage.engine.plugins.registry import default_profile, read_configuration
-from moorage.engine.scheduler.check_arguments import check_readable, group_like, pod_of, pods_of
-from moorage.engine.scheduler.checked_clock import checked
 from moorage.engine.scheduler.cycle.binding_cycle import BindingCycles, threads_for
-from moorage.engine.scheduler.cycle.engines import (
+from moorage.engine.scheduler.cycle.engine import (
     TIE_BREAKS,
     Rotation,
     disowned_on_error,
@@ -28,20 +26,23 @@ from moorage.engine.scheduler.cycle.engines import (
     make_handle,
 )
 from moorage.engine.scheduler.cycle.examine import examine
-from moorage.engine.scheduler.cycle.opportunistic_batching import Batching
+from moorage.engine.scheduler.cycle.node_search import Batching
 from moorage.engine.scheduler.cycle.results import Decision, Examination, Failure, Feasibility, ScheduleResult
-from moorage.engine.scheduler.event_handlers import PodHandler, watch
-from moorage.engine.scheduler.groups.ignored_groups import group_warnings
-from moorage.engine.scheduler.groups.place_group import schedule_workload
-from moorage.engine.scheduler.kind_handlers import watch_taint_rules
+from moorage.engine.scheduler.event_handlers import PodHandler, watch, watch_taint_rules
 from moorage.engine.scheduler.loop import Loop
-from moorage.engine.scheduler.placing.placed_pods import bind_pods, release_pods
-from moorage.engine.scheduler.placing.preempt_pods import Preemption, preempt_pods
-from moorage.engine.scheduler.placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
-from moorage.engine.scheduler.queueing import make_queue, time_of
-from moorage.engine.scheduler.scheduler_parts import SchedulerParts
+from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of
+from moorage.engine.scheduler.place_group import group_warnings, schedule_workload
+from moorage.engine.scheduler.schedule_pods import (
+    Preemption,
+    bind_pods,
+    preempt_pods,
+    release_pods,
+    schedule_by_template,
+    schedule_one,
+    schedule_pods,
+)
+from moorage.engine.scheduler.scheduler_parts import SchedulerParts, TransactionParts, make_queue, time_of
 from moorage.engine.scheduler.scheduling_context import SchedulingContext
-from moorage.engine.scheduler.transaction_parts import TransactionParts
 from moorage.kube.model.cluster import Cluster, RefusedPod
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup

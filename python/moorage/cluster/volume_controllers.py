@@ -12,9 +12,8 @@ from moorage.controllers.persistent_volume.driver_topology import DriverTopology
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.storage_capacities import StorageCapacities
 from moorage.controllers.resource_claim_controller import ResourceClaimController
-from moorage.engine.scheduler.controllers import ClaimControllers
-from moorage.engine.scheduler.options import Wait
-from moorage.engine.volume.constants import NO_PROVISIONER
+from moorage.engine.scheduler.options import ClaimControllers, Wait
+from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate

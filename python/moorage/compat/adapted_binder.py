@@ -6,14 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moorage.engine.framework.plugin.handle import FrameworkHandle
-from moorage.engine.framework.runtime.steps import Steps
-from moorage.engine.volume.binding.pod_volumes import PodVolumeClaims, PodVolumes
-from moorage.engine.volume.binding.volume_binder import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    VolumeBinder,
-    VolumeSources,
-)
+from moorage.engine.framework.plugin.waiting_pods import Steps
+from moorage.engine.volume.claims import PodVolumeClaims, PodVolumes
+from moorage.engine.volume.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder, VolumeSources
 from moorage.kube import Node, Pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown

@@ -12,22 +12,20 @@ from dataclasses import replace
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
-from moorage.engine.framework.runtime.steps import Steps, take_all
-from moorage.engine.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
-from moorage.engine.volume.binding.claims import VolumeError
-from moorage.engine.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes
-from moorage.engine.volume.binding.volume_binder import (
+from moorage.engine.framework.plugin.waiting_pods import Steps, take_all
+from moorage.engine.volume.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
+from moorage.engine.volume.claims import SELECTED_NODE, BindingInfo, DynamicProvision, PodVolumes, VolumeError
+from moorage.engine.volume.metrics import (
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+    VOLUME_SCHEDULING_STAGE_LATENCY,
+)
+from moorage.engine.volume.volume_binder import (
     POLL_INTERVAL,
     UNBOUND_IMMEDIATE,
     ProvisioningFailedError,
     VolumeBinder,
     VolumeSources,
     counting_failures,
-)
-from moorage.engine.volume.constants import SELECTED_NODE
-from moorage.engine.volume.metrics import (
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-    VOLUME_SCHEDULING_STAGE_LATENCY,
 )
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import Informer, ObjectClient

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.engine.volume.migration import UNCOUNTED, driver_and_handle, inline_disks, is_inline_disk
+from moorage.engine.volume.volume_topology import UNCOUNTED, driver_and_handle, inline_disks, is_inline_disk
 from moorage.kube import CSINode, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import (
     CSIDriver,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage._core.devices.claims_of_pods import FINALIZER
-from moorage.engine.devices.claims.claim_consumers import API_GROUP, RESOURCE
+from moorage.engine.devices.claim_cache import API_GROUP, RESOURCE
 from moorage.kube.model.meta import ObjectMeta, OwnerReference
 from moorage.kube.model.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from moorage.kube.model.pod_group import PodGroup

@@ -241,7 +241,7 @@ def test_an_exception_between_hints_places_none_of_the_pods(monkeypatch: pytest.
         assert place_listed(engine, scored, batch, result, first, first + 2) == first + 2
         raise MemoryError
 
-    monkeypatch.setattr("moorage.engine.scheduler.placing.place.place_listed", failing)
+    monkeypatch.setattr("moorage.engine.scheduler.place.place_listed", failing)
     with pytest.raises(MemoryError):
         one.schedule_pods([large(f"p{at}") for at in range(5)])
     monkeypatch.undo()
@@ -288,7 +288,7 @@ def test_a_pod_for_which_a_plugin_fails_has_a_cycle_of_its_own() -> None:
 
 
 def test_a_list_expires_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.engine.scheduler.placing.place.LISTED", 2)
+    monkeypatch.setattr("moorage.engine.scheduler.place.LISTED", 2)
     one, alone = scheduler(nodes=8, clock=itertools.count(0.0, 0.2).__next__), cycles(monkeypatch)
     one.schedule_pods([large(f"p{at}") for at in range(8)])
     assert alone == [0, 5], "two times two pods follow a list, until it is more than 0.5 s old"

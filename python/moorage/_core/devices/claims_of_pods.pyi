@@ -4,10 +4,10 @@ from typing import Any
 from moorage._core.base.indexed_objects import Reader
 from moorage._core.base.quantity import Quantity
 from moorage._core.decide.pod_batch import RepeatedNeeds
-from moorage.engine.devices.allocation.device_pools import DeviceId
-from moorage.engine.devices.claims.placed_claims import PlacedPod
+from moorage.engine.devices.claim_writer import PlacedPod
 from moorage.engine.devices.device_demands import AskingClaim
-from moorage.engine.framework.profiles.in_core import VolumesOfBatch
+from moorage.engine.devices.device_pools import DeviceId
+from moorage.engine.framework.runtime.in_tree_plugins import VolumesOfBatch
 from moorage.errors import MoorageError
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import (

@@ -8,9 +8,9 @@ from moorage._core.decide.terms import NodeDevices
 from moorage._core.devices.device_search import Wanted
 from moorage._core.devices.device_view import DeviceView
 from moorage._core.state.cluster_state import ClusterState
-from moorage.engine.devices.allocation.allocator import AllocatedDevices, Found
-from moorage.engine.devices.allocation.device_pools import DeviceId
-from moorage.engine.devices.features import Features
+from moorage.engine.devices.allocator import AllocatedDevices, Found
+from moorage.engine.devices.claim_requests import Features
+from moorage.engine.devices.device_pools import DeviceId
 
 class DeviceViews:
     def __new__(

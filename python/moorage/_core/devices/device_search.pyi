@@ -2,9 +2,8 @@ from collections.abc import Hashable, Sequence
 from typing import Self
 
 from moorage._core.devices.device_view import DeviceView
-from moorage.engine.devices.allocation.allocation_rules import AllocationRules
-from moorage.engine.devices.allocation.claim_requests import ClaimRequests
-from moorage.engine.devices.features import Features
+from moorage.engine.devices.allocator import AllocationRules
+from moorage.engine.devices.claim_requests import ClaimRequests, Features
 from moorage.errors import MoorageError
 
 class SearchTimeoutError(MoorageError): ...

@@ -2,9 +2,9 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from moorage._core.base.quantity import Quantity
-from moorage.engine.devices.allocation.allocator import AllocatedDevices
-from moorage.engine.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
-from moorage.engine.devices.features import Features
+from moorage.engine.devices.allocator import AllocatedDevices
+from moorage.engine.devices.claim_requests import Features
+from moorage.engine.devices.device_pools import DeviceId, DevicePool, PublishedDevice
 from moorage.kube.model.node import Node
 
 class DeviceView:

@@ -1,6 +1,6 @@
 """Explanations: why a pod fits nowhere, and the changes with which it would fit."""
 
-from moorage.engine.requirements.constraint import Constraint as Constraint
+from moorage.engine.requirements import Constraint as Constraint
 
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation

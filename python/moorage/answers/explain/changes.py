@@ -21,24 +21,22 @@ from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.engine.framework.plugin.amounts import offered, quantity_text, readable
 from moorage.engine.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.engine.plugins.volume_binding import VolumeBinding
-from moorage.engine.requirements.constraint import Constraint
-from moorage.engine.requirements.lowering import asked_by_container, request_constraints
-from moorage.engine.requirements.node_selection import (
+from moorage.engine.requirements import (
+    Constraint,
+    asked_by_container,
     finer_constraints,
-    label_requirements,
-    required_terms,
-    without_node_selection,
-)
-from moorage.engine.requirements.terms import (
     has_pod_terms,
+    label_requirements,
+    request_constraints,
+    required_terms,
     runtime_class_constraints,
     term_constraints,
     topology_keys,
+    without_node_selection,
     without_pod_terms,
 )
-from moorage.engine.volume.binding.assume_cache import PVCAssumeCache
-from moorage.engine.volume.binding.claims import claim_class, parse_bytes, requested_storage
-from moorage.engine.volume.constants import SELECTED_NODE
+from moorage.engine.volume.assume_cache import PVCAssumeCache
+from moorage.engine.volume.claims import SELECTED_NODE, claim_class, parse_bytes, requested_storage
 from moorage.kube import Node, PersistentVolumeClaim, PodSpec
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity

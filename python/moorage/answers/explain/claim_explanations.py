@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moorage._core.base.resources import pod_requests
 from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM, ClaimError
 from moorage.controllers.resource_claim_controller import claim_of_template
-from moorage.engine.devices.allocation.claim_requests import ClaimRequests, ClassOf, Request
+from moorage.engine.devices.claim_requests import ClaimRequests, ClassOf, Request
 from moorage.engine.devices.device_state import DeviceState
 from moorage.engine.devices.extended_resources import claim_spec, find_claim, new_claim
 from moorage.engine.devices.request_survey import (

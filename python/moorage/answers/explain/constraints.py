@@ -14,19 +14,26 @@ from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
 from moorage.cluster.changes.drain import with_cordon
-from moorage.engine.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.engine.devices.claim_requests import MAX_RESULTS
 from moorage.engine.framework.plugin.amounts import offered, quantity_text
-from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE
-from moorage.engine.requirements.constraint import Constraint
-from moorage.engine.requirements.lowering import Edit, Request, effective_request, lower, request_constraints
-from moorage.engine.requirements.node_selection import Untolerated, tolerate, toleration_of, untolerated
-from moorage.engine.requirements.terms import (
+from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
+from moorage.engine.requirements import (
     SPREADS,
+    Constraint,
+    Edit,
+    Request,
     Spread,
+    Untolerated,
     changed_term,
+    effective_request,
     hard_spreads,
     has_pod_terms,
+    lower,
+    request_constraints,
     term_constraints,
+    tolerate,
+    toleration_of,
+    untolerated,
     without_pod_terms,
 )
 from moorage.kube import Node, Pod, Taint, Toleration

@@ -29,18 +29,26 @@ from moorage.engine.framework.plugin.evidence import (
     Rows,
     merge_evidence,
 )
-from moorage.engine.framework.plugin.extender import Extender
-from moorage.engine.framework.profiles.in_core import NativePlugin
-from moorage.engine.plugins.node_affinity import NodeAffinity, requirement_text
-from moorage.engine.plugins.node_declared_features import NodeDeclaredFeatures
-from moorage.engine.plugins.node_name import NodeName
-from moorage.engine.plugins.node_ports import ANY_IP, HostPort, NodePorts, has_conflict
-from moorage.engine.plugins.node_resources_fit import NodeResourcesFit
-from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE, NodeUnschedulable
-from moorage.engine.plugins.taint_toleration import TaintToleration
-from moorage.engine.requirements.constraint import distinct
-from moorage.engine.requirements.node_selection import made_for, required_terms, requirements_of, untolerated
-from moorage.engine.requirements.terms import port_text
+from moorage.engine.framework.plugin.handle import Extender
+from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin
+from moorage.engine.plugins.node_affinity_and_taints import (
+    UNSCHEDULABLE,
+    NodeAffinity,
+    NodeDeclaredFeatures,
+    NodeName,
+    NodeUnschedulable,
+    TaintToleration,
+    requirement_text,
+)
+from moorage.engine.plugins.node_resources import ANY_IP, HostPort, NodePorts, NodeResourcesFit, has_conflict
+from moorage.engine.requirements import (
+    distinct,
+    made_for,
+    port_text,
+    required_terms,
+    requirements_of,
+    untolerated,
+)
 from moorage.engine.scheduler.cycle.diagnosis import Diagnosis
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.examine import score_rows

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
 from moorage.engine.framework.plugin.amounts import offered, quantity_text
-from moorage.engine.plugins.node_resources_fit import resource_of
-from moorage.engine.requirements.lowering import effective_request, lower
+from moorage.engine.plugins.node_resources import resource_of
+from moorage.engine.requirements import effective_request, lower
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.groups.group_attempt import Attempt
-from moorage.engine.scheduler.groups.members import places_by_topology
-from moorage.engine.scheduler.groups.place_group import OTHER_PRIORITY, place_group, try_group, why_invalid
+from moorage.engine.scheduler.group_attempt import Attempt
+from moorage.engine.scheduler.group_members import places_by_topology
+from moorage.engine.scheduler.place_group import OTHER_PRIORITY, place_group, try_group, why_invalid
 from moorage.engine.scheduler.scheduling_context import SchedulingContext
 from moorage.errors import no_label
 from moorage.kube import Node, Pod, PodGroup, PodSpec, group_of

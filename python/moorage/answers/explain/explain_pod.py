@@ -17,14 +17,13 @@ from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.plugin.group_index import PodGroups
-from moorage.engine.framework.profiles.in_core import NativePlugin, VolumePlugin
+from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin, VolumePlugin
 from moorage.engine.framework.runtime.kernels import rejection
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine
-from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.engine.scheduler.cycle.examine import examine, examine_preemption
 from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus

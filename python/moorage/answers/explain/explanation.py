@@ -13,8 +13,8 @@ import numpy.typing as npt
 from moorage.engine.framework.plugin.evidence import Evidence
 from moorage.engine.framework.plugin.status import Status
 from moorage.engine.preemption.eviction_units import priority_of
-from moorage.engine.requirements.constraint import Constraint
-from moorage.engine.scheduler.cycle.examine_preemption import PreemptionExamination
+from moorage.engine.requirements import Constraint
+from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import examples
 from moorage.kube.model.pod import Pod

@@ -12,21 +12,21 @@ from typing import NamedTuple, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.extender import Victims
+from moorage.engine.framework.plugin.handle import Victims
+from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of, violations_on
-from moorage.engine.preemption.pick import Candidate
-from moorage.engine.requirements.node_selection import made_for
-from moorage.engine.requirements.terms import (
+from moorage.engine.requirements import (
     POD_TERMS,
     SPREADS,
     changed_term,
     hard_spreads,
+    made_for,
     pod_term_text,
     pod_terms,
     spread_text,
 )
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine_preemption import examine_preemption
+from moorage.engine.scheduler.cycle.examine import examine_preemption
 from moorage.kube import DaemonSet, Deployment, Object, Pod, ReplicaSet
 from moorage.kube.model.pod import PodAffinityTerm, TopologySpreadConstraint
 from moorage.kube.model.workload import PriorityClass

@@ -25,7 +25,7 @@ from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.examine import examine
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
-from moorage.engine.volume.usage.in_use import VolumesInUse
+from moorage.engine.volume.volumes_in_use import VolumesInUse
 from moorage.kube import Node, Pod
 from moorage.kube.admission.admission import Admission, RefusedError
 from moorage.kube.model.admission_policies import RuntimeClass

@@ -10,9 +10,9 @@ from itertools import groupby
 
 from moorage.cluster.pod_scheduler import PodScheduler
 from moorage.engine.queue import QueuedPodInfo
-from moorage.engine.scheduler.check_arguments import check_readable, pod_of
 from moorage.engine.scheduler.cycle.results import ScheduleResult
 from moorage.engine.scheduler.loop import Loop, Policy
+from moorage.engine.scheduler.options import check_readable, pod_of
 from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.kube.read.python_values import Source

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.cycle_state import CycleState
 from moorage.engine.framework.plugin.interface import FilterPlugin, ReservePlugin
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.plugin.status import CycleState, Status
 from moorage.engine.framework.runtime.runtime import Target
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.pod_topology_spread import HARD, PodTopologySpread
-from moorage.engine.scheduler.cycle.placement_check import check
+from moorage.engine.scheduler.cycle.examine import check
 from moorage.kube import Node, Pod
 
 from .group_templates import Template

@@ -7,7 +7,7 @@ from math import ceil
 
 from moorage._core.base.quantity import Quantity
 from moorage.engine.framework.plugin.amounts import compared
-from moorage.engine.requirements.lowering import whole
+from moorage.engine.requirements import whole
 from moorage.errors import examples, number_of
 from moorage.kube import Node
 

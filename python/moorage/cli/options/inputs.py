@@ -25,7 +25,7 @@ from .offered_names import namespaces, offer, offer_contexts
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
-    from moorage.engine.devices.selector_validation import SelectorValidation
+    from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube import Cluster, Object
     from moorage.kube.read.load import Listed
     from moorage.live.client import ApiClient
@@ -146,7 +146,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     if len(_sources(options)) > 1 and options["synthetic"] is None:
         return load_before_and_after(options, needs_before=False)[1]
     if options["synthetic"] is None:
-        from moorage.engine.devices.selector_validation import SelectorValidation
+        from moorage.engine.devices.device_properties import SelectorValidation
         from moorage.kube import load
 
         if (prepared := _prepared(options)) is not None:
@@ -181,7 +181,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     if len(_sources(options)) < 2 or options["synthetic"] is not None:
         cluster = load_input(options)
         return cluster, cluster
-    from moorage.engine.devices.selector_validation import SelectorValidation
+    from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube.read import load
 
     selectors = SelectorValidation()

@@ -9,7 +9,7 @@ from typing import Any
 from moorage.answers.explain.explain_pod import groups_instead
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.changes.selection import WORKLOADS
-from moorage.engine.scheduler.groups.ignored_groups import pods_without_group
+from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import InputError, same_or_nearest
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup
 from moorage.kube.model.workload import CronJob, Job

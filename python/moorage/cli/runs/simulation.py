@@ -18,8 +18,8 @@ from moorage.controllers.awaited_pods import why_awaited
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.engine.scheduler import ScheduleResult
 from moorage.engine.scheduler.cycle.results import Failure
-from moorage.engine.scheduler.groups.ignored_groups import group_warnings
 from moorage.engine.scheduler.loop import Loop
+from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_parts import GATED as GATED
 from moorage.engine.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SCHEDULER
 from moorage.engine.scheduler.scheduler_parts import SKIPPED, problem_of

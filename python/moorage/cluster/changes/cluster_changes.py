@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.engine.scheduler.check_arguments import node_like
+from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, located
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.admission import RefusedError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from moorage.engine.plugins.node_unschedulable import UNSCHEDULABLE
+from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.kube import Node, Pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod

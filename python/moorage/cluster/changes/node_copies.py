@@ -8,8 +8,8 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.engine.volume.binding.claims import reaches_node, storage_capacity, volume_class
-from moorage.engine.volume.binding.volume_binder import has_access
+from moorage.engine.volume.claims import reaches_node, storage_capacity, volume_class
+from moorage.engine.volume.volume_binder import has_access
 from moorage.errors import InputError, shorten
 from moorage.kube import CSINode, LabelSelector, Node, ObjectMeta, OwnerReference, PersistentVolume
 from moorage.kube.model.node import HOSTNAME, ZONE, NodeSpec, is_of_a_moment

@@ -12,7 +12,7 @@ from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine.cache.cluster_cache import ClusterCache
-from moorage.engine.cache.snapshot import CacheDump
+from moorage.engine.cache.node_info import CacheDump
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, PodDisruptionBudget, PodGroup
 from moorage.kube.model.godel import CNR, Movement, NMNode, Reservation, ledger_of

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from moorage.engine.framework.plugin import interface as today
-from moorage.engine.framework.plugin.cycle_state import CycleState
 from moorage.engine.framework.plugin.handle import FrameworkHandle as TodaysHandle
+from moorage.engine.framework.plugin.status import CycleState
 from moorage.engine.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
 from moorage.errors import MoorageError
 from moorage.kube import Pod

@@ -18,17 +18,7 @@ from msgspec.structs import replace
 
 from moorage.engine.framework.plugin.handle import EventRecorder
 from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
-from moorage.engine.volume.binding.claims import (
-    claim_class,
-    has_access_modes,
-    have_equal_modes,
-    prefixing,
-    requested_storage,
-    storage_capacity,
-    volume_class,
-)
-from moorage.engine.volume.binding.matching import find_matching_volume
-from moorage.engine.volume.constants import (
+from moorage.engine.volume.claims import (
     BETA_DEFAULT_CLASS,
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
@@ -38,6 +28,14 @@ from moorage.engine.volume.constants import (
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
+    claim_class,
+    find_matching_volume,
+    has_access_modes,
+    have_equal_modes,
+    prefixing,
+    requested_storage,
+    storage_capacity,
+    volume_class,
 )
 from moorage.errors import MoorageError
 from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from moorage.engine.volume.binding.assume_cache import AssumeCache
+from moorage.engine.volume.assume_cache import AssumeCache
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim
 
 T = TypeVar("T", bound=Object)

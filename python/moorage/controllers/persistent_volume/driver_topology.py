@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from moorage.engine.volume.binding.claims import claim_class
-from moorage.engine.volume.constants import NO_PROVISIONER
-from moorage.engine.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
+from moorage.engine.volume.claims import NO_PROVISIONER, claim_class
+from moorage.engine.volume.volume_topology import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
 from moorage.kube import CSINode, Node, PersistentVolumeClaim, StorageClass
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import TopologySelectorTerm

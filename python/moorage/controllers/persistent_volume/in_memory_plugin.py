@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.engine.volume.binding.claims import VolumeError, allows_topology, claim_class, parse_bytes
-from moorage.engine.volume.constants import PROVISIONED_BY
+from moorage.engine.volume.claims import (
+    PROVISIONED_BY,
+    VolumeError,
+    allows_topology,
+    claim_class,
+    parse_bytes,
+)
 from moorage.kube import (
     Node,
     NodeSelector,

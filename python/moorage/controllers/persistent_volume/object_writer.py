@@ -11,8 +11,14 @@ from msgspec.structs import replace
 
 from moorage.engine.framework.plugin.handle import EventRecorder
 from moorage.engine.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
-from moorage.engine.volume.binding.claims import parse_bytes, storage_capacity, with_annotations
-from moorage.engine.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, YES
+from moorage.engine.volume.claims import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    YES,
+    parse_bytes,
+    storage_capacity,
+    with_annotations,
+)
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim, Resources
 from moorage.kube.apply.merge_patch import merge_difference
 from moorage.kube.model.storage import ObjectReference

@@ -7,8 +7,8 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.engine.volume.binding.claims import VolumeError
-from moorage.engine.volume.binding.volume_binder import has_access, is_sufficient
+from moorage.engine.volume.claims import VolumeError
+from moorage.engine.volume.volume_binder import has_access, is_sufficient
 from moorage.kube import Node
 from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.store import NotFoundError, ObjectClient

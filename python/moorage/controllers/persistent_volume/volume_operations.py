@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from moorage.engine.framework.plugin.handle import EventRecorder
 from moorage.engine.volume import VolumeError, get_bind_volume_to_claim
-from moorage.engine.volume.binding.claims import claim_class, prefixing, with_annotations
-from moorage.engine.volume.constants import (
+from moorage.engine.volume.claims import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
     CLOUD_VOLUME_CREATED_FOR_CLAIM_NAME_TAG,
@@ -25,6 +24,9 @@ from moorage.engine.volume.constants import (
     SELECTED_NODE,
     STORAGE_PROVISIONER,
     YES,
+    claim_class,
+    prefixing,
+    with_annotations,
 )
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.workloads.ownership import FINISHED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from moorage.engine.framework.plugin.handle import EventRecorder
-from moorage.engine.volume.binding.claims import VolumeError
+from moorage.engine.volume.claims import VolumeError
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.storage import TopologySelectorTerm
 from moorage.store import ObjectClient

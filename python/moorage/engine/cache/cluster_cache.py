@@ -14,8 +14,7 @@ from moorage._core.base.bracket import Bracket
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheCorruptedError
 
-from .node_tree import NodeTree
-from .snapshot import Snapshot
+from .node_info import NodeTree, Snapshot
 
 logger = logging.getLogger("moorage.cache")
 

@@ -1,16 +1,27 @@
-"""NodeInfo: a view or a copy of one node of a cache, and maps of copies that are updated from the cache."""
+"""What a scheduling cycle reads: nodes as views or copies (NodeInfo), in a Snapshot, by zone (NodeTree)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Generic, Self, TypeVar
 
+from fastrlock.rlock import FastRLock
+
+from moorage._core.base.buffers import Journal
+from moorage._core.base.symbols import Symbols
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import PodClasses, Shape
 from moorage._core.state.row_copies import RowCopies
+from moorage._core.state.zone_tree import NodeNames, zone_key, zone_key_v113
+from moorage._core.state.zone_tree import NodeTree as CoreNodeTree
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, Taint
+
+# ---- node info ---------------------------------------------------------------------------------------------
+#
+# NodeInfo: a view or a copy of one node of a cache, and maps of copies that are updated from the cache.
 
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
@@ -390,3 +401,231 @@ class Follower:
             self.infos[name] = info = NodeInfo(self.state, name).clone()
             info.follower = self
         return before is None
+
+
+# ---- snapshot ----------------------------------------------------------------------------------------------
+#
+# Snapshot: the nodes that a scheduling cycle reads. CacheDump: the whole content of a cache.
+
+Info = TypeVar("Info", bound=NodeInfo)
+
+
+class Snapshot(RowCopies):
+    """A copy of the nodes of a cache, in list order, as of the last `SchedulerCache.update_snapshot`.
+
+    Ghosts are not included. The rules are as in kube-scheduler v1.36, snapshot.go and cache.go
+    UpdateSnapshot. A NodeInfo of the snapshot is a view of it, so it shows the new state after an update.
+    """
+
+    @property
+    def generation(self) -> int:
+        """Return the sequence number of the last change that this snapshot contains."""
+        return self.cursor
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of nodes."""
+        return len(self.row_list())
+
+    @property
+    def node_info_list(self) -> list[NodeInfo]:
+        """Return the NodeInfos of all nodes, in list order."""
+        return [NodeInfo(self, name) for name in self.names()]
+
+    @property
+    def have_pods_with_affinity_list(self) -> list[NodeInfo]:
+        """Return the nodes with a pod that has pod affinity or anti-affinity, in list order."""
+        return [info for info in self.node_info_list if any(map(has_pod_affinity, info.pods))]
+
+    @property
+    def have_pods_with_required_anti_affinity_list(self) -> list[NodeInfo]:
+        """Return the nodes with a pod that has required anti-affinity terms, in list order."""
+        return [info for info in self.node_info_list if any(map(has_required_anti_affinity, info.pods))]
+
+    def get(self, name: str) -> NodeInfo:
+        """Return the NodeInfo of a node.
+
+        Raises
+        ------
+        CacheError
+            The node is not in the snapshot.
+        """
+        if self.find_row(name) is None:
+            raise CacheError(NOT_FOUND.format(name))
+        return NodeInfo(self, name)
+
+
+class NodeInfos(Mapping[str, Info]):
+    """A mapping from node name to NodeInfo, ghosts included; each access creates a NodeInfo.
+
+    The row with an empty name, which holds pods without a node, is left out.
+
+    Parameters
+    ----------
+    state : ClusterState
+        A state that does not change.
+    make : callable
+        Returns the NodeInfo of a node name.
+    """
+
+    def __init__(self, state: ClusterState, make: Callable[[str], Info]) -> None:
+        self._names = dict.fromkeys(name for name in state.table.names if name)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Info:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True)
+class CacheDump(Generic[Info]):
+    """The content of a cache at one moment (v1.13, Cache.Snapshot); independent of the cache.
+
+    Attributes
+    ----------
+    assumed_pods : dict of str to bool
+        True for the UID of each assumed pod.
+    nodes : mapping of str to NodeInfo
+        All nodes, ghosts included. The values are QosNodeInfo for a `BinderCache`.
+    """
+
+    assumed_pods: dict[str, bool]
+    nodes: Mapping[str, Info]
+
+
+def dump(state: ClusterState) -> CacheDump[NodeInfo]:
+    """Return the content of a state, as a dump over a copy."""
+    copy = state.fork()
+    infos = NodeInfos(copy, lambda name: NodeInfo(copy, name))
+    return CacheDump(dict.fromkeys(copy.assumed_pods(), True), infos)
+
+
+# ---- node tree ---------------------------------------------------------------------------------------------
+#
+# NodeTree: nodes by zone, as a list or through the stateful iteration of v1.13.
+
+logger = logging.getLogger("moorage.cache")
+
+KNOWN = "node %s already exist in the NodeTree"
+
+ZONE_KEYS: dict[str, Callable[[dict[str, str]], str]] = {"1.36": zone_key, "1.13": zone_key_v113}
+
+
+class NodeTree(NodeNames):
+    """Nodes by zone: zones in the order of their first node, nodes in the order of addition. Thread-safe.
+
+    The tree that `SchedulerCache.node_tree` returns is a view of the tree of the cache. It can be listed and
+    iterated, but changes only through the cache.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        Added in order.
+    zone_keys : {"1.36", "1.13"}
+        The release whose labels determine the zone: "1.36" reads the beta and the stable labels, "1.13" only
+        the beta labels.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = (), zone_keys: str = "1.36") -> None:
+        super().__init__(CoreNodeTree(Journal()), Symbols(), FastRLock())
+        self._zone_key = ZONE_KEYS[zone_keys]
+        self._read_only = False
+        for node in nodes:
+            self.add_node(node)
+
+    @classmethod
+    def of_cache(cls, core: CoreNodeTree, symbols: Symbols, lock: FastRLock) -> NodeTree:
+        """Return a read-only view of the tree of a cache.
+
+        Parameters
+        ----------
+        symbols : Symbols
+            The symbols of node names.
+        lock : fastrlock.rlock.FastRLock
+            The lock of the cache.
+        """
+        out = cls()
+        NodeNames.__init__(out, core, symbols, lock)
+        out._read_only = True
+        return out
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of nodes."""
+        with self._lock:
+            return self._core.num_nodes
+
+    @property
+    def zones(self) -> list[str]:
+        """Return the zone keys, in the order of their first node."""
+        with self._lock:
+            return list(self._core.zones)
+
+    def add_node(self, node: Node) -> None:
+        """Append a node to its zone; if the zone has the node already, log a warning instead.
+
+        Raises
+        ------
+        CacheError
+            The tree is a cache's.
+        """
+        self._check_writable()
+        zone = self._zone_key(node.metadata.labels)
+        with self._lock:
+            symbol = self._symbols.intern(node.name)
+            if self._core.has(zone, symbol):
+                logger.warning(KNOWN, node.name)
+                return
+            self._core.add(zone, symbol)
+        logger.debug("Added node %s in group %s to NodeTree", node.name, zone)
+
+    def update_node(self, old: Node | None, new: Node) -> None:
+        """Move a node to the end of its new zone if its zone has changed.
+
+        Raises
+        ------
+        CacheError
+            The tree is a cache's.
+        """
+        self._check_writable()
+        before = self._zone_key(old.metadata.labels) if old is not None else ""
+        if before == self._zone_key(new.metadata.labels):
+            return
+        with self._lock:
+            if old is not None and self._core.has(before, self._symbols.find(old.name)):
+                self.remove_node(old)
+            self.add_node(new)
+
+    def remove_node(self, node: Node) -> None:
+        """Remove a node from the zone that its labels name.
+
+        Raises
+        ------
+        CacheError
+            The node is not in that zone, or the tree is a cache's.
+        """
+        self._check_writable()
+        zone = self._zone_key(node.metadata.labels)
+        with self._lock:
+            symbol = self._symbols.find(node.name)
+            if not self._core.has(zone, symbol):
+                raise CacheError(f"node {node.name} in group {zone} was not found")
+            self._core.remove(zone, symbol)
+        logger.debug("Removed node %s in group %s from NodeTree", node.name, zone)
+
+    def reset_exhausted(self) -> None:
+        """Restart the stateful iteration at the first node of the first zone."""
+        with self._lock:
+            self._core.reset_exhausted()
+
+    def _check_writable(self) -> None:
+        """Raise CacheError for the tree of a cache."""
+        if self._read_only:
+            raise CacheError("the node tree of a cache changes through the cache")

@@ -18,9 +18,7 @@ from moorage.arguments import typed
 from moorage.kube import Node, Pod
 
 from .cluster_cache import ClusterCache
-from .node_info import Follower, NodeInfo, NodeInfoMap
-from .node_tree import KNOWN
-from .snapshot import CacheDump, dump
+from .node_info import KNOWN, CacheDump, Follower, NodeInfo, NodeInfoMap, dump
 
 H = TypeVar("H", bound=Pod | WatchEvent[Pod])
 CLEAN_ASSUMED_PERIOD = 1.0

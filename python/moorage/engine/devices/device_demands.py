@@ -29,18 +29,14 @@ from moorage.kube.model.resource_claims import (
 )
 
 from ..framework.plugin.nodes_view import NodesView
-from ..framework.profiles.in_core import VolumesOfBatch
-from .allocation.allocation_results import allocation_of, only, result_of_whole
-from .allocation.allocation_rules import AllocationRules
-from .allocation.allocator import Found, claim_results
-from .allocation.claim_requests import ClaimRequests, Request
-from .allocation.device_pools import DevicePool, DeviceSlices
-from .claims.binding_conditions import has_conditions
-from .claims.claim_cache import ClaimCache
-from .claims.claim_consumers import ClaimConsumers
+from ..framework.runtime.in_tree_plugins import VolumesOfBatch
+from .allocated_devices import allocation_of, has_conditions, only, result_of_whole
+from .allocator import AllocationRules, Found, claim_results
+from .claim_cache import ClaimCache, ClaimConsumers
+from .claim_requests import ClaimRequests, Features, Request
+from .device_pools import DevicePool, DeviceSlices
+from .device_properties import SelectorCache
 from .extended_resources import Mappings
-from .features import Features
-from .selector_cache import SelectorCache
 
 _LIMIT = 1 << 14
 Mask = npt.NDArray[np.bool_]

@@ -29,7 +29,7 @@ from moorage.kube.cel.values import MapValue, type_of_value
 from moorage.kube.cel.work import begin_work
 from moorage.kube.model.resource_slices import Device, DeviceAttribute
 
-from .selector_error import SelectorError
+from .claim_requests import SelectorError
 
 FIELDS = {
     "driver": STRING,

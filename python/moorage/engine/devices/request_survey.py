@@ -17,14 +17,17 @@ from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
 
-from .allocation.allocator import AllocatedDevices
-from .allocation.claim_requests import Request
-from .allocation.device_capacity import CapacityError, has_capacity
-from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
-from .device_properties import comparable_value, find_attribute, tolerates_taints
-from .features import Features
-from .selector_cache import SelectorCache
-from .selector_error import SelectorError
+from .allocator import AllocatedDevices
+from .claim_requests import Features, Request, SelectorError
+from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
+from .device_properties import (
+    CapacityError,
+    SelectorCache,
+    comparable_value,
+    find_attribute,
+    has_capacity,
+    tolerates_taints,
+)
 
 PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
     *("published", "class-selector", "request-selector", "taint", "in-use"),

@@ -4,9 +4,6 @@
 first version of the framework's interface, of 2019.
 """
 
-from .plugin.any_node_info import NodeInfo as NodeInfo
-from .plugin.cycle_state import CycleState as CycleState
-from .plugin.cycle_state import NotFoundError as NotFoundError
 from .plugin.events import QUEUE as QUEUE
 from .plugin.events import QUEUE_SKIP as QUEUE_SKIP
 from .plugin.events import ActionType as ActionType
@@ -47,19 +44,22 @@ from .plugin.interface import QueueSortPlugin as QueueSortPlugin
 from .plugin.interface import ReservePlugin as ReservePlugin
 from .plugin.interface import ScorePlugin as ScorePlugin
 from .plugin.interface import SignPlugin as SignPlugin
+from .plugin.nodes_view import NodeInfo as NodeInfo
 from .plugin.nodes_view import NodesView as NodesView
-from .plugin.nominator import PodNominator as PodNominator
 from .plugin.status import SKIP as SKIP
 from .plugin.status import Answers as Answers
 from .plugin.status import Code as Code
+from .plugin.status import CycleState as CycleState
+from .plugin.status import NotFoundError as NotFoundError
 from .plugin.status import Status as Status
 from .plugin.status import as_status as as_status
+from .plugin.waiting_pods import PodNominator as PodNominator
 from .plugin.waiting_pods import WaitingPod as WaitingPod
-from .profiles.plugin_registry import Registry as Registry
-from .profiles.plugin_registry import installed_plugins as installed_plugins
-from .profiles.profile import Profile as Profile
-from .runtime.call import StatusError as StatusError
-from .runtime.filtering import PreFilterRun as PreFilterRun
+from .runtime.extension_points import PreFilterRun as PreFilterRun
+from .runtime.extension_points import StatusError as StatusError
+from .runtime.plugin_registry import Registry as Registry
+from .runtime.plugin_registry import installed_plugins as installed_plugins
 from .runtime.preempt_handle import PluginsRunner as PluginsRunner
 from .runtime.preempt_handle import PreemptHandle as PreemptHandle
+from .runtime.profile import Profile as Profile
 from .runtime.runtime import Framework as Framework

@@ -15,19 +15,19 @@ from moorage.store.errors import NotFoundError
 from ..framework.plugin.amounts import offered, quantity_text
 from ..framework.plugin.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
 from ..framework.plugin.status import Status
-from ..volume import VolumeError, VolumeSources
-from ..volume.binding import volume_binder
-from ..volume.binding.claims import (
+from ..volume import VolumeError, VolumeSources, volume_binder
+from ..volume.claims import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    PodVolumeClaims,
     allows_topology,
     claim_class,
     is_fully_bound,
     parse_bytes,
     requested_storage,
 )
-from ..volume.binding.pod_volumes import PodVolumeClaims
-from ..volume.constants import NO_PROVISIONER, SELECTED_NODE
-from ..volume.migration import required_affinity
-from .node_affinity import requirement_text
+from ..volume.volume_topology import required_affinity
+from .node_affinity_and_taints import requirement_text
 
 STORAGE = "storage"
 MOST_KEPT = 3

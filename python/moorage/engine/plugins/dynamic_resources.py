@@ -25,38 +25,31 @@ from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, Resou
 from moorage.store import ApiError, ObjectClient
 from moorage.store.clock import timestamp
 
-from ..devices.allocation.allocation_results import allocation_of
-from ..devices.allocation.allocator import NANOSECONDS_PER_STEP, Allocator
-from ..devices.allocation.claim_requests import (
-    AllocationError,
-    ClaimRequests,
-    PoolsInvalidError,
-    SearchTimeoutError,
-)
-from ..devices.claims.binding_conditions import (
+from ..devices.allocated_devices import (
     POLL_INTERVAL,
     BindingError,
+    allocation_of,
     has_conditions,
     is_overdue,
     is_ready,
+    why_shared,
 )
-from ..devices.claims.claim_consumers import ClaimConsumers, group_claims, of_pod
-from ..devices.claims.claim_hints import ClaimHints
-from ..devices.claims.claim_writer import ClaimWriter
-from ..devices.claims.claims_of_cycle import (
+from ..devices.allocator import NANOSECONDS_PER_STEP, Allocator
+from ..devices.claim_cache import ClaimConsumers, group_claims, is_reserved_for, of_pod
+from ..devices.claim_requests import AllocationError, ClaimRequests, PoolsInvalidError, SearchTimeoutError
+from ..devices.claim_writer import ClaimWriter, PlacedClaims, take_devices
+from ..devices.device_demands import DeviceNeeds
+from ..devices.device_state import (
+    ClaimHints,
     ClaimOfCycle,
     CommonDemand,
     DeviceCycleState,
+    DeviceState,
     FoundAllocations,
     NodeAllocation,
     are_everywhere,
     take_of_node,
 )
-from ..devices.claims.node_resources import why_shared
-from ..devices.claims.placed_claims import PlacedClaims, take_devices
-from ..devices.claims.pod_resource_claims import is_reserved_for
-from ..devices.device_demands import DeviceNeeds
-from ..devices.device_state import DeviceState
 from ..devices.extended_resources import (
     ExtendedRequests,
     ExtendedRequestsOfPods,
@@ -67,8 +60,9 @@ from ..devices.extended_resources import (
 )
 from ..framework.plugin.group_index import PodGroups
 from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.plugin.signing import UNSIGNED
-from ..framework.profiles.in_core import (
+from ..framework.plugin.waiting_pods import StatusSteps
+from ..framework.runtime.in_tree_plugins import (
+    UNSIGNED,
     Attachment,
     BoundClaims,
     CorePostFilter,
@@ -76,8 +70,7 @@ from ..framework.profiles.in_core import (
     VolumesOfBatch,
     gates_only_with,
 )
-from ..framework.runtime.steps import StatusSteps
-from ..volume.binding.claims import VolumeError
+from ..volume.claims import VolumeError
 
 STATE = "DynamicResources"
 logger = logging.getLogger("moorage.devices")

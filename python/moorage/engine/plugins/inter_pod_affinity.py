@@ -40,9 +40,8 @@ from ..framework.plugin.evidence import (
     Rows,
     distinct_evidence,
 )
-from ..framework.plugin.signing import UNSIGNED
-from ..framework.profiles.in_core import InTreePlugin
-from .node_affinity import requirement_text
+from ..framework.runtime.in_tree_plugins import UNSIGNED, InTreePlugin
+from .node_affinity_and_taints import requirement_text
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

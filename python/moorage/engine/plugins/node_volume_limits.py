@@ -19,11 +19,11 @@ from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 from ..framework.plugin import events
 from ..framework.plugin.events import ActionType, is_live, of_class, on, queue_if
 from ..framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
-from ..framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
-from ..volume.binding.claims import VolumeError
-from ..volume.migration import migrated_driver
-from ..volume.usage.attached import AttachedVolumes, CSIVolume, Driver, MissingClaimError
-from ..volume.usage.in_use import VolumesInUse
+from ..framework.runtime.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
+from ..volume.claims import VolumeError
+from ..volume.volume_topology import migrated_driver
+from ..volume.volumes_in_use import VolumesInUse
 from .volume_restrictions import claim_names
 
 STATE = "NodeVolumeLimits"

@@ -43,9 +43,8 @@ from ..framework.plugin.evidence import (
     distinct_evidence,
 )
 from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.plugin.signing import UNSIGNED
-from ..framework.profiles.in_core import InTreePlugin
-from .taint_toleration import REJECTING_EFFECTS
+from ..framework.runtime.in_tree_plugins import UNSIGNED, InTreePlugin
+from .node_affinity_and_taints import REJECTING_EFFECTS
 
 HARD = "DoNotSchedule"
 MISMATCH = "node(s) didn't match pod topology spread constraints"

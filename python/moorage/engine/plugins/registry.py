@@ -12,28 +12,32 @@ from moorage.kube.releases import feature_gates as all_gates
 
 from ..framework import Plugin, Profile, Registry, installed_plugins
 from ..framework.configuration import KubeSchedulerConfiguration, load_configuration
-from ..framework.configuration.defaults import default_args
 from ..framework.configuration.go_structs import write
+from ..framework.configuration.load_configuration import default_args
 from ..preemption.default_preemption import DefaultPreemption
-from .default_binder import DefaultBinder
 from .dynamic_resources import DynamicResources, DynamicResourcesNoScore
-from .gang_scheduling import GangScheduling
-from .image_locality import ImageLocality
 from .inter_pod_affinity import InterPodAffinity
-from .node_affinity import NodeAffinity
-from .node_declared_features import NodeDeclaredFeatures
-from .node_name import NodeName, NodeNamePreFilter
-from .node_ports import NodePorts
-from .node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from .node_resources_fit import NodeResourcesFit
-from .node_unschedulable import NodeUnschedulable, NodeUnschedulablePreFilter
+from .node_affinity_and_taints import (
+    NodeAffinity,
+    NodeDeclaredFeatures,
+    NodeName,
+    NodeNamePreFilter,
+    NodeUnschedulable,
+    NodeUnschedulablePreFilter,
+    TaintToleration,
+    TaintTolerationPreFilter,
+)
+from .node_resources import ImageLocality, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit
 from .node_volume_limits import NodeVolumeLimits
-from .pod_group_pods_count import PodGroupPodsCount
 from .pod_topology_spread import PodTopologySpread
-from .priority_sort import PrioritySort
-from .scheduling_gates import SchedulingGates
-from .taint_toleration import TaintToleration, TaintTolerationPreFilter
-from .topology_placement_generator import TopologyPlacementGenerator
+from .queue_and_groups import (
+    DefaultBinder,
+    GangScheduling,
+    PodGroupPodsCount,
+    PrioritySort,
+    SchedulingGates,
+    TopologyPlacementGenerator,
+)
 from .volume_binding import VolumeBinding
 from .volume_restrictions import VolumeRestrictions
 from .volume_zone import VolumeZone

@@ -24,9 +24,9 @@ from ..framework.plugin.events import (
     queue_if,
 )
 from ..framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
-from ..framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
-from ..volume.usage.in_use import VolumesInUse, disk_of
-from ..volume.usage.lost_uses import LostUses
+from ..framework.runtime.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..volume.lost_uses import LostUses
+from ..volume.volumes_in_use import VolumesInUse, disk_of
 from .claim_evidence import missing_claims
 
 STATE = "PreFilterVolumeRestrictions"

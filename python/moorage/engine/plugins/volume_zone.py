@@ -18,9 +18,8 @@ from ..framework.plugin import events
 from ..framework.plugin.events import ActionType, of_class, on, queue_if
 from ..framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
-from ..volume.binding.claims import claim_class
-from ..volume.constants import WAIT_FOR_FIRST_CONSUMER
+from ..framework.runtime.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from .claim_evidence import claim_fact, claims_of
 from .volume_restrictions import claim_names
 

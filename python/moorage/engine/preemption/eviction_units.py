@@ -1,15 +1,10 @@
-"""Eviction units: one pod, or all pods of a group whose disruption mode requires that.
-
-kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups are
-evicted one by one, with the priority of the group at the top of their tree.
-
-Order of importance and protection by PodDisruptionBudgets: framework/preemption/util.go MoreImportantVictim,
-FilterVictimsWithPDBViolation.
+"""Who may preempt whom, and what is evicted together: one pod, or all pods of a group whose disruption mode
+requires that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +12,21 @@ import numpy as np
 from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.kube import Pod, PodDisruptionBudget, UnitKey, group_of
+from moorage.kube.model.pod import DISRUPTION_TARGET
 
-from ..framework import FrameworkHandle
+from ..framework import Code, FrameworkHandle, Status
 from ..framework.plugin.group_index import PodGroups
 from ..framework.runtime.preempt_handle import budgets_of
+
+# ---- eviction units ----------------------------------------------------------------------------------------
+#
+# Eviction units: one pod, or all pods of a group whose disruption mode requires that.
+#
+# kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups
+# are evicted one by one, with the priority of the group at the top of their tree.
+#
+# Order of importance and protection by PodDisruptionBudgets: framework/preemption/util.go
+# MoreImportantVictim, FilterVictimsWithPDBViolation.
 
 
 def priority_of(pod: Pod) -> int:
@@ -243,3 +249,90 @@ class EvictionUnits:
         if key not in self._made or len(pods) > before:
             self._made[key] = Unit(tuple(by_importance(pods.values())), self._groups.whole[key], True)
         return self._made[key]
+
+
+# ---- eligibility -------------------------------------------------------------------------------------------
+#
+# The first step of preemption: which pods may preempt others, and on which nodes evictions could help.
+#
+# kube-scheduler v1.36, defaultpreemption/default_preemption.go and framework/preemption/preemption.go.
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
+"""The status of a node without pods of lower priority."""
+
+ABSENT = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+"""The status of a node that the search did not reach."""
+
+NO_VICTIM = 'expected at least one victim pod on node "{}"'
+
+BY_SCHEDULER = "PreemptionByScheduler"
+
+
+def is_leaving(pod: Pod) -> bool:
+    """Whether a pod terminates because the scheduler has preempted it."""
+    if pod.metadata.deletion_timestamp is None:
+        return False
+    condition = next((each for each in pod.status.conditions if each.type == DISRUPTION_TARGET), None)
+    return condition is not None and (condition.status, condition.reason) == ("True", BY_SCHEDULER)
+
+
+def potential_nodes(statuses: Mapping[str, Status]) -> list[str]:
+    """Return the nodes where evictions could help: those with the code Unschedulable, in list order."""
+    return [name for name, status in statuses.items() if status.code == Code.UNSCHEDULABLE]
+
+
+def num_candidates(nodes: int, percentage: int, absolute: int) -> int:
+    """Return the number of candidates after which dry runs end (kube-scheduler v1.36,
+    GetOffsetAndNumCandidates).
+
+    Parameters
+    ----------
+    nodes : int
+        Number of potential nodes.
+    percentage : int
+        minCandidateNodesPercentage, in percent of `nodes`.
+    absolute : int
+        minCandidateNodesAbsolute.
+
+    Returns
+    -------
+    int
+        At most `nodes`.
+    """
+    return min(nodes, max(nodes * percentage // 100, absolute))
+
+
+def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, Status]) -> str:
+    """Return why a pod may not preempt others (kube-scheduler v1.36, PodEligibleToPreemptOthers).
+
+    A pod whose status nominates it to a node waits while pods that the scheduler evicted terminate there, if
+    the node exists and did not reject the pod as UnschedulableAndUnresolvable.
+
+    Parameters
+    ----------
+    statuses : mapping of str to Status
+        Node name to the status that rejected the node.
+
+    Returns
+    -------
+    str
+        "" if it may.
+    """
+    if pod.spec.preemption_policy == "Never":
+        return NEVER
+    name = pod.status.nominated_node_name or unwritten_nomination(handle, pod)
+    info = handle.cache.node_info(name) if name else None
+    if info is None or statuses.get(name, ABSENT).code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    priority_as_victim = EvictionUnits(handle).priority_of
+    waits = any(priority_as_victim(other) < priority_of(pod) and is_leaving(other) for other in info.pods)
+    return TERMINATING if waits else ""
+
+
+def unwritten_nomination(handle: FrameworkHandle, pod: Pod) -> str:
+    """Return the node to which a pod is nominated, if its status does not tell that yet; else ""."""
+    if pod.status.nominated_node_name or not handle.writes.is_beside:
+        return ""
+    return handle.nominator.nodes.get(pod.metadata.uid, "")

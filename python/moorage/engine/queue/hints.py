@@ -1,22 +1,23 @@
-"""Queueing hints: the events that plugins have registered, and whether an event moves a pod.
-
-kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
-isPodWorthRequeuing.
+"""What plugins say about waiting pods: whether a pod enters the active queue (PreEnqueue), and whether an
+event moves it there (queueing hints).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import lru_cache
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from moorage._core.queue.queued_pods import QueuedPodInfo, Strategy
-from moorage._core.queue.unschedulable_pods import Rejection, rejection_of
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
+from moorage._core.queue.unschedulable_pods import RejectedPods, Rejection, rejection_of
 from moorage.errors import InputError
-from moorage.kube import Pod
+from moorage.kube import AnyGroup, Pod, group_of
 from moorage.kube.releases import Release
 
 from ..framework import (
@@ -26,6 +27,8 @@ from ..framework import (
     ClusterEventWithHint,
     EnqueueExtensions,
     Framework,
+    PreEnqueuePlugin,
+    Status,
 )
 from ..framework.plugin import interface
 from ..framework.plugin.events import (
@@ -40,6 +43,15 @@ from ..framework.plugin.events import (
     is_same_pod,
     on,
 )
+from ..framework.plugin.interface import Code
+from ..framework.runtime.extension_points import ask_status
+
+# ---- hints -------------------------------------------------------------------------------------------------
+#
+# Queueing hints: the events that plugins have registered, and whether an event moves a pod.
+#
+# kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
+# isPodWorthRequeuing.
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""
@@ -358,3 +370,162 @@ class Hints:
             text = f"queueing hint of {question.plugin}: {type(error).__name__}: {error}"
             self._errors.note(question.plugin, f"pod {pod.key}", text, error)
             return True
+
+
+# ---- possible moves ----------------------------------------------------------------------------------------
+#
+# The unschedulable pods that an event may move.
+
+Listeners = list[tuple[RejectedPods, Meaning]]
+"""Unschedulable pods by rejection, and what an event means for them."""
+PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
+"""An unschedulable pod after its `order`, and how an event moves it; None where hints are to be called."""
+
+
+def possible_moves(
+    queue: PodQueue, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
+) -> list[PossibleMove]:
+    """Return the unschedulable pods that an event may move, in the order in which they entered.
+
+    Pods that only events about their own group can move are found by the group, as each such event concerns
+    only a few of many such pods.
+
+    Parameters
+    ----------
+    old, new : object or None
+        The object of the event before and after it.
+    """
+    moves: list[PossibleMove] = []
+    for rejected, means in listeners:
+        if means.is_about_group:
+            continue
+        found = queue.unschedulable.may_move(rejected, means.indexes, means.of_class, old, new)
+        if means.of_class:
+            for alike in found:
+                _add_moves_of_class(hints, moves, alike, means.questions, old, new)
+        else:
+            moves += [(info.order, info, None) for info in found]
+    if queue.groups:
+        moves += _move_of_group(queue, hints, event, old, new)
+    return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
+
+
+def _add_moves_of_class(
+    hints: Hints,
+    moves: list[PossibleMove],
+    alike: dict[str, QueuedPodInfo],
+    questions: tuple[Question, ...] | None,
+    old: Any,
+    new: Any,
+) -> None:
+    """Add the pods of one class and one rejection that an event may move. The hints are called for one of
+    them, and for the pod that the event is about; for each if they fail."""
+    about: set[str] = set()
+    for obj in (old, new):
+        if obj is not None and (uid := obj.metadata.uid) in alike and uid not in about:
+            about.add(uid)
+            moves.append((alike[uid].order, alike[uid], None))
+    failures = hints.failures
+    for first in alike.values():
+        if not about or first.uid not in about:
+            strategy = hints.ask(questions, first, old, new)
+            break
+    else:
+        return
+    if strategy is not Strategy.SKIP:
+        has_failed = hints.failures != failures
+        for uid, info in alike.items():
+            if uid not in about:
+                moves.append((info.order, info, None if has_failed and info is not first else strategy))
+
+
+def _move_of_group(
+    queue: PodQueue, hints: Hints, event: ClusterEvent, old: Any, new: Any
+) -> list[PossibleMove]:
+    """Return the move of the group that an event's new object belongs to, if one of its pods is moved by such
+    events alone; empty for none."""
+    key = group_of(new) if isinstance(new, Pod) else new.unit if isinstance(new, AnyGroup) else None
+    group = None if key is None else queue.groups.get(queue.settings.top_of(key))
+    for info in () if group is None or group.place is not Place.UNSCHEDULABLE else group.members.values():
+        means = hints.meaning(rejection_of(info), event)
+        if means.may_move and means.is_about_group:
+            strategy = hints.ask(means.questions, info, old, new)
+            if strategy is not Strategy.SKIP:
+                return [(info.order, info, strategy)]
+    return []
+
+
+# ---- gates -------------------------------------------------------------------------------------------------
+#
+# PreEnqueue: whether plugins keep a pod out of the active queue.
+
+logger = logging.getLogger("moorage.queue")
+
+Asked = list[Callable[[Pod], Status | None]]
+"""PreEnqueue of several plugins."""
+Rule = tuple[list[str], list[Sized], Asked, Asked]
+"""What PreEnqueue of a profile reads; see `moorage._core.queue.entrance.Entrance`."""
+
+
+def rule_of(plugins: Sequence[PreEnqueuePlugin]) -> Rule | None:
+    """Return what PreEnqueue reads; None if one of the plugins is not the library's, whose calls are
+    observed."""
+    fields: list[str] = []
+    held: list[Sized] = []
+    asked: Asked = []
+    asked_by_group: Asked = []
+    for plugin in plugins:
+        gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
+        if gates is not None:
+            fields += gates[0]
+            held += [getattr(plugin, attribute) for attribute in gates[1]]
+        elif plugin.in_core:
+            is_alike = getattr(plugin.pre_enqueue, "gates_by_group", False)
+            (asked_by_group if is_alike else asked).append(plugin.pre_enqueue)
+        else:
+            return None
+    return fields, held, asked, asked_by_group
+
+
+@lru_cache(256)  # thousands of pods share a set, which the garbage collector would visit otherwise
+def joined(plugins: frozenset[str], name: str) -> frozenset[str]:
+    """Return a set of plugins with another one."""
+    return plugins | {name}
+
+
+class Gates:
+    """PreEnqueue of all profiles.
+
+    Parameters
+    ----------
+    plugins : mapping of str to sequence of PreEnqueuePlugin
+        By scheduler name.
+
+    Attributes
+    ----------
+    rules : dict of str to Rule or None
+        By scheduler name.
+    """
+
+    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]]) -> None:
+        self._plugins = plugins
+        self.rules = {name: rule_of(of_profile) for name, of_profile in plugins.items()}
+
+    def ask(self, info: QueuedPodInfo) -> bool:
+        """Run PreEnqueue; the first failure gates the pod. The plugin that gated it before runs first."""
+        pod = info.pod
+        plugins = self._plugins.get(pod.spec.scheduler_name, ())
+        if info.gating_plugin:
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin)
+        for plugin in plugins:
+            ask = plugin.pre_enqueue
+            status = ask(pod) if plugin.in_core else ask_status(plugin, pod, ask, pod)
+            if status is None or status.is_success:
+                continue
+            info.unschedulable_plugins = joined(info.unschedulable_plugins, plugin.name)
+            info.gating_plugin = plugin.name
+            if status.code == Code.ERROR:
+                logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())
+            return True
+        info.gating_plugin = ""
+        return False

@@ -1,6 +1,8 @@
 """The scheduler: scheduling cycles over the cache and their results."""
 
-from ..framework.profiles.profile import Profile as Profile
+from __future__ import annotations
+
+from ..framework.runtime.profile import Profile as Profile
 from .cycle.diagnosis import Diagnosis as Diagnosis
 from .cycle.results import Decision as Decision
 from .cycle.results import Eviction as Eviction

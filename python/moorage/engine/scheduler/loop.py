@@ -22,20 +22,19 @@ from moorage.store import ApiError, ObjectStore
 
 from ..framework import NominatingInfo
 from ..framework.plugin.group_index import is_composite
-from ..plugins.gang_scheduling import GangScheduling
+from ..plugins.queue_and_groups import GangScheduling
 from ..preemption.eviction_units import priority_of, violations_on
 from ..queue import Place, QueuedPodInfo
 from .cycle import cycle
 from .cycle.binding_cycle import BindingOutcome
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
-from .groups.group_attempt import GroupResult
-from .groups.group_batch import GroupBatch
-from .groups.group_status import patch_groups, patch_outcomes
-from .groups.members import in_order
-from .groups.place_group import place_group, rejected, why_invalid
-from .placing.place import CLAIMS, Placing
-from .placing.routes import SEGMENTS, WHOLE_CYCLE
+from .cycle.status_writes import patch_groups, patch_outcomes
+from .group_attempt import GroupResult
+from .group_batch import GroupBatch
+from .group_members import in_order
+from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
+from .place_group import place_group, rejected, why_invalid
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
 ALL = 1 << 62

@@ -24,14 +24,13 @@ from ..framework.plugin.group_index import PodGroups
 from ..framework.plugin.handle import FrameworkHandle
 from ..framework.plugin.interface import NominatingInfo
 from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.profiles.in_core import NO_RESOURCES
+from ..framework.runtime.in_tree_plugins import NO_RESOURCES
 from ..framework.runtime.runtime import Target
 from .cycle.binding_cycle import BindingCycles
-from .cycle.engine import Engine
-from .cycle.engines import Rotation
+from .cycle.engine import Engine, Rotation
 from .cycle.results import Failure
-from .cycle.scheduled_condition import patch_pod
-from .placing.volume_classes import VolumeClasses
+from .cycle.status_writes import patch_pod
+from .volume_classes import VolumeClasses
 
 PROFILE = int(Route.PROFILE)
 EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)

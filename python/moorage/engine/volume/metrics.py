@@ -13,7 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from .constants import VOLUME_SCHEDULER_SUBSYSTEM
+from .claims import VOLUME_SCHEDULER_SUBSYSTEM
 
 __all__ = [
     "VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moorage.engine.framework import Code, NominatingInfo
-from moorage.engine.preemption.running_preemptions import RunningPreemptions
+from moorage.engine.preemption.actuation import RunningPreemptions
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler.cycle.cycle import report_failure
 from moorage.engine.scheduler.cycle.results import Failure, ScheduleResult

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from moorage._core.decide.batch_rows import BoundSink
 from moorage._core.decide.pod_batch import Route
 from moorage.engine.scheduler import ScheduleResult
-from moorage.engine.scheduler.placing.place import LEDGER
-from moorage.engine.scheduler.placing.routes import APART
+from moorage.engine.scheduler.place import APART, LEDGER
 
 if TYPE_CHECKING:
     from moorage._core.decide.pod_batch import PodBatch

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage.answers.scheduler import Scheduler
 from moorage.controllers import PodTimes
-from moorage.engine.scheduler.groups.ignored_groups import ignored_groups
+from moorage.engine.scheduler.place_group import ignored_groups
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, ObjectMeta
 from moorage.kube.time_spans import parse_duration

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.engine.volume.constants import BIND_COMPLETED
-from moorage.engine.volume.migration import MIGRATED, UNCOUNTED
+from moorage.engine.volume.claims import BIND_COMPLETED
+from moorage.engine.volume.volume_topology import MIGRATED, UNCOUNTED
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
 from moorage.kube.model.node import HOSTNAME
 

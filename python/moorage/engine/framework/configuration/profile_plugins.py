@@ -15,10 +15,9 @@ from moorage.kube.go_texts import SECOND, quote
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
 from ..plugin.interface import Plugin
-from .args import NodeResourcesFitArgs
-from .field_errors import aggregate
 from .go_structs import go_fields, write
-from .validation import validate_node_resources_fit
+from .types import NodeResourcesFitArgs
+from .validation import aggregate, validate_node_resources_fit
 
 POINTS = (
     "preFilter",
@@ -67,7 +66,7 @@ class ProfilePlugins:
         enables and the point disables are included.
     args : dict of str to object
         Arguments by plugin after defaulting, for all plugins that take part at some point: an args struct for
-        plugins that have one (in `args.py`), the unchanged JSON value for others.
+        plugins that have one (in `types.py`), the unchanged JSON value for others.
         Plugins without arguments have no entry.
     """
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from moorage._core.decide.search import Search
 from moorage.kube import Node, Pod
 
-from .cycle_state import CycleState
 from .interface import Plugin
-from .status import Status
+from .status import CycleState, Status
 
 Rows = npt.NDArray[np.int32]
 

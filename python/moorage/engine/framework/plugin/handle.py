@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -12,14 +14,255 @@ from msgspec import Struct
 
 from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
-from moorage.kube import AnyGroup, Object, Pod
+from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
 
-from .extender import Extender
-from .nominator import PodNominator
-from .plugin_errors import PluginErrors
-from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
-from .writes import AT_ONCE, Writes
+from .waiting_pods import PodInPreBind, PodNominator, WaitingPod, WaitingPods
+
+# ---- writes ------------------------------------------------------------------------------------------------
+#
+# Writes that no decision waits for.
+
+scheduler_logger = logging.getLogger("moorage.scheduler")
+
+
+Then = Callable[[Exception | None], object]
+"""Takes the error of a write that has ended; None without one."""
+
+
+class Writes:
+    """Carries out writes at once. A live scheduler has threads for them (`moorage.live.serve.Writer`).
+
+    Attributes
+    ----------
+    is_beside : bool
+        Whether they may end after `submit`.
+    """
+
+    is_beside = False
+
+    def submit(
+        self, what: str, about: Object, action: Callable[[], object], then: Then | None = None
+    ) -> None:
+        """Carry out a write after the earlier ones of the same object.
+
+        Parameters
+        ----------
+        what : str
+            The kind of write: as upstream names its asynchronous calls, where it has one.
+        action : callable
+            Writes. If it has a method `after`, and an earlier write of the same kind and object still waits,
+            ``action.after(earlier)`` takes the place of both.
+        then : callable, optional
+            Is called at the end, by the thread that schedules. Without it a refusal is only logged.
+        """
+        error = None
+        try:
+            action()
+        except MoorageError as refusal:
+            error = refusal
+        if then is not None:
+            then(error)
+        elif error is not None:
+            log_failure(what, about, error)
+
+
+def log_failure(what: str, about: Object, error: MoorageError) -> None:
+    """Log that a write was refused."""
+    scheduler_logger.error("write has failed: what=%s object=%s error=%s", what, about.key, error)
+
+
+AT_ONCE = Writes()
+
+
+# ---- extender ----------------------------------------------------------------------------------------------
+#
+# Extender: the interface of external programs that filter, score, preempt or bind.
+
+
+class Victims(Struct, frozen=True):
+    """The victims of a preemption on one node.
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+        Pods to evict, in the order of their deletion.
+    num_pdb_violations : int
+        Number of victims that a PodDisruptionBudget protects.
+    """
+
+    pods: Sequence[Pod]
+    num_pdb_violations: int = 0
+
+
+class Extender(Protocol):
+    """An external program that takes part in scheduling (kube-scheduler v1.36, framework/extender.go).
+
+    Its methods may raise ExtenderError.
+    """
+
+    @property
+    def name(self) -> str:
+        """The URL prefix of the extender."""
+
+    @property
+    def weight(self) -> int:
+        """The factor of the extender's scores."""
+
+    @property
+    def is_ignorable(self) -> bool:
+        """Whether failures of the extender are ignored; failures of `prioritize` always are."""
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether the extender filters nodes."""
+
+    @property
+    def returns_bare_nodes(self) -> bool:
+        """Whether the extender exchanges whole nodes instead of names.
+
+        Such nodes are then scored as if they had neither pods nor images (v1.34 to v1.36; kubernetes issue
+        141781).
+        """
+
+    @property
+    def is_prioritizer(self) -> bool:
+        """Whether the extender scores nodes."""
+
+    @property
+    def is_binder(self) -> bool:
+        """Whether the extender binds pods."""
+
+    @property
+    def supports_preemption(self) -> bool:
+        """Whether the extender takes part in preemption."""
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether the extender is called for a pod.
+
+        It is called for all pods, or for those that request a managed resource.
+        """
+
+    def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+        """Filter nodes.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+            Feasible nodes so far.
+
+        Returns
+        -------
+        list of str
+            Names of the nodes that pass, in the extender's order; all of them if it does not filter.
+        dict of str to str
+            Reason by rejected node.
+        dict of str to str
+            Reason by node rejected as unresolvable.
+        """
+
+    def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
+        """Return the scores of nodes before the weight is applied.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+            The feasible nodes.
+
+        Returns
+        -------
+        dict of str to int
+            Score by node, 0 to 10 by the protocol; 0 if the extender does not score.
+        """
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod."""
+
+    def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        """Filter the candidate nodes of a preemption.
+
+        Parameters
+        ----------
+        pod : Pod
+            The preemptor.
+        victims : mapping of str to Victims
+            Victims by candidate node.
+
+        Returns
+        -------
+        dict of str to Victims
+            The remaining candidates, sorted by name, with the extender's victims: pods of the node, which may
+            differ from `victims`, or none.
+        """
+
+
+# ---- plugin errors -----------------------------------------------------------------------------------------
+#
+# The exceptions of plugins: logged once per plugin and type, and counted.
+
+logger = logging.getLogger("moorage.framework")
+
+Kind = tuple[str, str]
+"""Name of the plugin, and name of the exception type."""
+
+
+class PluginErrors:
+    """Logs and counts the exceptions that plugins of a scheduler raise.
+
+    Parameters
+    ----------
+    fail_fast : bool
+        Re-raise an exception instead of failing the pod in question.
+
+    Attributes
+    ----------
+    counts : Counter
+        Number of exceptions by plugin and exception type.
+    """
+
+    def __init__(self, fail_fast: bool = False) -> None:
+        self.fail_fast = fail_fast
+        self.counts: Counter[Kind] = Counter()
+        self._silent: Counter[Kind] = Counter()
+        self.untold: list[tuple[str, str, Exception]] = []
+
+    def note(self, plugin: str, about: str, text: str, error: Exception) -> None:
+        """Log the first exception of each plugin and type with its traceback, and count the others.
+
+        Parameters
+        ----------
+        about : str
+            The object of the call, for example ``pod default/p``; "" for a pod that only the core knows: the
+            exception is kept until `tell` names it.
+        """
+        if not about:
+            self.untold.append((plugin, text, error))
+            return
+        kind = plugin, type(error).__name__
+        self.counts[kind] += 1
+        if self.fail_fast:
+            raise error
+        if self.counts[kind] == 1:
+            logger.error("%s: %s", about, text, exc_info=error)
+        else:
+            self._silent[kind] += 1
+
+    def tell(self, about: str) -> None:
+        """Note the exceptions that were kept, now that their pod is known."""
+        while self.untold:
+            plugin, text, error = self.untold.pop(0)
+            self.note(plugin, about, text, error)
+
+    def summarize(self) -> None:
+        """Log the number of exceptions since the last summary that were only counted."""
+        if not self._silent:
+            return
+        for (plugin, error), more in self._silent.items():
+            logger.error('plugin "%s" raised %s %d more times', plugin, error, more)
+        self._silent.clear()
+
+
+# ---- handle ------------------------------------------------------------------------------------------------
 
 S = TypeVar("S")
 T = TypeVar("T", bound=Object)

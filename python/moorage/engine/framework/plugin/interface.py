@@ -17,19 +17,19 @@ import numpy.typing as npt
 from moorage.kube import AnyGroup, Pod
 
 from .nodes_view import InfoNodes, NodesView
-from .nominating_info import NominatingInfo as NominatingInfo
 from .status import SKIP as SKIP
 from .status import Answers as Answers
 from .status import Code as Code
 from .status import Status as Status
 from .status import read_answers
+from .waiting_pods import NominatingInfo as NominatingInfo
 
 if TYPE_CHECKING:
-    from ..runtime.steps import StatusSteps
-    from .any_node_info import NodeInfo as AnyNodeInfo
-    from .cycle_state import CycleState
     from .events import ClusterEventWithHint
     from .handle import FrameworkHandle
+    from .nodes_view import NodeInfo as AnyNodeInfo
+    from .status import CycleState
+    from .waiting_pods import StatusSteps
 
 MAX_NODE_SCORE = 100
 

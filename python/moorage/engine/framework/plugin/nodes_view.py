@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.engine.cache import NodeInfo, Resource
+from moorage.engine.cache import NodeInfo as LiveNodeInfo
+from moorage.engine.cache import NodeInfoClone, Resource
 
-from .any_node_info import NodeInfo as AnyNodeInfo
+# ---- nodes view --------------------------------------------------------------------------------------------
 
 Rows = npt.NDArray[np.int32]
 Kind = Literal["allocatable", "requested", "nonzero"]
@@ -78,7 +79,7 @@ class NodesView:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[AnyNodeInfo]:
+    def __iter__(self) -> Iterator[NodeInfo]:
         return (self.node_info(at) for at in range(len(self)))
 
     def labels(self, key: str) -> Texts:
@@ -96,7 +97,7 @@ class NodesView:
         """
         raise NotImplementedError
 
-    def node_info(self, at: int) -> AnyNodeInfo:
+    def node_info(self, at: int) -> NodeInfo:
         """Return the NodeInfo of a node.
 
         Parameters
@@ -188,9 +189,9 @@ class TableNodes(NodesView):
     def names(self) -> list[str]:
         return self._columns.state.view.names_of(self.rows)
 
-    def node_info(self, at: int) -> AnyNodeInfo:
+    def node_info(self, at: int) -> NodeInfo:
         state = self._columns.state
-        return NodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
+        return LiveNodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
 
     def labels(self, key: str) -> Texts:
         return self._columns.labels(key).texts.take(self.rows)
@@ -209,11 +210,11 @@ class TableNodes(NodesView):
 class InfoNodes(NodesView):
     """NodeInfos or clones of them."""
 
-    def __init__(self, infos: Sequence[AnyNodeInfo]) -> None:
+    def __init__(self, infos: Sequence[NodeInfo]) -> None:
         self.rows = np.full(len(infos), -1, dtype=np.int32)
         self._infos = infos
 
-    def node_info(self, at: int) -> AnyNodeInfo:
+    def node_info(self, at: int) -> NodeInfo:
         return self._infos[at]
 
     def labels(self, key: str) -> Texts:
@@ -246,7 +247,7 @@ def _numbers(texts: Texts) -> tuple[Column, npt.NDArray[np.bool_]]:
     return numbers, are_numbers
 
 
-def _amount(info: AnyNodeInfo, kind: Kind, resource: str) -> int:
+def _amount(info: NodeInfo, kind: Kind, resource: str) -> int:
     if resource == "pods" and kind == "requested":
         return len(info.pods)
     amounts: Resource = getattr(info, "nonzero_requested" if kind == "nonzero" else kind)
@@ -257,3 +258,11 @@ def _amount(info: AnyNodeInfo, kind: Kind, resource: str) -> int:
     if resource == "ephemeral-storage":
         return amounts.ephemeral_storage
     return amounts.allowed_pod_number if resource == "pods" else amounts.scalar_resources.get(resource, 0)
+
+
+# ---- any node info -----------------------------------------------------------------------------------------
+#
+# The type of the node that plugins are asked about.
+
+NodeInfo = LiveNodeInfo | NodeInfoClone
+"""A view of a node of the cache, or a copy that a plugin may change."""

@@ -23,8 +23,8 @@ from ..plugin.status import Code, Status
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
 
-    from ..plugin.any_node_info import NodeInfo as AnyNodeInfo
-    from ..plugin.cycle_state import CycleState
+    from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
+    from ..plugin.status import CycleState
 
 
 PodChange = tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]

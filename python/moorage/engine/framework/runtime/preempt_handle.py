@@ -16,13 +16,11 @@ from moorage.engine.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.kube import Node, Pod, PodDisruptionBudget
 
-from ..plugin.any_node_info import NodeInfo as AnyNodeInfo
-from ..plugin.cycle_state import CycleState
-from ..plugin.extender import Extender
-from ..plugin.handle import FrameworkHandle
+from ..plugin.handle import Extender, FrameworkHandle
+from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
 from ..plugin.nodes_view import NodesView
-from ..plugin.status import Code, Status, error_status
-from .call import ask_status
+from ..plugin.status import Code, CycleState, Status, error_status
+from .extension_points import ask_status
 from .runtime import Framework
 
 

@@ -14,29 +14,36 @@ from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache
-from moorage.engine.framework.runtime import binding_points
+from moorage.engine.framework.runtime import extension_points as binding_points
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 
 from ..plugin import interface
-from ..plugin.any_node_info import NodeInfo as AnyNodeInfo
-from ..plugin.cycle_state import CycleState
 from ..plugin.handle import FrameworkHandle
 from ..plugin.interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from ..plugin.lazy_attribute import lazy_attribute
 from ..plugin.nodes_view import CycleColumns, NodesView, TableNodes
-from ..plugin.nominator import going_before
-from ..plugin.signing import Signer
-from ..plugin.status import SKIP, Code, Status, as_status, error_status
-from ..plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, WaitingPod
-from ..profiles.in_core import NativePlugin
-from ..profiles.profile import Profile
-from .call import StatusError, answer_of, ask_status
-from .called_plugins import CalledPlugins
-from .filtering import PreFilterRun, ask_post_filter, ask_pre_filter, filter_status, nothing_left
+from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
+from ..plugin.status import SKIP, Code, CycleState, Status, as_status, error_status
+from ..plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, StatusSteps, WaitingPod, going_before, take_all
+from .extension_points import (
+    NodePluginScores,
+    PreFilterRun,
+    Scores,
+    StatusError,
+    answer_of,
+    ask_post_filter,
+    ask_pre_filter,
+    ask_status,
+    check_range,
+    filter_status,
+    normalized_scores,
+    nothing_left,
+    raw_scores,
+)
+from .in_tree_plugins import NativePlugin, Signer
 from .kernels import Kernels, place_of, rejection
-from .scoring import NodePluginScores, Scores, check_range, normalized_scores, raw_scores
-from .steps import StatusSteps, take_all
+from .profile import CalledPlugins, Profile
 
 Target = tuple[int, int, int]
 

@@ -18,19 +18,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.cycle_state import CycleState
-from moorage.engine.framework.plugin.handle import FrameworkHandle
-from moorage.engine.framework.plugin.status import Status
-from moorage.engine.framework.plugin.waiting_pods import NEVER, PodInPreBind, WaitingPod
-from moorage.engine.framework.plugin.writes import AT_ONCE
-from moorage.engine.framework.runtime.steps import Ended, StatusSteps
+from moorage.engine.framework.plugin.handle import AT_ONCE, FrameworkHandle
+from moorage.engine.framework.plugin.status import CycleState, Status
+from moorage.engine.framework.plugin.waiting_pods import NEVER, Ended, PodInPreBind, StatusSteps, WaitingPod
 from moorage.errors import CacheError
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod
 from moorage.store import ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 
-from ..controllers import ClaimControllers
+from ..options import ClaimControllers
 from .engine import Engine
 from .results import Failure
 

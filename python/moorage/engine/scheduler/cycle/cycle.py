@@ -16,16 +16,19 @@ from msgspec.structs import replace
 
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_spec import bound
-from moorage.engine.devices.claims.claims_of_cycle import DeviceCycleState
-from moorage.engine.framework.plugin.cycle_state import CycleState
+from moorage.engine.devices.device_state import DeviceCycleState
 from moorage.engine.framework.plugin.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
-from moorage.engine.framework.plugin.status import Code, NodeToStatus, Status, as_status, message_of
-from moorage.engine.framework.plugin.waiting_pods import PodInPreBind
-from moorage.engine.framework.runtime.binding_points import permitted
-from moorage.engine.framework.runtime.call import StatusError
-from moorage.engine.framework.runtime.filtering import PreFilterRun
+from moorage.engine.framework.plugin.status import (
+    Code,
+    CycleState,
+    NodeToStatus,
+    Status,
+    as_status,
+    message_of,
+)
+from moorage.engine.framework.plugin.waiting_pods import Ended, PodInPreBind, StatusSteps, take_step
+from moorage.engine.framework.runtime.extension_points import PreFilterRun, StatusError, permitted
 from moorage.engine.framework.runtime.runtime import Target
-from moorage.engine.framework.runtime.steps import Ended, StatusSteps, take_step
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.errors import CacheError, ExtenderError
 from moorage.kube.model.pod import Pod
@@ -38,7 +41,7 @@ from .engine import Engine
 from .extended_search import ExtendedSearch, bind_by_extender
 from .node_search import NO_ROWS
 from .results import Decision, Failure, after_binding
-from .scheduled_condition import not_scheduled, patch_pod
+from .status_writes import not_scheduled, patch_pod
 
 Order = Callable[[], list[str]]
 """Returns the node names in list order."""

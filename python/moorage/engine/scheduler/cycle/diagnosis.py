@@ -14,8 +14,8 @@ from msgspec import Struct
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
 from moorage.engine.framework.plugin.interface import Code, FilterPlugin, Status
 from moorage.engine.framework.plugin.status import fit_error, with_detail
-from moorage.engine.framework.profiles.in_core import CorePostFilter, NativePlugin
-from moorage.engine.framework.profiles.profile import Profile
+from moorage.engine.framework.runtime.in_tree_plugins import CorePostFilter, NativePlugin
+from moorage.engine.framework.runtime.profile import Profile
 from moorage.engine.queue.hints import EXTENDER
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
 """Examination of a pod: the verdict of the filters and the scores of every node, by the kernels of
-scheduling."""
+scheduling.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -11,19 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.decider import count_verdicts
-from moorage.engine.framework.plugin.cycle_state import CycleState
-from moorage.engine.framework.plugin.interface import Code, ScorePlugin
-from moorage.engine.framework.profiles.in_core import NativePlugin
-from moorage.engine.framework.runtime.call import StatusError
-from moorage.engine.framework.runtime.filtering import PreFilterRun
-from moorage.engine.framework.runtime.scoring import check_range
+from moorage.engine.framework.plugin.interface import ScorePlugin
+from moorage.engine.framework.plugin.status import Code, CycleState, Status
+from moorage.engine.framework.runtime.extension_points import PreFilterRun, StatusError, check_range
+from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin
+from moorage.engine.preemption.default_preemption import Evaluator, FoundCandidates, preemption_plugins
+from moorage.engine.preemption.dry_run import Candidate, Choice, pick_one_node
 from moorage.kube.model.pod import Pod
 
-from .diagnosis import NO_NODES, Diagnosis, explain_verdicts
+from .diagnosis import NO_NODES, Diagnosis, explain_verdict, explain_verdicts
+from .engine import Engine
 from .results import Examination, PreFilterOutcome
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+
+# ---- examine -----------------------------------------------------------------------------------------------
 
 
 def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
@@ -182,3 +188,137 @@ def score_rows(
         total += profile.weight(plugin) * normalized[plugin.name]
     check_range(normalized)
     return raw, normalized, total
+
+
+# ---- examine preemption ------------------------------------------------------------------------------------
+#
+# Examination of a pod that fits nowhere: the victims of preemption on each node where eviction helps.
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionExamination:
+    """The possible preemptions for a pod; no pod is evicted.
+
+    Attributes
+    ----------
+    found : FoundCandidates
+        Whether the pod may preempt, and the candidates.
+    choice : Choice or None
+        The candidate that preemption would choose, and the criterion that decided; None without candidates.
+    """
+
+    found: FoundCandidates = field(default_factory=FoundCandidates)
+    choice: Choice | None = None
+
+    def listed(self, limit: int | None) -> list[Candidate]:
+        """Return the candidates, the chosen one first.
+
+        Parameters
+        ----------
+        limit : int or None
+            Largest number of candidates; None for all.
+        """
+        chosen = [] if self.choice is None else [self.choice.candidate]
+        others = [candidate for candidate in self.found.candidates if candidate not in chosen]
+        return (chosen + others)[:limit]
+
+    def rejections(self) -> dict[str, int]:
+        """Return the number of nodes per reason why eviction does not help there; the most frequent reason
+        first."""
+        counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> PreemptionExamination:
+    """Find the nodes where evictions would make room for a pod. Extenders are not called.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the pod's profile.
+    everywhere : bool, optional
+        Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
+        candidates, as those of DefaultPreemption do.
+    """
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    if engine.nodes_in_view() == 0:
+        return PreemptionExamination()
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.error:
+        return PreemptionExamination()
+    statuses = _statuses(engine, state, pod, ran)
+    if not statuses:
+        return PreemptionExamination()
+    plugins = preemption_plugins(engine.profile)
+    limits = plugins[0].limits if plugins and not everywhere else None
+    evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
+    found = evaluator.find_candidates(state, pod, statuses)
+    return PreemptionExamination(found, pick_one_node(found.candidates))
+
+
+def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
+    """Return the status of each rejecting node; empty where a node is feasible or a plugin fails."""
+    if ran.rejection is not None:
+        return dict.fromkeys(engine.cache.state.view.node_names(), ran.rejection)
+    engine.begin_search(state, pod, ran)
+    try:
+        _, verdicts = engine.search.verdicts(*state.target)
+        return {} if (verdicts == 0).any() else engine.diagnose(state.target, state.shape, ran)[1]()
+    except StatusError:
+        return {}
+
+
+# ---- placement check ---------------------------------------------------------------------------------------
+#
+# Check of a chosen node: the filters of a profile for one pod on one node.
+
+
+def check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
+    """Run the PreFilter and Filter plugins of a profile for a pod on a node.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the pod's profile.
+
+    Returns
+    -------
+    Status, CycleState or None
+        The status that rejects the pod. If the pod fits: the state after PreFilter, or None where the core
+        alone decides and no plugin writes one.
+    """
+    engine.nodes_in_view()
+    row = engine.row_in_view(node)
+    if row < 0:
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node {node} is not found",))
+    framework, target = engine.framework, engine.framework.target_of(pod)
+    profile = engine.profile_of(target)
+    if profile.is_in_core and engine.passes(target, pod):
+        verdict = engine.search.verdict(row, *target)
+        return explain_verdict(profile, framework.shape_of(target), verdict) if verdict else None
+    state = framework.state_of(target)
+    engine.begin_cycle(target)
+    ran = framework.run_pre_filter_plugins(state, pod)
+    if ran.rejection is not None:
+        return ran.rejection
+    if ran.node_names is not None and node not in ran.node_names:
+        return ran.absent
+    return _ask_all(engine, state, pod, ran, row) or state
+
+
+def _ask_all(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun, row: int) -> Status | None:
+    """Filter one node by a profile with out-of-tree plugins; None where the pod fits."""
+    engine.begin_search(state, pod, ran)
+    try:
+        engine.framework.searching(True)
+        verdict = engine.search.verdict(row, *state.target)
+    except StatusError as failed:
+        return failed.status
+    finally:
+        engine.framework.searching(False)
+    if not verdict:
+        return None
+    rows, verdicts = np.array([row], dtype=np.int32), np.array([verdict], dtype=np.uint64)
+    statuses = engine.number_statuses(state.target, rows, verdicts)
+    return explain_verdict(engine.profile_of(state.target), state.shape, int(verdicts[0]), statuses)

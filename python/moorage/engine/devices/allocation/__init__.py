@@ -1,1 +1,0 @@
-"""Which devices a claim gets on a node."""

@@ -1,1 +1,0 @@
-"""The claims of pods: what is cached, in flight and written."""

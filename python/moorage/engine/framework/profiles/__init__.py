@@ -1,1 +1,0 @@
-"""Profiles: which plugins run where, compiled for the core or called in Python."""

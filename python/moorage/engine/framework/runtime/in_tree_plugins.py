@@ -1,0 +1,722 @@
+"""Base classes of in-tree plugins: plugins with kernels in the core, and plugins that few pods need."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.base.resources import ZERO, is_counted
+from moorage._core.state.pod_spec import spec_key
+from moorage.errors import MoorageError
+from moorage.kube import (
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+)
+
+from ..plugin import interface
+from ..plugin.amounts import asked_by
+from ..plugin.interface import Plugin, PreFilterResult, SignPlugin
+from ..plugin.status import Code, Status
+from .extension_points import answer_of
+
+if TYPE_CHECKING:
+    from moorage._core.decide.terms import NodeDevices
+    from moorage._core.devices.claims_of_pods import RepeatedClaims
+    from moorage._core.state.cluster_state import ClusterState
+    from moorage._core.state.pod_class import Shape
+
+    from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
+    from ..plugin.nodes_view import NodesView
+    from ..plugin.status import CycleState
+    from .kernels import Kernels
+
+
+# ---- signing -----------------------------------------------------------------------------------------------
+#
+# Signatures: pods with equal signatures get equal verdicts and scores.
+#
+# Source: kube-scheduler v1.36, SignPod in framework/runtime/framework.go and the signers of
+# kube-scheduler/framework.
+
+logger = logging.getLogger("moorage.framework")
+encode = msgspec.json.Encoder(order="sorted").encode
+NO_SOURCE = Volume()
+STORAGE = "ephemeral-storage"
+LIMIT = 1 << 12  # maximum number of cached signatures
+UNSIGNED = Status(Code.UNSCHEDULABLE, ("the pod cannot be signed",))
+
+
+class Signer:
+    """Signs the pods of one profile.
+
+    Parameters
+    ----------
+    plugins : iterable of Plugin
+        The plugins that filter or score, each at least once.
+
+    Attributes
+    ----------
+    plugins : list of SignPlugin
+        The plugins, each once; empty if one of them signs no pod.
+    """
+
+    def __init__(self, plugins: Iterable[Plugin]) -> None:
+        once = dict.fromkeys(plugins)
+        signers = [plugin for plugin in once if isinstance(plugin, SignPlugin) and plugin.can_sign]
+        self.plugins = signers if len(signers) == len(once) else []
+        outside = [plugin for plugin in self.plugins if not plugin.in_core]
+        # Cached by spec and labels, since in-tree plugins read nothing else.
+        self._signed: dict[Any, bytes | None] | None = None if outside else {}
+        # What the last pod was signed by, and its signature: replicas of a template share these objects.
+        self._latest: tuple[Any, Any, Any, str, bytes | None] = (None, None, None, "", None)
+
+    @property
+    def reads_spec_alone(self) -> bool:
+        """Whether signatures follow from namespace, labels, spec and status of a pod."""
+        return self._signed is not None
+
+    def sign(self, pod: Pod) -> bytes | None:
+        """Return the signature of a pod.
+
+        Returns
+        -------
+        bytes or None
+            None if a plugin refuses, raises, or returns a value that JSON cannot represent.
+        """
+        if not self.plugins or self._signed is None:
+            return self._sign(pod) if self.plugins else None
+        spec, labels, status, namespace, signature = self._latest
+        is_same = pod.spec is spec and pod.metadata.labels is labels and pod.status is status
+        if not is_same or pod.metadata.namespace != namespace:
+            signature = self._find(self._signed, pod)
+            self._latest = pod.spec, pod.metadata.labels, pod.status, pod.metadata.namespace, signature
+        return signature
+
+    def _find(self, signed: dict[Any, bytes | None], pod: Pod) -> bytes | None:
+        """Return the signature of a pod by its spec and labels."""
+        spec = pod.spec
+        key = (
+            spec_key(pod),
+            pod.metadata.namespace,
+            spec.node_name,
+            spec.scheduling_group,
+            encode(spec.volumes),
+            tuple(pod.metadata.labels.items()),
+        )
+        if key not in signed:
+            if len(signed) >= LIMIT:
+                signed.clear()
+            signed[key] = self._sign(pod)
+        return signed[key]
+
+    def _sign(self, pod: Pod) -> bytes | None:
+        parts: dict[str, Any] = {"schedulerName": pod.spec.scheduler_name}
+        for plugin in self.plugins:
+            answer = answer_of(plugin, pod, plugin.sign_pod, pod)
+            if isinstance(answer, Mapping):
+                parts.update(answer)
+            elif answer is not None and not (isinstance(answer, Status) and answer.is_success):
+                return None
+        try:
+            return encode(parts)
+        except (TypeError, ValueError, RecursionError) as error:
+            logger.error("pod %s: signature: %s", pod.key, error)
+            return None
+
+
+# ---- parts of signatures -----------------------------------------------------------------------------------
+
+
+def tolerations(pod: Pod) -> dict[str, Any]:
+    """Return the tolerations of a pod, sorted by key and value.
+
+    Returns
+    -------
+    dict of str to object
+        Part of a signature.
+    """
+    return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
+
+
+def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
+    """Return the requests of a pod, scalar resources of 0 included.
+
+    Parameters
+    ----------
+    plugin : Plugin
+        The plugin; its handle has the gates on which requests depend.
+
+    Returns
+    -------
+    dict of str to object
+        Part of a signature.
+    """
+    gates = plugin.required_handle().cache.state.classes.gates
+    quantities = asked_by(pod, gates)
+    plain = [quantities.get(name, ZERO).value() for name in ("memory", STORAGE)]
+    scalars = {name: quantities[name].value() for name in quantities if is_counted(name) and name != STORAGE}
+    return {"requests": (quantities.get("cpu", ZERO).milli_value(), *plain, scalars)}
+
+
+def volumes(pod: Pod) -> dict[str, Any]:
+    """Return the sources of a pod's volumes, sorted.
+
+    Config maps, secrets and fields that scheduling does not read are omitted.
+
+    Returns
+    -------
+    dict of str to object
+        Part of a signature.
+    """
+    sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
+    return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
+
+
+def node_affinity(pod: Pod) -> dict[str, Any]:
+    """Return nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
+
+    As upstream, required affinity without terms is signed as none.
+
+    Returns
+    -------
+    dict of str to object
+        Part of a signature.
+    """
+    parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    if affinity is not None:
+        terms = affinity.required.node_selector_terms if affinity.required else ()
+        weighed = ((term.weight, _term(term.preference)) for term in affinity.preferred or ())
+        parts["nodeAffinity"] = [sorted(_text(_term(term)) for term in terms), sorted(map(_text, weighed))]
+    return parts
+
+
+def _term(term: NodeSelectorTerm) -> list[list[str]]:
+    return [_requirements(term.match_expressions), _requirements(term.match_fields)]
+
+
+def _requirements(requirements: Iterable[NodeSelectorRequirement]) -> list[str]:
+    return sorted(_text((item.key, item.operator, sorted(item.values))) for item in requirements)
+
+
+def _text(value: Any) -> str:
+    return encode(value).decode()
+
+
+# ---- in core -----------------------------------------------------------------------------------------------
+
+BoundClaims = Sequence[tuple[PersistentVolumeClaim, PersistentVolume]]
+Mask = npt.NDArray[np.bool_]
+Attachment = tuple[npt.NDArray[np.int32], int]
+T = TypeVar("T", bound=Object)
+T_co = TypeVar("T_co", covariant=True)
+P = TypeVar("P", bound=Plugin)
+Asked = TypeVar("Asked", bound=Callable[..., Status | None])
+
+
+def gates_only_with(*fields: str, held: Sequence[str] = ()) -> Callable[[Asked], Asked]:
+    """Return a decorator that says when PreEnqueue of a plugin need not be called.
+
+    A method that overrides a decorated one is not decorated.
+
+    Parameters
+    ----------
+    *fields : str
+        Fields of spec.
+    held : sequence of str
+        Attributes of the plugin: containers that stay the same objects. A pod passes for certain if all these
+        fields and containers are empty.
+    """
+
+    def decorate(pre_enqueue: Asked) -> Asked:
+        pre_enqueue.gates_only_with = fields, held  # type: ignore[attr-defined]
+        return pre_enqueue
+
+    return decorate
+
+
+def gates_by_group(pre_enqueue: Asked) -> Asked:
+    """Mark a PreEnqueue method whose answer is alike for all pods of a group, and None for pods without one.
+
+    A method that overrides a marked one is not marked.
+
+    Returns
+    -------
+    callable
+        The same.
+    """
+    pre_enqueue.gates_by_group = True  # type: ignore[attr-defined]
+    return pre_enqueue
+
+
+class NativePlugin(Plugin):
+    """A plugin whose verdicts and scores are computed by kernels of the compiled core.
+
+    Its PreFilter and PreScore read only `CycleState.shape`, `CycleState.terms` and the nodes that the pod
+    names or is pinned to, so that the framework can cache their results with the terms.
+
+    Attributes
+    ----------
+    reason_texts : tuple of str
+        Upstream's messages for the reason bits of a verdict, from the lowest bit.
+    missing_state_text : mapping of type to str
+        `FilterPlugin` or `ScorePlugin` to the start of upstream's error for a plugin that is not enabled at
+        PreFilter or PreScore.
+    """
+
+    in_core = True
+    reason_texts: ClassVar[tuple[str, ...]] = ()
+    missing_state_text: ClassVar[Mapping[type[Plugin], str]] = {}
+
+    def plan_arguments(self, state: ClusterState) -> dict[str, Any]:
+        """Return keyword arguments of `moorage._core.decide.plan.Plan` for the plugin's arguments.
+
+        Parameters
+        ----------
+        state : ClusterState
+            State of the cluster in the core.
+        """
+        return {}
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        """Return upstream's messages for the reason bits of a verdict.
+
+        Parameters
+        ----------
+        bits : int
+            Reason bits as set by the kernel.
+        shape : Shape
+            Requests and constraints of the rejected pod.
+        """
+        return tuple(text for bit, text in enumerate(self.reason_texts) if bits >> bit & 1)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        return None
+
+    def may_reject(self, shape: Shape) -> bool:
+        """Whether PreFilter or PreScore may reject a pod.
+
+        They are not asked about pods that no plugin may reject.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod.
+
+        Returns
+        -------
+        bool
+            False where both certainly return Success or Skip.
+        """
+        return True
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the core filters single nodes for the plugin, also with other pods on them.
+
+        False for a class with a method `filter` of its own.
+        """
+        return type(self).filter is NativePlugin.filter
+
+    def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        return self._kernels().filter(self, state, node_info)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        return self._kernels().score(self, state, node_info)
+
+    def shape_of(self, pod: Pod) -> Shape:
+        """Return the shape of a pod, for queueing hints."""
+        classes = self.required_handle().cache.state.classes
+        return classes.shape_of(classes.intern(pod))
+
+    def normalized_scores(self, state: CycleState, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Return the normalized scores of the feasible nodes.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            All feasible rows of the node table.
+
+        Returns
+        -------
+        (n,) int64 array
+            Scores from 0 to 100.
+        """
+        return self._kernels().search.scores(self.name, rows, *state.target)[1]
+
+    def _framework(self) -> Any:
+        """The `Framework` of the handle, whose type is not declared here; see `FrameworkHandle.framework`."""
+        framework = self.required_handle().framework
+        if framework is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return framework
+
+    def _kernels(self) -> Kernels:
+        kernels: Kernels | None = self._framework().kernels
+        if kernels is None:
+            raise RuntimeError(f'plugin "{self.name}" is not part of a scheduler')
+        return kernels
+
+
+class InTreePlugin(NativePlugin, interface.EnqueueExtensions, interface.SignPlugin):
+    """An in-tree plugin with kernels, which registers cluster events and signs pods."""
+
+
+class CorePostFilter(interface.PostFilterPlugin):
+    """A PostFilter plugin that is not called for pods for which it certainly has no effect."""
+
+    in_core = True
+
+    def may_preempt(self, shape: Shape, potential: int) -> bool:
+        """Whether `post_filter` may evict pods.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of a pod without nomination.
+        potential : int
+            Number of nodes that reject the pod with a code other than UnschedulableAndUnresolvable.
+
+        Returns
+        -------
+        bool
+            False where it certainly evicts none.
+        """
+        raise NotImplementedError
+
+    def may_free_claims(self, state: CycleState) -> bool:
+        """Whether `post_filter` may free what claims of the pod have, so that it has to be called."""
+        return False
+
+    def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
+        """Return the outcome of `post_filter` where `may_preempt` is False.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod's class.
+        nodes, potential : int
+            Number of all nodes, and of those that reject the pod with a code other than
+            UnschedulableAndUnresolvable.
+
+        Returns
+        -------
+        reason : str
+            Reason of the status.
+        clears_nomination : bool
+            Whether the nomination of the pod is removed.
+        """
+        raise NotImplementedError
+
+    def failure(self, state: CycleState) -> Status | None:
+        """Return the Error that `post_filter` returns for any statuses of the nodes.
+
+        Returns
+        -------
+        Status or None
+            None where it depends on the statuses.
+        """
+        return None
+
+
+class Lister(Protocol[T_co]):
+    """The lister of an informer."""
+
+    def get(self, name: str) -> T_co:
+        """Return the object with a key.
+
+        Parameters
+        ----------
+        name : str
+            ``namespace/name``, or the name of a cluster-scoped object.
+
+        Returns
+        -------
+        Object
+            The latest state known to the informer.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such object.
+        """
+
+    def list(self) -> Sequence[T_co]:
+        """Return all objects."""
+
+
+NO_RESOURCES: frozenset[str] = frozenset()
+
+
+class VolumesOfBatch:
+    """The volumes that the earlier pods of a batch use, and those that the next pod shares with others.
+
+    Attributes
+    ----------
+    at : int
+        The index of the next pod.
+    exclusive : set of hashable
+        Claims and volumes that no later pod of the batch can use too, if the core is to place it.
+    users : dict of CSIVolume to list of int
+        ``~index`` of the pods that use a volume.
+    shared : list of (int, int, int)
+        The volumes of the next pod that may be counted on a row already; see `PodBatch`.
+    allocated : dict of str to int
+        Resource claims, as ``namespace/name``, that an earlier pod of the batch may have allocated, with the
+        index of the pod; -1 if plugins schedule it, or may deallocate the claim for it.
+    leader : int
+        The index of the last pod for which the core allocates claims; -1 for none.
+    follows : bool
+        Whether the next pod shares the claim that this pod allocates.
+    ends : bool
+        Whether the batch ends before the next pod, as it has one of these claims.
+    provided : frozenset of str
+        The resources of the next pod that its devices provide on every node.
+    claiming : dict of int to object
+        The pods with resource claims that the core is to place: what their plugin needs to write the claims.
+    alike : RepeatedClaims or None
+        Notes pods that need the same as the pod before, if all that this needs are new devices.
+    known : dict of object to object
+        By plugin, what it has found out that is the same for all pods of the batch.
+    """
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.exclusive: set[Hashable] = set()
+        self.users: dict[Hashable, list[int]] = {}
+        self.shared: list[tuple[int, int, int]] = []
+        self.allocated: dict[str, int] = {}
+        self.leader, self.follows = -1, False
+        self.ends = False
+        self.provided = NO_RESOURCES
+        self.claiming: dict[int, Any] = {}
+        self.repeated: RepeatedClaims | None = None
+        self.known: dict[object, Any] = {}
+
+
+class VolumePlugin(
+    interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
+):
+    """A plugin that applies only to pods with volumes or resource claims.
+
+    For all others it counts as Skip without a call (`Profile.complete`).
+    """
+
+    in_core = True
+
+    def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
+        return volumes(pod)
+
+    def skips(self, method: str) -> bool:
+        """Whether the plugin returns Skip for every pod without volumes.
+
+        Where it does not, Filter passes, and scores are 0.
+
+        Parameters
+        ----------
+        method : {"pre_filter", "pre_score"}
+            The extension point.
+        """
+        return True
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the plugin applies to a pod that has neither volumes nor claims."""
+        return False
+
+    def delegated_resources(self) -> frozenset[str]:
+        """Return the extended resources that the plugin provides on nodes without them."""
+        return frozenset()
+
+    def bound_claims_of(self, pod: Pod) -> BoundClaims | None:
+        """Return the claims of a pod with their volumes.
+
+        Returns
+        -------
+        sequence of (PersistentVolumeClaim, PersistentVolume) or None
+            None where one is missing, or a claim is that of an ephemeral volume of another pod.
+        """
+        claims, volumes, found = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume), []
+        for volume in pod.spec.volumes:
+            key = pod.claim_key(volume)
+            if key is not None:
+                try:
+                    claim = claims.get(key)
+                    found.append((claim, volumes.get(claim.spec.volume_name)))
+                except MoorageError:
+                    return None
+                if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
+                    return None
+        return found
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: NodesView, batch: VolumesOfBatch | None = None
+    ) -> Hashable | None:
+        """Return what Filter needs of a node for a pod that PreFilter passes or skips.
+
+        Filter passes exactly on the nodes that meet `demand_of` these needs, also with the nominated pods.
+
+        Parameters
+        ----------
+        claims : sequence of (PersistentVolumeClaim, PersistentVolume)
+            See `bound_claims_of`.
+        nodes : NodesView
+            The nodes in question.
+        batch : VolumesOfBatch, optional
+            Of the batch whose next pod this is. None: nodes that meet the needs pass, also if any pods leave,
+            but others may pass too.
+
+        Returns
+        -------
+        hashable or None
+            False in a condition if nodes do not matter; None where the needs are not known.
+        """
+        return None
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        """Return needs as arrays over the rows of the node table.
+
+        Parameters
+        ----------
+        needs : hashable
+            As `needs_of` returned them.
+
+        Returns
+        -------
+        reachable : (rows,) bool array or None
+            The rows whose nodes can be used; None for all.
+        attachments : list of ((rows,) int32 array, int)
+            See `VolumeDemand`.
+        """
+        return None, []
+
+    def devices_of(self, needs: Hashable) -> NodeDevices | None:
+        """Return which nodes have the devices of needs.
+
+        Parameters
+        ----------
+        needs : hashable
+            As `needs_of` returned them.
+
+        Returns
+        -------
+        NodeDevices or None
+            None where no devices are needed.
+        """
+        return None
+
+    needs_are_described = False
+    """Whether `needs_of` reads of a pod with a description (see `BoundClaims`) only what this has, and the
+    class; of what other pods use, whether they share a volume with it."""
+
+    @property
+    def demand_version(self) -> int:
+        """A number that differs between all states between which the results of `demand_of` change, other
+        than by node labels and by pods. Brings what the plugin knows of pods up to date."""
+        return 0
+
+    def lister(self, kind: type[T]) -> Lister[T]:
+        """Return the lister of a kind of objects.
+
+        Parameters
+        ----------
+        kind : type
+            Class of the objects.
+
+        Returns
+        -------
+        Lister
+            Lister of the informer.
+        """
+        lister: Lister[T] = self.required_handle().informers.lister(kind)
+        return lister
+
+
+class ClaimsPlugin(VolumePlugin):
+    """A plugin about resource claims, which writes those of pods that the core has placed."""
+
+    def follow_claims(self) -> None:
+        """Bring what the core knows of devices up to date, before it places pods of a batch."""
+        raise NotImplementedError
+
+    def take_devices(self, claiming: Mapping[int, Any], placed: Mapping[int, str]) -> dict[int, Any]:
+        """Return what `bind_claims` needs of pods that the core has placed.
+
+        Parameters
+        ----------
+        claiming : mapping of int to object
+            `VolumesOfBatch.claiming`.
+        placed : mapping of int to str
+            By the index in the batch, the nodes of those that were placed.
+
+        Returns
+        -------
+        dict of int to object
+            By the index in the batch.
+        """
+        raise NotImplementedError
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, Status]:
+        """Write the claims of pods: what Reserve and PreBind do for other pods.
+
+        Parameters
+        ----------
+        pods : sequence of (Pod, object)
+            With the results of `take_devices`.
+
+        Returns
+        -------
+        dict of int to Status
+            By index, why pods cannot be bound after all; their reservations are taken back.
+        """
+        raise NotImplementedError
+
+
+class UnitPlugin(Plugin):
+    """A plugin that applies only to pods of pod groups, at Permit.
+
+    Permit runs where a pod of a group is scheduled alone. All other pods are scheduled in the core.
+    """
+
+    in_core = True
+
+
+def split_skipping(
+    plugins: Sequence[P], method: str, asks_volume_plugins: bool
+) -> tuple[list[P], list[tuple[int, str]]]:
+    """Split plugins into those to call at an extension point and those that always return Skip there.
+
+    Parameters
+    ----------
+    method : {"pre_filter", "pre_score"}
+        The extension point.
+    asks_volume_plugins : bool
+        Whether a `VolumePlugin` is called.
+
+    Returns
+    -------
+    skipping : list of (int, str)
+        For each of the others the number of called plugins before it, and its name.
+    """
+    nothing = getattr(NativePlugin, method)
+    called: list[P] = []
+    skipping: list[tuple[int, str]] = []
+    for plugin in plugins:
+        if isinstance(plugin, VolumePlugin) and not asks_volume_plugins:
+            if plugin.skips(method):
+                skipping.append((len(called), plugin.name))
+        elif getattr(type(plugin), method) is not nothing:
+            called.append(plugin)
+    return called, skipping

@@ -1,0 +1,330 @@
+"""Plugins that the core's loop calls and that are not in-tree: in Python (RowPlugin), and behind the C
+interface of moorage/plugin.h, which is in `include_dir()`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.base.buffers import Journal
+from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.native_plugin import NativeExternal, capsule_address
+from moorage._core.state.pod_class import Shape
+from moorage.errors import InputError, PluginError, printable
+from moorage.kube import Pod
+
+from ..plugin.interface import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin
+from ..plugin.lazy_attribute import lazy_attribute
+from ..plugin.nodes_view import NodesView
+from ..plugin.status import Code, Status, error_status
+from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, answer_of, check_range, invalid_score
+from .in_tree_plugins import NativePlugin
+
+# ---- row plugin --------------------------------------------------------------------------------------------
+#
+# RowPlugin: a plugin in Python that the core's loop asks about rows of the node table.
+
+Rows = npt.NDArray[np.int32]
+Scores = npt.NDArray[np.int64]
+SUCCESS, UNSCHEDULABLE = 0, 2
+NO_SCORES = np.zeros(0, dtype=np.int64)
+
+
+class RowPlugin(NativePlugin):
+    """A plugin whose answers depend on the class of the pod, on the nodes and on what it has noted of them.
+
+    The core places pods of its profiles in one loop and calls these methods with arrays of rows, without a
+    cycle state. What a plugin notes of pods on nodes it derives from the cluster in `begin` and `follow`, and
+    changes through the journal of the cluster's state, so that a rollback undoes it.
+
+    Attributes
+    ----------
+    shape : Shape
+        Requests and constraints of the pods that the search is for.
+    filter_reason : str
+        Why the filter rejects nodes.
+    """
+
+    shape: Shape
+    filter_reason: ClassVar[str] = ""
+
+    def begin(self) -> None:
+        """Prepare for a search for pods of `shape`."""
+
+    def follow(self) -> None:
+        """Follow a change of the pods on nodes. With this method the core calls it after each pod that it has
+        placed, and places the pods of a group one by one."""
+
+    def filter_rows(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return whether the pods fit nodes.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) bool array
+        """
+        raise NotImplementedError
+
+    def score_rows(self, rows: Rows) -> Scores:
+        """Return the scores of all feasible nodes.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+
+        Returns
+        -------
+        (n,) int64 array
+        """
+        raise NotImplementedError
+
+    def normalize_rows(self, scores: Scores) -> Scores:
+        """Return scores from 0 to 100; by default those of `score_rows`.
+
+        Parameters
+        ----------
+        scores : (n,) int64 array
+
+        Returns
+        -------
+        (n,) int64 array
+        """
+        return scores
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        return (self.filter_reason,)
+
+    def clone(self) -> Self:
+        """Return a plugin for another scheduler."""
+        return self.another()
+
+    def nodes(self, rows: Rows) -> NodesView:
+        """Return rows as columns.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+        """
+        nodes: NodesView = self._framework().nodes(rows)
+        return nodes
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the cluster's state."""
+        return self.required_handle().cache.state.journal
+
+    @lazy_attribute
+    def external(self) -> PythonExternal:
+        """What a plan calls."""
+        filters = self._codes if isinstance(self, FilterPlugin) else None
+        scores = self._scores if isinstance(self, ScorePlugin) else None
+        follows = self._follow if type(self).follow is not RowPlugin.follow else None
+        return PythonExternal(self.name, filters, scores, self._begin, follows, self._examine)
+
+    # ---- what the core calls -------------------------------------------------------------------------------
+
+    _failed: Status | None = None  # the Error of `begin`
+
+    def _begin(self, pod_class: int) -> None:
+        self.shape = self.required_handle().cache.state.classes.shape_of(pod_class)
+        self._failed = answer_of(self, self._pod(), self.begin)
+
+    def _follow(self) -> None:
+        answer_of(self, self._pod(), self.follow)  # an exception is told; `begin` meets it again
+
+    def _codes(self, rows: Rows) -> npt.NDArray[np.uint8]:
+        fits = self._ask(f'running "{self.name}" filter plugin', partial(self.filter_rows, rows))
+        return np.where(fits, np.uint8(SUCCESS), np.uint8(UNSCHEDULABLE))
+
+    def _scores(self, rows: Rows) -> Scores:
+        return self._examine(rows)[1]
+
+    def _examine(self, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
+        """The scores of rows before and after normalization; the raw scores of the first are known."""
+        new = rows[len(known) :]
+        raw: Scores = self._ask(SCORE_ERROR.format(self.name), partial(self.score_rows, new))
+        if len(known):
+            raw = np.concatenate([known, raw])
+        scores: Scores = self._ask(NORMALIZE_ERROR.format(self.name), partial(self.normalize_rows, raw))
+        if len(scores) and scores.view(np.uint64).max() > MAX_NODE_SCORE:  # negative ones are large
+            check_range({self.name: scores})
+        return raw, scores
+
+    def _pod(self) -> Pod | None:
+        """The pod of the search; None in the loop of the core, which knows the class alone."""
+        framework = self._framework()
+        return None if framework.decider.search.is_placing else framework.pod
+
+    def _ask(self, text: str, function: Callable[[], Any]) -> Any:
+        """Call a method; StatusError where it or `begin` raised."""
+        answer = self._failed or answer_of(self, self._pod(), function)
+        if isinstance(answer, Status):
+            raise StatusError(error_status(text, answer, self.name))
+        return answer
+
+
+# ---- native library ----------------------------------------------------------------------------------------
+#
+# Plugins behind the C interface of moorage/plugin.h, which is in `include_dir()`.
+
+SYMBOL = "moorage_plugin"
+
+
+class LoadedPlugin(NativePlugin):
+    """A plugin behind the C interface.
+
+    Each plugin has a class of its own, which extends FilterPlugin, ScorePlugin or both.
+
+    Attributes
+    ----------
+    external : NativeExternal
+        The object that a plan calls.
+    """
+
+    external: NativeExternal
+
+    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
+        return (self.external.reason,)
+
+
+def include_dir() -> Path:
+    """Return the include directory with ``moorage/plugin.h``."""
+    return Path(__file__).parents[3] / "include"
+
+
+def load_native_plugin(
+    path: str | PathLike[str], symbol: str = SYMBOL, args: Mapping[str, Any] | None = None
+) -> Plugin:
+    """Load the plugin in a shared library.
+
+    Parameters
+    ----------
+    path : path
+        Path of the library. Schedulers that use the same plugin share its `state`; where it must not be
+        shared, load the library once for each.
+    symbol : str
+        Name of the global ``struct moorage_plugin``.
+    args : mapping of str to object, optional
+        The arguments that a configuration gives the plugin, as JSON values.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is not a shared library, or it has no plugin of this ABI at the symbol, or
+        the plugin does not declare an argument.
+    """
+    source = printable(str(path) or "''")
+    try:
+        file = Path(path).resolve()
+        if not file.is_file():
+            raise InputError("no such file", source=source)
+    except (OSError, RuntimeError, ValueError) as error:  # name too long, symlink loop, or NUL byte
+        raise InputError(f"not a path: {getattr(error, 'strerror', None) or error}", source=source) from error
+    if not (symbol.isidentifier() and symbol.isascii()):
+        raise InputError(f"{symbol!r} is not the name of a symbol", source=source)
+    try:
+        library = ctypes.CDLL(str(file))
+    except OSError as error:
+        raise InputError(f"not a shared library: {error}", source=source) from error
+    try:
+        address = ctypes.addressof(ctypes.c_char.in_dll(library, symbol))
+    except ValueError as error:
+        raise InputError(f"no symbol {symbol}", source=source) from error
+    return _plugin(address, source, library, args)
+
+
+def from_capsule(capsule: object, args: Mapping[str, Any] | None = None) -> Plugin:
+    """Make a plugin of a PyCapsule.
+
+    Parameters
+    ----------
+    capsule : PyCapsule
+        A capsule named ``moorage_plugin`` with a ``struct moorage_plugin``. The plugin holds a reference to
+        it.
+    args : mapping of str to object, optional
+        See `load_native_plugin`.
+
+    Raises
+    ------
+    InputError
+        There is no valid plugin of this ABI.
+    """
+    source = "plugin in a capsule"
+    return _plugin(capsule_address(capsule, source), source, capsule, args)
+
+
+def from_address(address: int, keep: object = None, args: Mapping[str, Any] | None = None) -> Plugin:
+    """Make a plugin of a struct at an address, as ctypes, cffi, numba or Cython provide it.
+
+    Parameters
+    ----------
+    address : int
+        Address of a ``struct moorage_plugin``; a wrong address is undefined behaviour. The struct is copied;
+        the functions, strings and lists that it points to must live as long as the plugin.
+    keep : object, optional
+        An object to which the plugin holds a reference.
+    args : mapping of str to object, optional
+        See `load_native_plugin`.
+
+    Raises
+    ------
+    InputError
+        There is no valid plugin of this ABI.
+    """
+    return _plugin(address, "plugin at an address", keep, args)
+
+
+def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | None) -> Plugin:
+    external = NativeExternal(address, source, keep, explain_failure, dict(args or {}))
+    bases: list[type[Plugin]] = [LoadedPlugin]
+    if external.filters:
+        bases.append(FilterPlugin)
+    if external.scores:
+        bases.append(ScorePlugin)
+    fields = {"name": external.name, "default_weight": external.weight, "external": external}
+    plugin: Plugin = type(external.name, tuple(bases), fields)(args)
+    return plugin
+
+
+# ---- failures ----------------------------------------------------------------------------------------------
+
+
+def explain_failure(name: str, what: str, text: str, node: str, value: int) -> StatusError:
+    """Return the Error of a cycle in which a native plugin failed.
+
+    The messages are those of kube-scheduler v1.36, runtime/framework.go.
+
+    Parameters
+    ----------
+    what : {"filter", "code", "score", "normalize", "range"}
+        The function that failed; "code" or "range" for a return value that is not allowed.
+    text : str
+        The plugin's own message; "" for none.
+    value : int
+        Return value of the function.
+    """
+    filtering = f'running "{name}" filter plugin'
+    failed = Status(Code.ERROR, err=PluginError(text or f'{what} of plugin "{name}" answered {value}'))
+    match what:
+        case "filter":
+            return StatusError(error_status(filtering, failed, name))
+        case "code":
+            wrong = f'filter of plugin "{name}" answered code {value} for node {node}, none of 0, 2 and 3'
+            return StatusError(error_status(filtering, Status(Code.ERROR, err=PluginError(wrong)), name))
+        case "range":
+            wrong = f"{invalid_score(name, value)} (node {node})"
+            return StatusError(Status(Code.ERROR, err=PluginError(wrong)))
+        case _:
+            failing = SCORE_ERROR if what == "score" else NORMALIZE_ERROR
+            return StatusError(error_status(failing.format(name), failed))

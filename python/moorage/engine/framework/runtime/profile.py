@@ -1,0 +1,580 @@
+"""Profile: the plugins that run, their order, weights and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from moorage._core.decide.plan import Plan
+from moorage._core.decide.terms import VolumeDemand
+from moorage._core.state.cluster_state import ClusterState
+from moorage.errors import InputError
+from moorage.kube.releases import DEFAULT, RELEASES, Release
+
+from ..configuration.profile_plugins import extension_error
+from ..plugin import interface
+from ..plugin.interface import (
+    BASES,
+    EnqueueExtensions,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
+from ..plugin.status import Code, Status, error_status
+from .extension_points import SCORE_ERROR
+from .in_tree_plugins import (
+    ClaimsPlugin,
+    CorePostFilter,
+    NativePlugin,
+    UnitPlugin,
+    VolumePlugin,
+    VolumesOfBatch,
+    split_skipping,
+)
+from .out_of_tree_plugins import LoadedPlugin, RowPlugin
+
+if TYPE_CHECKING:
+    from moorage._core.decide.external import External
+    from moorage._core.state.pod_class import Shape
+    from moorage.kube import Pod
+
+    from ..plugin.nodes_view import NodesView
+
+
+# ---- plugin methods ----------------------------------------------------------------------------------------
+#
+# Methods of plugins whose names are misspelt, so that nobody calls them.
+
+_ALIKE = 0.8
+
+
+def misspelt_method(kind: type[Plugin]) -> str:
+    """Return what is wrong with the name of a method of a plugin's class: it is that of a method of an
+    extension point but for capitals and underscores, or is like one that the class lacks.
+
+    Returns
+    -------
+    str
+        "" if nothing is wrong.
+    """
+    points: list[type[Any]] = [Plugin, EnqueueExtensions, SignPlugin, *BASES]
+    bases = [base for base in points if issubclass(kind, base)]
+    known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}
+    own = [name for name in dir(kind) if name not in known and callable(getattr(kind, name, None))]
+    own = [name for name in own if not name.startswith("_")]
+    from difflib import get_close_matches  # few plugins need it
+
+    for name, base in known.items():
+        is_missing = getattr(kind, name) is vars(base)[name]
+        for written in own if is_missing else ():
+            is_same = _without_underscores(written) == _without_underscores(name)
+            if is_same or (_is_open(vars(base)[name]) and get_close_matches(name, [written], 1, _ALIKE)):
+                return f"has a method {written}, which nobody calls; did you mean {name}?"
+    return ""
+
+
+def _without_underscores(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _is_open(method: object) -> bool:
+    """Whether a method of a base class only says that subclasses have it."""
+    code = getattr(method, "__code__", None)
+    return code is not None and "NotImplementedError" in code.co_names
+
+
+# ---- profile -----------------------------------------------------------------------------------------------
+
+BESIDE_CYCLES = (
+    interface.PreEnqueuePlugin,
+    interface.QueueSortPlugin,
+    interface.PlacementGeneratePlugin,
+    interface.PlacementScorePlugin,
+    interface.PodGroupPostFilterPlugin,
+)
+CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
+ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
+P = TypeVar("P", bound=Plugin)
+
+
+class CallsPlugins(Protocol):
+    """Makes the entries in a plan of plugins outside the core (`runtime.bridge.Bridge`)."""
+
+    def external(self, plugin: Plugin) -> External:
+        """Return the entry of a plugin."""
+
+    def failing(self, plugin: Plugin, text: str) -> External:
+        """Return the entry of a plugin whose filter fails with an error."""
+
+
+@dataclass
+class Profile:
+    """A scheduling profile. It is not changed once it is made: what its plugins decide is computed then.
+
+    Raises
+    ------
+    InputError
+        A plugin has no name, or has a misspelt method, is unknown at a point, does not extend it,
+        or is listed twice; or, without
+        `points`, there is a weight of a plugin that the profile does not have, or that does not score.
+
+    Attributes
+    ----------
+    plugins : sequence of Plugin
+        Plugins in order; each takes part at the extension points that it extends. A plugin with state belongs
+        to one scheduler; a second scheduler makes copies of the others.
+    scheduler_name : str
+        Value of ``spec.schedulerName`` of the pods that use the profile.
+    weight_overrides : dict of str to int
+        Weight by Score plugin, where it differs from the plugin's default.
+    placement_weights : dict of str to int
+        Weight by PlacementScore plugin, where it differs from the plugin's default.
+    percentage_of_nodes_to_score : int or None
+        Percent; 0 is adaptive, None uses the setting of the scheduler.
+    release : Release
+        The release of kube-scheduler that decides; a scheduler replaces it by its own.
+    fit_unresolvable : bool
+        Whether NodeResourcesFit returns UnschedulableAndUnresolvable where a request exceeds a node's
+        allocatable (since v1.34).
+    points : mapping of str to sequence of str, optional
+        Names of the plugins by extension point, in order, as a configuration names the points; a point that
+        is missing has no plugins. By default each plugin is at all points that it extends, in the order of
+        `plugins`.
+    asks_volume_plugins : bool
+        Whether plugins about volumes and claims are called; see `complete`.
+    complete : Profile
+        The profile for pods for which no plugin is skipped: those with volumes, claims or extended resources
+        of device classes. For all other pods the plugins about them are skipped, as upstream skips plugins
+        whose PreFilter returns Skip.
+    names : frozenset of str
+        The names of the plugins.
+    volume_plugins : tuple of VolumePlugin
+        The plugins about volumes.
+    reads_volumes : bool
+        Whether it has volume plugins that are skipped.
+    missing_state_texts : dict of type to dict of str to str
+        Upstream's errors for plugins whose state is missing. Keys are `FilterPlugin` and `ScorePlugin`;
+        values map a plugin that is not enabled at PreFilter or PreScore to its error. Score of
+        DynamicResources reads what its PreFilter has written.
+    filter_names : tuple of str
+        The names of `planned(FilterPlugin)`.
+    pre_filters_in_core, filters_in_core : bool
+        Whether all PreFilter and all Filter plugins are in the core.
+    is_in_core : bool
+        Whether the core runs whole scheduling cycles, of many pods in one call.
+    core_post_filters : tuple of CorePostFilter, or None
+        The PostFilter plugins if all of them are in the core.
+    has_units : bool
+        Whether a plugin makes pods of a group wait for one another at Permit.
+    has_out_of_tree_plugins : bool
+        Whether out-of-tree plugins take part in cycles; they may read the snapshot.
+    """
+
+    plugins: Sequence[Plugin]
+    scheduler_name: str = "default-scheduler"
+    weight_overrides: dict[str, int] = field(default_factory=dict)
+    placement_weights: dict[str, int] = field(default_factory=dict)
+    percentage_of_nodes_to_score: int | None = None
+    release: Release = RELEASES[DEFAULT]
+    fit_unresolvable: bool = True
+    points: Mapping[str, Sequence[str]] | None = None
+    asks_volume_plugins: bool = False
+
+    def __post_init__(self) -> None:
+        for plugin in self.plugins:
+            if not plugin.name:
+                raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
+            if not plugin.in_core and (why := misspelt_method(type(plugin))):
+                raise InputError(f"plugin {plugin.name} {why}")
+        unknown = set(self.points or ()).difference(BASES.values())
+        if unknown:
+            raise InputError(f"unknown extension point {min(unknown)}")
+        self._lists = self._listed()
+        if self.points is None:  # a configuration gives weights to plugins that it disables at the point
+            self._check_weights()
+        self.names = frozenset([plugin.name for plugin in self.plugins])
+        self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)])
+        self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
+        is_active = frozenset(self.called(self.plugins, *ALSO_ACTIVE)).__contains__
+        self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
+        planned: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
+        self._planned: dict[type[Plugin], tuple[Any, ...]] = {
+            base: self.called(self.at(base), NativePlugin) for base in planned
+        }
+        self.filter_names = tuple([plugin.name for plugin in self._planned[FilterPlugin]])
+        self.missing_state_texts = self._missing_state_texts()
+        self._decide_what_is_in_core()
+        self._decide_about_volumes()
+
+    def _decide_what_is_in_core(self) -> None:
+        self.pre_filters_in_core = not self.called(self.at(PreFilterPlugin))
+        self.filters_in_core = not self.called(self.at(FilterPlugin))
+        at_points = dict.fromkeys(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS)))
+        lack_state = self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin]
+        self.is_in_core = not (self.called(at_points) or lack_state)
+        out_of_tree = [
+            plugin for plugin in at_points if not (plugin.in_core or isinstance(plugin, VolumePlugin))
+        ]
+        self.has_out_of_tree_plugins = bool(out_of_tree)
+        post_filters = self.at(interface.PostFilterPlugin)
+        in_core = tuple([plugin for plugin in post_filters if isinstance(plugin, CorePostFilter)])
+        self.core_post_filters = in_core if len(in_core) == len(post_filters) else None
+        self.has_units = bool(
+            [plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)]
+        )
+        self._rejecting = self._may_reject()
+
+    def _decide_about_volumes(self) -> None:
+        plugins = self.volume_plugins
+        # Those that may need something for pods without volumes, with their places.
+        self._about_claims = [(at, one) for at, one in enumerate(plugins) if isinstance(one, ClaimsPlugin)]
+        self._device_plugins = self._overriding("concerns")
+        self._delegating = self._overriding("delegated_resources")
+        self._with_demand_version = self._overriding("demand_version")
+        self.complete: Profile = replace(self, asks_volume_plugins=True) if self.reads_volumes else self
+
+    def _check_weights(self) -> None:
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        for point, weights in ("score", self.weight_overrides), ("placementScore", self.placement_weights):
+            for name in weights:
+                if why := extension_error(by_name.get(name), name, point, ()):
+                    raise InputError(why)
+
+    def _listed(self) -> dict[str, tuple[Any, ...]]:
+        """Return the plugins by extension point."""
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        lists: dict[str, list[Any]] = {point: [] for point in BASES.values()}
+        for plugin in self.plugins:
+            for point in lists.keys() & plugin.extension_points:
+                lists[point].append(plugin)
+        if self.points is not None or len(by_name) < len(self.plugins):
+            for point, own in lists.items():
+                names = [plugin.name for plugin in own] if self.points is None else self.points.get(point, ())
+                for at, name in enumerate(names):
+                    if why := extension_error(by_name.get(name), name, point, names[:at]):
+                        raise InputError(why)
+                lists[point] = [by_name[name] for name in names]
+        return {point: tuple(plugins) for point, plugins in lists.items()}
+
+    def at(self, base: type[P]) -> tuple[P, ...]:
+        """Return the plugins at an extension point, in the order in which they run.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            Base class of the point, for example `FilterPlugin`.
+        """
+        return self._lists[BASES[base]]
+
+    def active(self, base: type[P]) -> tuple[P, ...]:
+        """Return the plugins at an extension point whose work is not done by the core.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            Base class of the point, for example `ReservePlugin`.
+        """
+        return self._active[BASES[base]]
+
+    def called(self, plugins: Iterable[P], *others: type[Plugin]) -> tuple[P, ...]:
+        """Return the plugins that are called because the core does not do their work.
+
+        Parameters
+        ----------
+        plugins : iterable of Plugin
+            Of the profile.
+        *others : type of Plugin
+            Classes whose plugins are returned, too.
+        """
+        wanted: tuple[type[Plugin], ...] = (VolumePlugin, *others) if self.asks_volume_plugins else others
+        return tuple([plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)])
+
+    def calls(self, plugin: Plugin) -> bool:
+        """Whether a plugin is called because the core does not do its work.
+
+        Parameters
+        ----------
+        plugin : Plugin
+            Of the profile.
+        """
+        return bool(self.called([plugin]))
+
+    def without(self, name: str) -> Profile:
+        """Return the profile without one plugin."""
+        points = self.points and {
+            point: [other for other in names if other != name] for point, names in self.points.items()
+        }
+        return replace(
+            self,
+            plugins=[p for p in self.plugins if p.name != name],
+            weight_overrides={key: n for key, n in self.weight_overrides.items() if key != name},
+            placement_weights={key: n for key, n in self.placement_weights.items() if key != name},
+            points=points,
+        )
+
+    @property
+    def claims_plugin(self) -> ClaimsPlugin:
+        """The plugin about resource claims of a profile that has one."""
+        return self._about_claims[0][1]
+
+    def asks_devices(self, pod: Pod) -> bool:
+        """Whether a pod without claims requests an extended resource that a device class provides."""
+        return bool([plugin for plugin in self._device_plugins if plugin.concerns(pod)])
+
+    def _overriding(self, name: str) -> list[VolumePlugin]:
+        """The plugins about volumes for which an attribute is not that of all."""
+        return [
+            plugin
+            for plugin in self.volume_plugins
+            if getattr(type(plugin), name) is not vars(VolumePlugin)[name]
+        ]
+
+    def demand_versions(self) -> tuple[int, ...]:
+        """Return `VolumePlugin.demand_version` of the plugins for which it changes."""
+        return tuple([plugin.demand_version for plugin in self._with_demand_version])
+
+    def delegated_resources(self) -> frozenset[str]:
+        """Return the extended resources that plugins provide on nodes without them."""
+        found = list(filter(None, [plugin.delegated_resources() for plugin in self._delegating]))
+        return found[0] if len(found) == 1 else frozenset().union(*found)
+
+    def volume_needs(
+        self,
+        pod: Pod,
+        nodes: NodesView,
+        batch: VolumesOfBatch | None = None,
+    ) -> tuple[Hashable, ...] | None:
+        """Return what the plugins about volumes need of a node for a pod.
+
+        Parameters
+        ----------
+        pod, nodes, batch
+            See `VolumePlugin.needs_of`.
+
+        Returns
+        -------
+        tuple of hashable, or None
+            The needs of each plugin; None where the needs of one are not known.
+        """
+        plugins = self.volume_plugins
+        out: list[Hashable] = [()] * len(plugins)
+        if not pod.spec.volumes:
+            for at, of_claims in self._about_claims:
+                needs = of_claims.needs_of(pod, (), nodes, batch)
+                if needs is None:
+                    return None
+                out[at] = needs
+            return tuple(out)
+        claims = plugins[0].bound_claims_of(pod) if plugins else []
+        if claims is None:
+            return None
+        for at, plugin in enumerate(plugins):
+            needs = plugin.needs_of(pod, claims, nodes, batch)
+            if needs is None:
+                return None
+            out[at] = needs
+        return tuple(out)
+
+    def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
+        """Return needs for the kernels.
+
+        Parameters
+        ----------
+        needs : sequence of hashable
+            As `volume_needs` returned them.
+
+        Raises
+        ------
+        ValueError
+            The volumes have too many drivers.
+        """
+        reachable, attachments, devices = None, [], None
+        for plugin, needed in zip(self.volume_plugins, needs, strict=True):
+            if needed:
+                mask, more = plugin.demand_of(needed)
+                attachments += more
+                devices = devices or plugin.devices_of(needed)
+                if mask is not None:
+                    reachable = mask if reachable is None else reachable & mask
+        return VolumeDemand(reachable, attachments, devices)
+
+    def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
+        """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,
+        and if any pods leave.
+
+        Returns
+        -------
+        bool
+            False where that is not known.
+        """
+        needs = self.volume_needs(pod, nodes)
+        if needs is None:
+            return False
+        return not any(needs) or self.volume_demand(needs).is_met_by(nodes.rows)
+
+    def may_reject(self, shape: Shape) -> bool:
+        """Whether PreFilter or PreScore may reject a pod.
+
+        Parameters
+        ----------
+        shape : Shape
+            Requests and constraints of the pod.
+        """
+        if self._rejecting is None:
+            return True
+        for may_reject in self._rejecting:  # noqa: SIM110, as a generator costs as much as the answers
+            if may_reject(shape):
+                return True
+        return False
+
+    def _may_reject(self) -> list[Callable[[Shape], bool]] | None:
+        """Return `NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if
+        one of them has no such method, or lacks its state."""
+        asks = self.asks_volume_plugins
+        called = [
+            *split_skipping(self.at(PreFilterPlugin), "pre_filter", asks)[0],
+            *split_skipping(self.at(interface.PreScorePlugin), "pre_score", asks)[0],
+        ]
+        native = [plugin.may_reject for plugin in called if isinstance(plugin, NativePlugin)]
+        if len(native) < len(called) or self.missing_state_texts[ScorePlugin]:
+            return None
+        return list(dict.fromkeys(native))
+
+    def _missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
+        texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
+        for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
+            earlier = self.at(before)
+            for plugin in self.at(base):
+                words = plugin.missing_state_text.get(base) if isinstance(plugin, NativePlugin) else None
+                if words and plugin not in earlier:
+                    texts[base][plugin.name] = f"{words} from cycleState: not found"
+        for plugin in self._lists[BASES[ScorePlugin]]:
+            if plugin.name == "DynamicResources" and plugin not in self._lists[BASES[PreFilterPlugin]]:
+                texts[ScorePlugin][plugin.name] = "not found"
+        return texts
+
+    def weight(self, plugin: Plugin) -> int:
+        """Return the weight of a Score plugin; 0 counts as 1."""
+        return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
+
+    def placement_weight(self, plugin: Plugin) -> int:
+        """Return the weight of a PlacementScore plugin; 0 counts as 1."""
+        return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Score plugin to weight."""
+        return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
+
+    def planned(self, base: type[P]) -> tuple[P, ...]:
+        """Return the plugins of the plan's list for Filter or Score, in order.
+
+        The indices of a plan refer to this list.
+
+        Parameters
+        ----------
+        base : type of Plugin
+            `FilterPlugin` or `ScorePlugin`.
+        """
+        return self._planned[base]
+
+    def compile(
+        self, state: ClusterState, bridge: CallsPlugins | None = None, before: Plan | None = None
+    ) -> Plan:
+        """Compile the plan of this profile.
+
+        Parameters
+        ----------
+        state : ClusterState
+            State of the cluster in the core.
+        bridge : CallsPlugins, optional
+            Calls the plugins outside the core.
+        before : Plan, optional
+            The plan that this one completes (`Plan.complete`).
+        """
+        arguments: dict[str, Any] = {"fit": [], "balanced": []}
+        for plugin in self.plugins:
+            if isinstance(plugin, NativePlugin):
+                arguments |= plugin.plan_arguments(state)
+        narrowing = {plugin.name for plugin in self._lists[BASES[PreFilterPlugin]]}
+        return Plan(
+            state.table,
+            filters=[
+                _kernel(p, bridge, self.missing_state_texts[FilterPlugin].get(p.name, ""))
+                for p in self.planned(FilterPlugin)
+            ],
+            scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
+            balanced_difference=self.release.balance_by_change,
+            fit_unresolvable=self.fit_unresolvable,
+            narrows="NodeAffinity" in narrowing,
+            narrows_to_named="NodeName" in narrowing,
+            externals=() if before is None else before.externals,
+            with_skipped=partial(self.complete.compile, state, bridge) if self.reads_volumes else None,
+            **arguments,
+        )
+
+
+def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any:
+    """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
+    if error and bridge is not None:
+        return bridge.failing(plugin, error)
+    if isinstance(plugin, (LoadedPlugin, RowPlugin)):
+        return plugin.external
+    if isinstance(plugin, NativePlugin) or bridge is None:
+        return plugin.name
+    return bridge.external(plugin)
+
+
+# ---- called plugins ----------------------------------------------------------------------------------------
+#
+# CalledPlugins: which plugins of a profile are called for a pod, and which are skipped.
+
+
+class CalledPlugins:
+    """The plugins that a framework calls for a pod.
+
+    Attributes
+    ----------
+    profile : Profile
+    pre_filters : list of PreFilterPlugin
+        The plugins to call at PreFilter.
+    skipping : list of (int, str)
+        The others, which always return Skip there: the number of called plugins before each, and its name.
+    pre_scores : list of PreScorePlugin
+        The plugins to call at PreScore.
+    not_scoring : set of str
+        The names of the others.
+    pre_filters_are_native, pre_scores_are_native : bool
+        Whether all called plugins have kernels.
+    filters : tuple of FilterPlugin
+        The Filter plugins that can reject.
+    scorers : list of (ScorePlugin, int)
+        The Score plugins whose scores can differ between nodes, with their weights.
+    missing_state : Status or None
+        The Error of the first Score plugin that lacks the state of its PreScore.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        asks = profile.asks_volume_plugins
+        self.pre_filters, self.skipping = split_skipping(profile.at(PreFilterPlugin), "pre_filter", asks)
+        self.pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score", asks)
+        self.not_scoring = {name for _, name in not_scoring}
+        self.pre_filters_are_native = not [
+            plugin for plugin in self.pre_filters if not isinstance(plugin, NativePlugin)
+        ]
+        self.pre_scores_are_native = not [
+            plugin for plugin in self.pre_scores if not isinstance(plugin, NativePlugin)
+        ]
+        self.filters = profile.planned(FilterPlugin)
+        self.scorers = [(plugin, profile.weight(plugin)) for plugin in profile.planned(ScorePlugin)]
+        self.missing_state: Status | None = None
+        for plugin, text in profile.missing_state_texts[ScorePlugin].items():
+            self.missing_state = error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+            break

@@ -1,1 +1,0 @@
-"""Scheduling cycles of pod groups."""

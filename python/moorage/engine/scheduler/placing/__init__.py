@@ -1,1 +1,0 @@
-"""Placing pods: batches, templates, preemption, and binding cycles."""

@@ -1,0 +1,600 @@
+"""Placement of pods that a caller gives: in order, as replicas of a template, or with evictions at once. They
+are then bound, or leave their nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from itertools import groupby
+from typing import TYPE_CHECKING, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from moorage._core.decide.pod_batch import PodBatch
+from moorage._core.preempt.preemptor import Evictions
+from moorage.errors import CacheError, MoorageError
+from moorage.kube.model.pod import Pod
+from moorage.kube.read.python_values import Source
+from moorage.store import ObjectClient, ObjectStore, find_object
+
+from ..framework.runtime.preempt_handle import budgets_of
+from ..framework.runtime.runtime import Target
+from ..preemption.actuation import make_room
+from ..preemption.default_preemption import DefaultPreemption
+from ..preemption.eviction_units import groups_of
+from .cycle import cycle
+from .cycle.engine import Engine
+from .cycle.results import Decision, Failure, ScheduleResult, after_binding
+from .event_handlers import PodHandler
+from .options import check_pod, check_pods, check_readable, pods_of
+from .place import APART, SEGMENTS, WHOLE_CYCLE, Placing
+from .scheduling_context import SchedulingContext
+
+if TYPE_CHECKING:
+    from .scheduling_context import SchedulingContext
+
+
+# ---- schedule pods -----------------------------------------------------------------------------------------
+#
+# Placement of pods that a caller gives: in order, or as replicas of a template.
+
+MOST = 2**31 - 1
+
+
+def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
+    """Schedule one pod: search, choose a node, assume the pod there.
+
+    If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
+    scheduled again then. If the pod has claims, or an out-of-tree plugin or an extender takes part, the cycle
+    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. The store must
+    have the pod then; an `ObjectStore` gets a pod with claims, and loses it again if it finds no node.
+
+    Raises
+    ------
+    CacheError
+        The pod is in the cache.
+    """
+    batch = context.batch_of([pod])
+    if batch.route(0) & APART:
+        return schedule_apart(context, pod, is_new=must_be_stored(context, pod))
+    is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
+    try:
+        with context.cache.lock:
+            engine = context.engine_of_route(batch.route(0))
+            decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
+        if decision.evicts:
+            context.sync()
+        return decision
+    except BaseException:
+        context.take_back([pod] if is_new else [])
+        raise
+
+
+def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Decision:
+    """Schedule and bind a pod in a cycle of its own, with all plugins and extenders.
+
+    Parameters
+    ----------
+    is_new : bool
+        Whether the store gets the pod first. It loses it again if the pod finds no node and evicts none.
+    """
+    if is_new:
+        context.enlist()
+        pod = cast(ObjectStore, context.handle.client).create(pod)
+        context.sync()
+        pod = context.current(pod) or pod  # with the claims that controllers made
+    batch = context.batch_of([pod])
+    decision = cycle.schedule_one_pod(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
+    if decision.binding:
+        failures = context.finish_binding([pod])
+        is_running = context.bindings.is_running(pod)
+        decision = after_binding(decision, failures.get(pod.key), binding=is_running)
+    if is_new and decision.node is None and not decision.evicts:
+        context.handle.client.delete(Pod, pod.name, pod.namespace)
+    context.sync()
+    return decision
+
+
+def must_be_stored(context: SchedulingContext, pod: Pod) -> bool:
+    """Whether a pod that has volumes or devices is missing in an `ObjectStore`, and comes there before its
+    cycle."""
+    return context.engine_of(pod).framework.asks_volume_plugins(pod) and is_missing(context, pod)
+
+
+def is_missing(context: SchedulingContext, pod: Pod) -> bool:
+    """Whether the scheduler works on an `ObjectStore` that does not have a pod, nor has the cache."""
+    store = context.store
+    if store is None or context.cache.state.has_pod(pod):
+        return False
+    return find_object(store, Pod, pod.name, pod.namespace) is None
+
+
+def schedule_pods(
+    context: SchedulingContext, pods: Sequence[Pod], stop_on_failure: bool = False
+) -> ScheduleResult:
+    """Place pods in order; see `Scheduler.schedule_pods`.
+
+    Parameters
+    ----------
+    stop_on_failure : bool
+        Whether to end with the first pod that fits nowhere.
+
+    Returns
+    -------
+    ScheduleResult
+        In the order of the pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    InputError
+        A pod has something else where a quantity belongs.
+    """
+    state = context.cache.state
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_pods(state, pods)
+        if context.cache.transactions:
+            context.enlist_if_possible()
+        try:
+            batch = PodBatch(state, pods, context.routes)
+        except ValueError:
+            check_readable(pods)
+            raise
+    result = ScheduleResult(state, len(batch), batch)
+    try:
+        for first, end, route in batch.cut(SEGMENTS):
+            engine = context.engine_of_route(route)
+            step = 1 if stop_on_failure else end - first
+            for at in range(first, end, step):
+                if stop_on_failure and result.failures:
+                    break
+                if route & APART:
+                    _place_each(context, engine, batch, result, range(at, at + step))
+                else:
+                    Placing(context, engine, batch, result).place(at, at + step)
+        if context.bindings.running:
+            _finish_binding(context, pods, result)
+        context.sync()
+        errors = context.handle.plugin_errors
+        if errors.counts:
+            errors.summarize()
+        if stop_on_failure:
+            result.end_at_failure()
+        else:
+            result.note_names()
+        return result
+    except BaseException:
+        context.take_back(pods)
+        raise
+
+
+def _place_each(
+    context: SchedulingContext, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
+) -> None:
+    """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
+    for at in pods:
+        pod = batch.pod(at)
+        if must_be_stored(context, pod):
+            decision = schedule_apart(context, pod, is_new=True)
+        else:
+            decision = cycle.schedule_one_pod(context, engine, pod, batch.target(at))
+        if decision.node is None:
+            result.failures[at] = Failure.of(decision)
+        else:
+            result.rows[at] = engine.row_in_view(decision.node)
+
+
+def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: ScheduleResult) -> None:
+    """Let time pass until the binding cycles of the pods have ended, as far as the scheduler can."""
+    failures = context.finish_binding(pods)
+    for at, pod in enumerate(pods):
+        if pod.key in failures and result.rows[at] >= 0:
+            result.rows[at], result.failures[at] = -1, failures[pod.key]
+
+
+def replica(template: Pod, index: int) -> Pod:
+    """Return one replica of a template, with the name and UID that the cache gives it
+    (`ClusterState.assume_template`).
+
+    Parameters
+    ----------
+    index : int
+        Ordinal of the replica.
+    """
+    meta = template.metadata
+    base = meta.generate_name or f"{meta.name}-"
+    uid = f"{meta.namespace}/{base}#{index}"
+    return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
+
+
+def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
+    """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
+
+    They have no objects, for speed alone (`tests/house/special_paths.toml`).
+
+    Parameters
+    ----------
+    n : int
+        Number of replicas.
+    first : int
+        Ordinal of the first replica.
+
+    Returns
+    -------
+    ScheduleResult
+        Ends with the first replica that fits nowhere.
+
+    Raises
+    ------
+    ValueError
+        `n` or `first` is negative or larger than 2^31 - 1.
+    CacheError
+        A replica is in the cache, or its name is in use.
+    """
+    check_pod(template)
+    check_readable((template,))
+    if not 0 <= n <= MOST:
+        raise ValueError(f"n must be from 0 to {MOST}, not {n}")
+    if not 0 <= first <= MOST:
+        raise ValueError(f"first must be from 0 to {MOST}, not {first}")
+    state, engine = context.cache.state, context.engine_for(template)
+    tries = engine.placer.tries(n)
+    _check_names(context, template, tries, first)
+    batch = PodBatch.of_template(state, template, tries, first, context.routes)
+    result = ScheduleResult(state, tries, batch)
+    if tries and batch.route(0) & WHOLE_CYCLE:  # WAITS is left out: replicas do not wait for one another
+        _bind_each(context, batch, result)
+        result.end_at_failure()
+        return result
+    with ExitStack() as stack:
+        with context.cache.lock:
+            state.check_template(template, first, n)
+            # From here on, every cached pod with one of these names was placed by this call.
+            stack.enter_context(context.taken_back_on_error(map(batch.pod, range(tries))))
+            done = Placing(context, engine, batch, result).place_until_failure(tries)
+            if done == tries and result.failures:
+                engine.placer.skip(n - tries)
+            result.end_at_failure()
+        if result.failure is not None and result.failure.nominated_node:
+            context.sync()
+        return result
+
+
+def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) -> None:
+    """CacheError if informers know another pod of the name of a replica."""
+    meta = template.metadata
+    base, ordinals = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}", range(first, first + n)
+    indexer = context.handle.informers.informer(Pod).indexer
+    if len(indexer) < n:
+        named = [pod for pod in indexer.identities() if pod.key.startswith(base)]
+    else:
+        named = [pod for pod in indexer.identities_of(f"{base}{ordinal}" for ordinal in ordinals) if pod]
+    for pod in named:
+        end = pod.key[len(base) :]
+        is_ordinal = end.isdecimal() and end == str(int(end)) and int(end) in ordinals
+        if is_ordinal and pod.metadata.uid != f"{base}#{end}":
+            raise CacheError(f"a replica would have the name of pod {pod.key}, which exists")
+
+
+def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
+    """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere."""
+    for at in range(len(batch)):
+        pod = batch.pod(at)
+        decision = schedule_apart(context, context.current(pod) or pod, is_new=is_missing(context, pod))
+        if decision.node is None:
+            result.failures[at] = Failure.of(decision)
+            break
+        result.rows[at] = cast(int, context.cache.state.table.find_row(decision.node))
+
+
+# ---- preempt pods ------------------------------------------------------------------------------------------
+#
+# Immediate preemption: pods are placed at once, with evictions where they fit nowhere, in an open
+# transaction.
+
+NOT_IN_CORE = "pod {}: a plugin or an extender outside the core takes part, so it cannot be placed at once"
+BY_NODE = (
+    "pod {} cannot be placed at once: plugins decide node by node about its volumes or claims, and what it "
+    "gets is written when it is bound; create the pod in a transaction and call run()"
+)
+ENDED = "what was placed has been kept or taken back already"
+Offsets = npt.NDArray[np.int64]
+
+
+class Preemption:
+    """Pods placed by `preempt_pods` with their victims: the handle of an open transaction.
+
+    The transaction is open until `commit`, `undo` or the end of the one around it. Until then the current
+    thread holds the lock of the cache, and nothing is written to the store. At the end of a ``with`` block an
+    open transaction is undone.
+
+    Attributes
+    ----------
+    pods : list of Pod
+        In the order given.
+    rows : (pods,) int32 array
+        Row in the node table of each pod's node; -1 where it fits nowhere.
+    """
+
+    def __init__(self, context: SchedulingContext, pods: Sequence[Pod]) -> None:
+        self._context = context
+        self._bracket = context.cache.transaction()
+        self._transaction = self._bracket.__enter__()
+        self._evictions: list[tuple[int, Evictions]] = []
+        self._is_open = True
+        self.pods = list(pods)
+        self.rows: npt.NDArray[np.int32] = np.full(len(pods), -1, dtype=np.int32)
+
+    def victims(self, at: int) -> list[Pod]:
+        """Return the pods evicted for one pod, most important first, with the node that they were on.
+
+        Parameters
+        ----------
+        at : int
+            Index of the pod.
+        """
+        for first, evictions in self._evictions:
+            if first <= at < first + len(evictions.rows):
+                return evictions.victims(at - first)
+        return []
+
+    def place(self, engine: Engine, target: Target, at: int, end: int, offsets: Offsets) -> None:
+        """Place the pods from `at` up to, but not including, `end`.
+
+        Parameters
+        ----------
+        target : (int, int, int)
+            Class of these pods, symbol of spec.nodeName, symbol of the node they are pinned to; 0 for none.
+        at, end : int
+            Indexes in `pods`.
+        offsets : (end - at,) int64 array
+            See `preempt_pods`.
+        """
+        run, arguments = self.pods[at:end], _arguments(engine)
+        engine.batching.take()
+        engine.search.node_names = None
+        engine.search.nominate(_going_before(engine, run))
+        evictions = engine.framework.preemptor.place_run(
+            target,
+            run,
+            budgets_of(engine.handle),
+            offsets,
+            (arguments["minCandidateNodesPercentage"], arguments["minCandidateNodesAbsolute"]),
+            groups_of(engine.handle),
+        )
+        self._evictions.append((at, evictions))
+        self.rows[at : at + len(evictions.rows)] = evictions.rows
+
+    def undo(self) -> None:
+        """Undo everything: placed pods, victims and their order on each node, rotation.
+
+        Raises
+        ------
+        MoorageError
+            The transaction has ended.
+        """
+        self._check_open()
+        self._bracket.__exit__(None, None, None)
+        self._is_open = False  # last: if a signal comes first, this can be repeated
+
+    def commit(self) -> None:
+        """Keep everything. The placed pods stay assumed and lose their nomination.
+
+        For each pod the nominations of lower priority to its node end, and its victims are evicted, as those
+        of `Scheduler.run`: victims that wait on Permit are rejected, those in PreBind are cancelled, and
+        others that the store has get the condition DisruptionTarget and are deleted there, unless they are
+        terminating already.
+
+        Raises
+        ------
+        MoorageError
+            The transaction has ended, or there is one around it that cannot undo writes to the store.
+        ApiError
+            The client refused to delete a victim. Victims after it stay in the store.
+        """
+        context = self._context
+        if self._is_open and len(context.cache.transactions) > 1:
+            context.enlist()
+        self._check_open()
+        self._is_open = False
+        victims, row_name = list(map(self.victims, range(len(self.pods)))), context.cache.state.table.row_name
+        self._transaction.commit()
+        self._bracket.__exit__(None, None, None)
+        for at, (pod, row) in enumerate(zip(self.pods, self.rows.tolist(), strict=True)):
+            if row >= 0:
+                context.handle.nominator.delete_nominated_pod_if_exists(pod)
+            if victims[at]:
+                handle = context.engine_of(pod).handle.preempt_handle()
+                make_room(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
+        context.sync()
+
+    def _check_open(self) -> None:
+        """Raise MoorageError if the transaction, or one around it, has ended."""
+        if not self._is_open or self._transaction.is_over:
+            raise MoorageError(ENDED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._is_open:
+            self.undo()
+
+
+def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+    """Place pods one after the other: on a feasible node, or else on the node where eviction of pods of lower
+    priority costs least.
+
+    Victims disappear at once, and disruption budgets are not updated in between. A pod whose volumes the
+    plugins accept on every node, whoever leaves, is placed as one without volumes (`Engine.cycle_target`),
+    unless a plugin scores volumes, as VolumeBinding does with StorageCapacityScoring (on by default in 1.37).
+    Others with volumes or claims are refused: plugins decide about them node by node, and what they get is
+    written when they are bound. `Scheduler.run` in a transaction evicts for them, too.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        Not in the cache. Their own nominations have no effect.
+    offsets : sequence of int, optional
+        For each pod, the index at which dry runs begin among the nodes where eviction might help, modulo
+        their number; 0 by default.
+
+    Returns
+    -------
+    Preemption
+        To be committed or undone.
+
+    Raises
+    ------
+    ValueError
+        There are not as many offsets as pods.
+    CacheError
+        A pod is in the cache or appears twice.
+    InputError
+        A pod has something else where a quantity belongs.
+    MoorageError
+        A plugin of a pod's profile is not in the core, or there are extenders; or plugins decide about the
+        volumes or claims of a pod node by node, once the pods before it are placed.
+    """
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_pods(context.cache.state, pods)
+        if offsets and len(offsets) != len(pods):
+            raise ValueError("give an offset for each pod")
+        begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
+        try:
+            runs = [_run_of(context.engine_of(pod), pod, at) for at, pod in enumerate(pods)]
+        except ValueError:
+            check_readable(pods)
+            raise
+        out, at = Preemption(context, pods), 0
+        try:
+            for _, equal in groupby(runs):
+                end, engine = at + len(list(equal)), context.engine_of(pods[at])
+                target = _target_at_once(engine, pods[at])
+                if target is None:
+                    raise MoorageError(why_not_at_once(engine, pods[at]))
+                if engine.passes(target, pods[at]):  # else PreFilter rejects it, whichever pods are evicted
+                    out.place(context.rotation.take(engine), target, at, end, begin[at:end])
+                at = end
+        except BaseException:
+            out.undo()
+            raise
+        return out
+
+
+def why_not_at_once(engine: Engine, pod: Pod) -> str:
+    """Return why a pod cannot be placed by `preempt_pods`.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the pod's profile.
+
+    Returns
+    -------
+    str
+        "" where it can.
+    """
+    if _target_at_once(engine, pod) is not None:
+        return ""
+    is_outside = (
+        engine.handle.extenders or not engine.profile.is_in_core or not engine.framework.preemptor.suits
+    )
+    return (NOT_IN_CORE if is_outside else BY_NODE).format(pod.key)
+
+
+def _target_at_once(engine: Engine, pod: Pod) -> Target | None:
+    """Return the target by which a pod is placed at once, as the cluster is now; None where it cannot be."""
+    target = engine.cycle_target(pod, engine.framework.target_of(pod))
+    in_core = engine.profile_of(target).is_in_core and engine.framework.preemptor.suits
+    return target if in_core and engine.decides_alone(pod) and not engine.handle.extenders else None
+
+
+def _run_of(engine: Engine, pod: Pod, at: int) -> tuple[int, Target, int]:
+    """Return what is the same for pods that are placed in one run. A pod with volumes has one of its own:
+    whether they suit every node depends on the pods before it."""
+    asks = engine.framework.asks_volume_plugins(pod)
+    return id(engine), engine.framework.target_of(pod), at if asks else -1
+
+
+def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:
+    """Return, per row, the nominated pods that go before the pods of a run."""
+    uids = {pod.metadata.uid for pod in run}
+    before = [
+        (engine.row_in_view(node), [pod for pod in pods if pod.metadata.uid not in uids])
+        for node, pods in engine.handle.nominator.nominated_before(run[0]).items()
+    ]
+    return [(row, pods) for row, pods in before if row >= 0]
+
+
+def _arguments(engine: Engine) -> dict[str, int]:
+    """Return the arguments of the profile's DefaultPreemption, or the default ones."""
+    configured = [plugin.args for plugin in engine.profile.plugins if isinstance(plugin, DefaultPreemption)]
+    return {**DefaultPreemption.default_args, **(configured[0] if configured else {})}
+
+
+# ---- placed pods -------------------------------------------------------------------------------------------
+#
+# What becomes of pods that a caller has had placed: they are bound, or leave their nodes.
+
+Placed = ScheduleResult | Sequence[Source]
+"""A result, of which the placed pods are meant, or pods."""
+
+
+def bind_pods(context: SchedulingContext, client: ObjectClient, placed: Placed) -> list[Pod]:
+    """Bind assumed pods; see `Scheduler.bind`."""
+    cache, pods = context.cache, _known(context, client, placed)
+    context.enlist()
+    with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
+        for pod in pods:
+            if not cache.is_assumed_pod(pod) or context.bindings.has(pod):
+                continue
+            if (stored := context.current(pod)) is not None and stored.metadata.uid == pod.metadata.uid:
+                client.bind(stored, pod.spec.node_name)
+            elif client.create(pod).metadata.uid != pod.metadata.uid:  # an API server gives its own
+                cache.forget_pod(pod)
+    context.sync()
+    return [pod for pod in map(context.current, pods) if pod is not None and pod.spec.node_name]
+
+
+def release_pods(
+    context: SchedulingContext, client: ObjectClient, handler: PodHandler, placed: Placed
+) -> None:
+    """Have pods leave their nodes; see `Scheduler.release`."""
+    cache, pods = context.cache, _known(context, client, placed)
+    context.enlist()
+    with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
+        for pod in pods:
+            if cache.is_assumed_pod(pod):
+                handler.release(pod)
+            else:
+                client.delete(Pod, pod.name, pod.namespace, uid=pod.metadata.uid)
+    context.sync()
+
+
+def _known(context: SchedulingContext, client: ObjectClient, placed: Placed) -> list[Pod]:
+    """Return pods as the cache has them, each with its node.
+
+    Raises
+    ------
+    CacheError
+        A pod is on no node.
+    TypeError
+        They are no pods, or the result is of a run.
+    """
+    if not isinstance(placed, ScheduleResult):
+        pods = list(pods_of(client, placed))
+    elif placed.batch is None:
+        raise TypeError("a run has bound its pods: pass those that you mean")
+    else:
+        pods = [placed.batch.pod(at) for at in np.flatnonzero(placed.rows >= 0).tolist()]
+    with context.cache.lock:
+        state = context.cache.state
+        for pod in pods:
+            if not state.has_pod(pod):
+                raise CacheError(f"pod {pod.key} is on no node: nothing has placed it, or it has left")
+        return [state.get_pod(pod) for pod in pods]

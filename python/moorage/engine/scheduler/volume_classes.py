@@ -1,0 +1,252 @@
+"""The classes of pods with volumes or resource claims that the core places without the plugins about them:
+for speed alone (`tests/house/special_paths.toml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from moorage._core.decide.pod_batch import END, RepeatedNeeds
+from moorage._core.devices.claims_of_pods import claim_keys
+from moorage._core.volumes.bound_claims import BoundClaims
+from moorage.kube import PersistentVolume, PersistentVolumeClaim
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import group_of
+
+from ..framework.plugin.nodes_view import NodesView
+from ..framework.runtime.in_tree_plugins import NO_RESOURCES, VolumesOfBatch
+from ..framework.runtime.profile import Profile
+from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
+from ..plugins.volume_binding import VolumeBinding
+from ..plugins.volume_restrictions import IN_USE, READ_WRITE_ONCE_POD
+from ..plugins.volume_zone import TOPOLOGY_LABELS
+from ..volume.claims import BIND_COMPLETED, VolumeError
+from ..volume.volumes_in_use import VolumesInUse
+from .cycle.engine import Engine
+from .cycle.results import Decision
+
+Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
+"""See `VolumeClasses.__call__`."""
+MOST = 1 << 16
+"""The number of descriptions whose needs are kept."""
+NAMES = BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
+Needs = tuple[Hashable, ...]
+"""What each plugin about volumes needs of a node."""
+
+
+class _Memory(Struct):
+    """What is known of the pods of one engine.
+
+    Attributes
+    ----------
+    version : tuple
+        Of the demands and needs: they hold until classes, limits, drivers, device classes or nodes change.
+    needs : dict
+        By class and description of a pod, what the plugins about volumes need for it.
+    profile : Profile
+        Its plugins about volumes decide.
+    nodes : NodesView
+    bound : BoundClaims or None
+        Describes the claims of the pods of the batch, if their needs follow from a description.
+    """
+
+    version: tuple[Hashable, ...]
+    needs: dict[Hashable, Needs]
+    profile: Profile
+    nodes: NodesView
+    bound: BoundClaims | None
+
+
+class VolumeClasses:
+    """Finds the classes of the pods of one batch whose volumes are bound, or whose devices the core counts.
+
+    For these pods a `VolumeDemand` of the class takes the place of the filters about volumes and claims. What
+    is known holds until events about claims and volumes are processed.
+
+    Parameters
+    ----------
+    engine_of : callable
+        Returns the engine of a pod's profile.
+    """
+
+    def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
+        self._engine_of = engine_of
+        self._batch = VolumesOfBatch()
+        self._memories: dict[Engine, _Memory] = {}
+        self._ready: dict[Engine, _Memory | None] = {}  # in this batch; None where plugins have to decide
+        self._in_use: VolumesInUse | None = None
+        self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
+
+    def begin(self) -> VolumeClasses:
+        """Begin a batch.
+
+        Returns
+        -------
+        VolumeClasses
+            The object itself.
+        """
+        if self._ready:
+            self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
+        return self
+
+    def __call__(self, pod: Pod, pod_class: int, at: int) -> Answer:
+        """Return the class of the next pod with volumes.
+
+        Parameters
+        ----------
+        pod_class : int
+            Its class without volumes.
+        at : int
+            The index of the pod in the batch.
+
+        Returns
+        -------
+        pod_class : int
+            The same where no volume restricts the nodes, else the class with the demand; -1 where plugins
+            have to schedule the pod; END where an earlier pod of the batch allocates a claim of this one.
+        shared : list of (int, int, int)
+            See `PodBatch`.
+        takes_devices : int
+            1 if claims of the pod take devices of its node, 2 if it shares those of an earlier pod of the
+            batch, else 0.
+        alike : RepeatedNeeds or None
+            Notes the pods of the class after this one that get the same answer.
+        """
+        engine, batch = self._engine_of(pod), self._batch
+        if engine not in self._ready:
+            self._ready[engine] = self._prepare(engine)
+        ready = self._ready[engine]
+        batch.repeated = None
+        batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
+        needs = None if ready is None else self._needs(engine, pod, pod_class, ready)
+        if batch.ends:
+            return END, [], 0, None
+        if needs is None or ready is None:
+            self._leave_to_plugins(engine, pod)
+            return -1, [], 0, None
+        if not any(needs):
+            return pod_class, [], 0, None
+        if self._in_use is None and pod.spec.volumes:
+            self._in_use = engine.handle.derived(VolumesInUse.of)
+            self._in_use.refresh()
+            self._released = self._in_use.released
+        demands = engine.search.states.volume_demands
+        found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
+        if found not in demands:
+            demands[found] = ready.profile.volume_demand(needs)
+        # A claim in use rejects every node before the limits are asked, wherever the volumes are.
+        takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
+        alike = batch.repeated
+        if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
+            alike = None  # other things than claims tell such pods apart
+        return found, [] if IN_USE in needs else batch.shared, takes_devices, alike
+
+    @property
+    def claiming(self) -> dict[int, Any]:
+        """The pods of the batch with resource claims that the core places; see `VolumesOfBatch`."""
+        return self._batch.claiming
+
+    def fails_alike(self, decision: Decision) -> bool:
+        """Whether the pods of a class that share no volumes with others all fail as one of them did, while
+        the cluster stays as it is.
+
+        Parameters
+        ----------
+        decision : Decision
+            Of the plugins, for a pod of the batch.
+
+        Returns
+        -------
+        bool
+            False if pods might be evicted for the pod, or a claim has become free since the batch began.
+        """
+        if self._in_use is None or decision.diagnosis is None or not decision.diagnosis.futile_plugins:
+            return False
+        self._in_use.refresh()
+        return self._in_use.released == self._released
+
+    def follow(self) -> None:
+        """Count the volumes of pods that were placed since the batch began, if it has pods with a demand.
+
+        What they need is in the caches of the processor now; the next batch would count them all the same.
+        """
+        if self._in_use is not None:
+            self._in_use.refresh()
+
+    def _prepare(self, engine: Engine) -> _Memory | None:
+        """Return what is known of pods, without what is out of date; None where plugins schedule all pods
+        with volumes."""
+        if not engine.may_leave_out_volumes:
+            return None
+        with engine.cache.lock:
+            profile, state, nodes = engine.profile, engine.cache.state, engine.framework.all_nodes()
+            state.view.refresh()
+            delegated = profile.delegated_resources()
+            engine.delegate(engine.plan, delegated)
+            limits = next(
+                (plugin for plugin in profile.volume_plugins if type(plugin) is NodeVolumeLimits), None
+            )
+            limited = None if limits is None else limits.known_of(self._batch, nodes)
+            version = (
+                *(state.classes.generation, state.view.static_version, *profile.demand_versions()),
+                *(delegated, limited and limited.installed),
+            )
+            memory = self._memories.get(engine)
+            if memory is None or memory.version != version or len(memory.needs) >= MOST:
+                memory = self._memories[engine] = _Memory(version, {}, profile, nodes, None)
+                engine.search.states.volume_demands = {}
+                engine.search.states.open_scope()  # failures of classes with other demands hold no longer
+            bound = None if limited is None else self._bound_claims(engine, profile, limited)
+            memory.nodes, memory.bound = nodes, bound
+            return memory
+
+    def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
+        if limited.is_unsure or not all(plugin.needs_are_described for plugin in profile.volume_plugins):
+            return None
+        binding = next((plugin for plugin in profile.volume_plugins if type(plugin) is VolumeBinding), None)
+        sources = None if binding is None else binding.sources
+        if sources is None:
+            return None
+        informers, in_use = engine.handle.informers, engine.handle.derived(VolumesInUse.of)
+        readers = (
+            informers.informer(PersistentVolumeClaim).indexer.reader(),
+            informers.informer(PersistentVolume).indexer.reader(),
+            sources.pvc_cache.reader(),
+            sources.pv_cache.reader(),
+        )
+        return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
+
+    def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Memory) -> Needs | None:
+        """Return the needs of a pod, which are those of an earlier pod with its class and description; None
+        where they are not known."""
+        batch = self._batch
+        if engine.handle.extenders and not engine.decides_alone(pod):
+            return None
+        if engine.profile.has_units and group_of(pod) is not None:
+            return None
+        bound = ready.bound if pod.spec.volumes else None
+        described = None if bound is None else bound.describe(pod)
+        key = pod_class, described
+        if bound is not None and described and key in ready.needs:
+            shared = bound.take(batch.at)
+            if shared is not None:
+                batch.shared = shared
+                return ready.needs[key]
+        if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
+            return None
+        needs = ready.profile.volume_needs(pod, ready.nodes, batch)
+        if described and needs is not None and IN_USE not in needs and not batch.provided:
+            ready.needs[key] = needs
+        return needs
+
+    def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:
+        """Note what a pod uses that plugins will schedule."""
+        exclusive = self._batch.exclusive
+        self._batch.claiming.pop(self._batch.at, None)
+        self._batch.allocated.update(dict.fromkeys(claim_keys(pod), -1))
+        exclusive.update(filter(None, map(pod.claim_key, pod.spec.volumes)))
+        with suppress(VolumeError):  # no node suits such a pod
+            exclusive.update(engine.handle.derived(VolumesInUse.of).attached.volumes_of_new_pod(pod))

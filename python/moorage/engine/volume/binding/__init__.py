@@ -1,1 +1,0 @@
-"""The volume binder: finds, assumes and binds volumes for a pod's claims."""

@@ -1,1 +1,0 @@
-"""Volumes in use on nodes, attach limits, and migration to CSI."""

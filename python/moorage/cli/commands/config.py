@@ -33,10 +33,11 @@ SHOWN = 4000
 @gate_options
 def config(file: str, show: bool, output: str, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
-    from moorage.cli import output as out
     from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.engine.plugins.registry import in_tree
     from moorage.kube.read.files import source_name
+
+    from ..output import ignore_broken_pipe, write_value
 
     name = source_name(file)
     try:
@@ -46,8 +47,8 @@ def config(file: str, show: bool, output: str, gates: str, version: str) -> None
         value = effective(configuration, {plugin.name: plugin for plugin in plugins}, selected.release)
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
-    with out.ignore_broken_pipe():
+    with ignore_broken_pipe():
         if show:
-            out.write_value(output, value)
+            write_value(output, value)
         else:
             print(f"{name}: valid")

@@ -220,8 +220,8 @@ def _pinned(
     that the kubelet there refuses become groups that nobody makes."""
     from moorage.kube.workloads.top_controller import controller_of
 
-    from ..runs import targets as runs
     from ..runs.simulation import PINNED, pinned_workloads
+    from ..runs.targets import groups_not_made
 
     pinned = pinned_workloads(preparation.beginning.scheduler)
     nodes = {
@@ -235,7 +235,7 @@ def _pinned(
     keys = {one.key for one in named}
     refused = [
         group
-        for group in runs.groups_not_made(preparation.run())
+        for group in groups_not_made(preparation.run())
         if keys & {one.pod.key for one in group.outcomes}
     ]
     unmade += [group for group in refused if group not in unmade]
@@ -262,16 +262,20 @@ def _targets(
     preparation: Preparation, target: str | None, namespace: str | None
 ) -> tuple[list[Target], list[Group], bool]:
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
-    from ..runs import targets
+    from ..runs.targets import (
+        groups_not_made,
+        pod_named,
+        targets_of_workload,
+        targets_without_node,
+        workload_named,
+    )
 
-    workload = targets.workload_named(preparation, target or "", namespace)
+    workload = workload_named(preparation, target or "", namespace)
     if target is not None and workload is None:
-        return targets.pod_named(preparation, target, namespace)
+        return pod_named(preparation, target, namespace)
     simulation = preparation.run()
     if workload is not None:
-        return *targets.targets_of_workload(simulation, *workload), True
-    unmade = [
-        one for one in targets.groups_not_made(simulation) if namespace in (None, one.workload.namespace)
-    ]
+        return *targets_of_workload(simulation, *workload), True
+    unmade = [one for one in groups_not_made(simulation) if namespace in (None, one.workload.namespace)]
     shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
-    return targets.targets_without_node(simulation, shown), unmade, True
+    return targets_without_node(simulation, shown), unmade, True

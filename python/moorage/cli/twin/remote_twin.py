@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import ssl
+import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
 
 from moorage.errors import InputError, located
 from moorage.live.twin import Reply
@@ -53,9 +53,11 @@ class RemoteTwin:
         if self._token is not None:
             with located(OSError, source=self._token):
                 headers["Authorization"] = f"Bearer {Path(self._token).read_text().strip()}"
-        request = Request(f"{self._base}{path}?{urlencode(query)}", body, headers, method="POST")
+        request = urllib.request.Request(
+            f"{self._base}{path}?{urlencode(query)}", body, headers, method="POST"
+        )
         try:
-            with urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
                 return Reply(answer.status, answer.read(), JSON, answer.headers.items())
         except HTTPError as error:
             text = error.read().decode(errors="replace").strip()

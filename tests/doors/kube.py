@@ -167,15 +167,15 @@ from moorage.kube.validate.gated_operators import refuse_comparisons as refuse_c
 from moorage.kube.validate.unknown_fields import KARPENTER as KARPENTER
 from moorage.kube.validate.unknown_fields import check_kind as check_kind
 
-# Looks at a rollout are counted: only what has changed is looked at.
-from moorage.kube.workloads import daemon_rollout as daemon_rollout
-
 # Times in seconds, for clocks and twins.
 from moorage.kube.workloads.ages import seconds as seconds
 
 # The slow twin of DaemonSets takes the rules of a single pod and node from here.
 from moorage.kube.workloads.daemon_pods import node_of as node_of
 from moorage.kube.workloads.daemon_pods import should_run as should_run
+
+# Looks at a rollout are counted: only what has changed is looked at.
+from moorage.kube.workloads.daemon_rollout import DaemonRollout as DaemonRollout
 
 # Times of CronJobs, schedule by schedule.
 from moorage.kube.workloads.jobs.cron_runs import due as due

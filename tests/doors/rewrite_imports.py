@@ -64,8 +64,11 @@ def public_module(name: Name) -> str | None:
         return None
     parts = name.module.split(".")
     for package in (".".join(parts[:2]), ".".join(parts[:3])):
-        is_package = not package.startswith("moorage._") and hasattr(import_module(package), "__path__")
-        if is_package and getattr(import_module(package), name.name, None) is value:
+        if package.startswith("moorage._"):
+            continue
+        door = import_module(package)
+        exports = hasattr(door, "__path__") or name.name in getattr(door, "__all__", ())
+        if exports and getattr(door, name.name, None) is value:
             return package
     if name.name in moorage.__all__ and getattr(moorage, name.name) is value:
         return "moorage"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import machine, scheduler, template
 from tests.controllers.workloads.slow_daemon_sets import SlowDaemonSets
-from tests.doors.kube import daemon_rollout
+from tests.doors.kube import DaemonRollout
 from tests.objects.make import workload
 
 import moorage as mo
@@ -151,13 +151,13 @@ def test_a_rollout_decides_as_if_it_looked_at_all_nodes_in_many_steps(seed: int)
 
 
 def test_a_rollout_looks_at_the_nodes_that_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, look = Counter[str](), daemon_rollout.DaemonRollout.look
+    looks, look = Counter[str](), DaemonRollout.look
 
     def counted(self: Any, name: str, *rest: Any) -> None:
         looks[name] += 1
         look(self, name, *rest)
 
-    monkeypatch.setattr(daemon_rollout.DaemonRollout, "look", counted)
+    monkeypatch.setattr(DaemonRollout, "look", counted)
     one = scheduler(*(machine(f"n{at}") for at in range(40)), log("1"))
     one.apply(log("1500m"))
     one.run()

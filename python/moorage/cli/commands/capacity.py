@@ -22,7 +22,7 @@ from ..options.decorators import output_option
 from ..options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from ..options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
 from ..options.number_ranges import WholeNumber
-from ..options.offered_names import labels, nodes, offer, workloads
+from ..options.offered_names import offer, offered_labels, offered_nodes, offered_workloads
 
 if TYPE_CHECKING:
     from moorage.kube import Cluster
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="FILE|KIND/NAME[=N]",
-    shell_complete=offer(workloads),
+    shell_complete=offer(offered_workloads),
     help="Manifests of pods and workloads, or a workload or pod group of the cluster, such as "
     "deploy/NAMESPACE/NAME or podgroup/NAME. Repeatable; =N is the number of its replicas in a round.",
 )
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 @click.option(
     "--exclude-nodes",
     metavar="NODE,…",
-    shell_complete=offer(nodes),
+    shell_complete=offer(offered_nodes),
     help="Leave out these nodes and their pods.",
 )
 @click.option(
     "--by",
     metavar="LABEL",
-    shell_complete=offer(labels),
+    shell_complete=offer(offered_labels),
     help="Count reasons by this node label; default: by zone.",
 )
 @after_run_option

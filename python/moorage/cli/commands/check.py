@@ -31,7 +31,7 @@ from ..options.new_node_options import (
     refuse_no_node,
 )
 from ..options.number_ranges import Number, WholeNumber
-from ..options.offered_names import labels, offer
+from ..options.offered_names import offer, offered_labels
 from ..options.release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 @click.option(
     "--survive",
     metavar="node|zone|LABEL",
-    shell_complete=offer(labels, "node", "zone"),
+    shell_complete=offer(offered_labels, "node", "zone"),
     help="Also lose each node, zone, or value of a node label in turn: its pods must find room elsewhere.",
 )
 @click.option(

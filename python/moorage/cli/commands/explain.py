@@ -15,7 +15,7 @@ from ..options.deciding_release import facts_of, print_notes
 from ..options.decorators import output_option
 from ..options.inputs import explanation_input_options, load_input, scheduler_options, scheduler_settings
 from ..options.new_node_options import checked_time, coming_nodes, node_source_options
-from ..options.offered_names import nodes, offer, workloads
+from ..options.offered_names import offer, offered_nodes, offered_workloads
 
 if TYPE_CHECKING:
     from ..runs.simulation import Group, Preparation
@@ -40,7 +40,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
         "moorage explain --all-pending -f examples",
     ),
 )
-@click.argument("target", required=False, shell_complete=offer(workloads))
+@click.argument("target", required=False, shell_complete=offer(offered_workloads))
 @click.option(
     "--all-pending",
     is_flag=True,
@@ -63,7 +63,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     "names",
     multiple=True,
     metavar="NAME",
-    shell_complete=offer(nodes),
+    shell_complete=offer(offered_nodes),
     help="Show this node in detail, and why the pod is not placed there; repeatable.",
 )
 @click.option(

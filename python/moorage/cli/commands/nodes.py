@@ -19,7 +19,7 @@ from ..options.change_options import (
 from ..options.deciding_release import facts_of, print_notes
 from ..options.decorators import output_option
 from ..options.inputs import NO_NODE, input_options, load_input, scheduler_options, scheduler_settings
-from ..options.offered_names import labels, offer
+from ..options.offered_names import offer, offered_labels
 
 if TYPE_CHECKING:
     from moorage.answers.node_room import Room
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     metavar="zone|pool|LABEL|namespace",
-    shell_complete=offer(labels, "namespace", "pool", "zone"),
+    shell_complete=offer(offered_labels, "namespace", "pool", "zone"),
     help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
     "of its quotas, which -n shows of one.",
 )

@@ -37,8 +37,8 @@ from ..options.new_node_options import (
     types_option,
 )
 from ..options.number_ranges import WholeNumber
-from ..options.offered_names import nodes as nodes_of
-from ..options.offered_names import offer, workloads
+from ..options.offered_names import offer, offered_workloads
+from ..options.offered_names import offered_nodes as nodes_of
 
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
@@ -54,7 +54,7 @@ pod_option = click.option(
     "templates",
     multiple=True,
     metavar="FILE|KIND/NAME[=N]",
-    shell_complete=offer(workloads),
+    shell_complete=offer(offered_workloads),
     help="N pods of a manifest, or of a workload of the cluster, such as "
     "deploy/NAMESPACE/NAME=3. Repeatable; default: the pending pods.",
 )

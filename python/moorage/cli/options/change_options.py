@@ -12,7 +12,7 @@ import click
 from moorage.errors import InputError, either, located
 
 from .number_ranges import WholeNumber
-from .offered_names import Complete, nodes, offer, workloads, zones
+from .offered_names import Complete, offer, offered_nodes, offered_workloads, offered_zones
 from .option_groups import CHANGES, GROUPS, NEW_NODES, AnsweringCommand
 
 if TYPE_CHECKING:
@@ -274,7 +274,11 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _offered(metavar: str) -> Complete | None:
     """Return what completes an option, by what its metavar begins with; None for files and numbers."""
-    begins = {"NODE": offer(nodes), "ZONE": offer(zones), "KIND/NAME": offer(workloads)}
+    begins = {
+        "NODE": offer(offered_nodes),
+        "ZONE": offer(offered_zones),
+        "KIND/NAME": offer(offered_workloads),
+    }
     return next((complete for word, complete in begins.items() if metavar.startswith(word)), None)
 
 

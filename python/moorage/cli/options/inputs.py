@@ -21,7 +21,7 @@ from .command_groups import PLUGIN
 from .configuration_kind import naming_other_kinds
 from .decorators import Decorator, all_of, some_of, tie_break_option
 from .number_ranges import WholeNumber
-from .offered_names import namespaces, offer, offer_contexts
+from .offered_names import offer, offer_contexts, offered_namespaces
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _file_options(shows_namespace: str = "") -> Decorator:
             "-n",
             "--namespace",
             metavar="NAME",
-            shell_complete=offer(namespaces),
+            shell_complete=offer(offered_namespaces),
             help=f"The namespace of objects that name none{shows_namespace}.",
         ),
     )

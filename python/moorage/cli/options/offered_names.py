@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def nodes(cluster: Cluster) -> Iterable[str]:
+def offered_nodes(cluster: Cluster) -> Iterable[str]:
     """Return the names of nodes, and ``zone=a`` for those of a zone."""
-    return (*(node.name for node in cluster.nodes), *(f"zone={zone}" for zone in zones(cluster)))
+    return (*(node.name for node in cluster.nodes), *(f"zone={zone}" for zone in offered_zones(cluster)))
 
 
-def zones(cluster: Cluster) -> Iterable[str]:
+def offered_zones(cluster: Cluster) -> Iterable[str]:
     """Return the zones of nodes."""
     from moorage.sim.summary import zone_of
 
     return filter(None, map(zone_of, cluster.nodes))
 
 
-def labels(cluster: Cluster) -> Iterable[str]:
+def offered_labels(cluster: Cluster) -> Iterable[str]:
     """Return the keys of the labels of nodes."""
     return (key for node in cluster.nodes for key in node.metadata.labels)
 
 
-def namespaces(cluster: Cluster) -> Iterable[str]:
+def offered_namespaces(cluster: Cluster) -> Iterable[str]:
     """Return the names of namespaces."""
     return (one.name for one in cluster.namespaces)
 
 
-def workloads(cluster: Cluster) -> Iterable[str]:
+def offered_workloads(cluster: Cluster) -> Iterable[str]:
     """Return the workloads, and the pods without one, as options name them: ``deployment/NAMESPACE/NAME``."""
     from moorage.cluster.changes.selection import WORKLOADS
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 
 from moorage.errors import first_of
 from moorage.kube import Pod
@@ -283,8 +284,7 @@ Explain = Callable[[str | Pod], Mapping[str, Any]]
 """Returns the document of `moorage explain` (``explain.moorage.dev/v1``) for a pod or ``namespace/name``."""
 
 
-@dataclass
-class Cause:
+class Cause(Struct):
     """Pods without a node for one cause.
 
     Attributes
@@ -312,9 +312,9 @@ class Cause:
     pod: str = ""
     gone: Pod | None = None
     message: str = ""
-    by_workload: Counter[str] = field(default_factory=Counter)
+    by_workload: Counter[str] = msgspec.field(default_factory=Counter)
     is_mild: bool = False
-    helps: list[str] = field(default_factory=list)
+    helps: list[str] = msgspec.field(default_factory=list)
     note: str = ""
 
     @property

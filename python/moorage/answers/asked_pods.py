@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
@@ -242,8 +242,7 @@ LASTING = FIXED | {FIT, "NodePorts"}
 PASSES = Status(Code.SUCCESS, ())
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVerdicts:
+class NodeVerdicts(Struct, frozen=True):
     """The verdict about a pod on each node.
 
     Attributes

@@ -6,13 +6,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.errors import MoorageError, missing
 
@@ -26,8 +26,7 @@ def is_installed() -> bool:
     return find_spec("highspy") is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Sparse constraints: the sum of value times variable over the entries of a row is between its bounds.
 
     Attributes
@@ -51,8 +50,7 @@ class Rows:
         return cls(np.array(lower), np.array(upper), row.astype(np.intp), column.astype(np.intp), value)
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """An optimum.
 
     Attributes

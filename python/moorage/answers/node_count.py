@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import compared
@@ -155,8 +155,7 @@ def _add_template(
 # Packings: pods of few kinds on nodes there are and on new ones, first fit in the order of an autoscaler.
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+class Packing(Struct, frozen=True):
     """Pods on nodes, as far as resources and lasting filters go.
 
     Attributes

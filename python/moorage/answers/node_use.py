@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.cluster import PodScheduler
 from moorage.engine.framework.plugin.amounts import in_shown_order, readable
@@ -27,8 +27,7 @@ NODE_ROWS = 200
 Array = npt.NDArray[Any]
 
 
-@dataclass
-class NodeUse:
+class NodeUse(Struct, dict=True):
     """Requested and allocatable amounts of the nodes of a scheduler.
 
     Attributes

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from moorage._version import __version__
 from moorage.errors import MoorageError, missing, printable
 
@@ -21,8 +23,7 @@ ROWS = 500
 """Maximum rows of a table of a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A cell with a part of a whole: the per cent that are drawn, and its text."""
 
     percent: float
@@ -49,8 +50,7 @@ class Facts:
     items: Sequence[Fact]
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """Paragraphs."""
 
     kind: ClassVar[str] = "lines"
@@ -58,8 +58,7 @@ class Lines:
     is_note: bool = False
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table that can be sorted, and filtered if it is long.
 
     Attributes
@@ -113,8 +112,7 @@ def shortened(
     )
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(Struct, frozen=True):
     """A block that a script draws.
 
     Attributes
@@ -131,8 +129,7 @@ class Drawn:
     texts: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Causes:
+class Causes(Struct, frozen=True):
     """Pods without a node, by cause; each item is a `Cause` of pending_causes.py."""
 
     kind: ClassVar[str] = "causes"
@@ -143,8 +140,7 @@ class Causes:
 Block = Facts | Lines | Grid | Drawn | Causes
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled part of a page."""
 
     title: str

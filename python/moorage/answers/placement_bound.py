@@ -74,8 +74,7 @@ class PodKind:
         return len(self.pods)
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
+class Relaxation(Struct, frozen=True):
     """Pods and nodes in few kinds.
 
     Attributes
@@ -219,8 +218,7 @@ def _has_label(scheduler: PodScheduler, rows: npt.NDArray[np.int32], key: str) -
 # ---- constraints -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
+class Constraints(Struct, frozen=True):
     """The constraints of a relaxation, with one variable for each kind of pods and pool where they fit.
 
     Attributes

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -202,8 +203,7 @@ class Capacity(Tabular):
         return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
 
 
-@dataclass
-class _Replicas:
+class _Replicas(Struct):
     """The replicas of one template that have been admitted and placed so far."""
 
     name: str
@@ -213,8 +213,8 @@ class _Replicas:
     admitted: int = 0
     refusal: str = ""
     placed: int = 0
-    rows: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    copies: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    rows: list[npt.NDArray[np.int32]] = msgspec.field(default_factory=list)
+    copies: list[npt.NDArray[np.int32]] = msgspec.field(default_factory=list)
 
     def admit(self, n: int) -> int:
         """Admit replicas up to `n` in all, and return how many of these are; the template is as admitted."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from moorage.errors import InputError, examples, located
 from moorage.kube import Node, Object
@@ -57,8 +57,7 @@ _ZONE = re.compile(r"/zones/([^/]+)/")
 _OLD_STATUS = re.compile(r"^ *Name: +(\S+)\n *Health: .*\(minSize=(\d+), maxSize=(\d+)\)", re.M)
 
 
-@dataclass
-class AutoscalerObjects:
+class AutoscalerObjects(Struct):
     """What objects say of a cluster-autoscaler.
 
     Attributes
@@ -72,8 +71,8 @@ class AutoscalerObjects:
     """
 
     source: str = ""
-    document: dict[str, Any] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
+    document: dict[str, Any] = msgspec.field(default_factory=dict)
+    unknown: list[str] = msgspec.field(default_factory=list)
 
 
 class KnownGroups(NamedTuple):

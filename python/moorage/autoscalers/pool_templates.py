@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from moorage._core.base.resources import PodGates
 from moorage.engine.framework.plugin.amounts import asked_by
@@ -23,8 +26,7 @@ CHEAPEST, LARGE = 3, 2
 """How many types of a pool are tried: of all, and of those on which each of the pods fits."""
 
 
-@dataclass
-class PoolTemplates:
+class PoolTemplates(Struct):
     """Templates of new nodes.
 
     Attributes
@@ -37,8 +39,8 @@ class PoolTemplates:
         How many of them have templates.
     """
 
-    nodes: list[Node] = field(default_factory=list)
-    prices: dict[str, float] = field(default_factory=dict)
+    nodes: list[Node] = msgspec.field(default_factory=list)
+    prices: dict[str, float] = msgspec.field(default_factory=dict)
     types: int = 0
     tried: int = 0
 

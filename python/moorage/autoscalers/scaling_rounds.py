@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
+from msgspec import Struct
 
 from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
@@ -68,22 +71,21 @@ def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]
     return {key: failure.search_message for key, failure in result.unschedulable.items() if key in pending}
 
 
-@dataclass
-class _Found:
+class _Found(Struct):
     """What the rounds have come to so far."""
 
     growth: Growth
     left: dict[str, str]
     autoscalers: tuple[str, ...]
     rounds: int = 0
-    decisions: list[Decision] = field(default_factory=list)
-    made: dict[str, NewNode] = field(default_factory=dict)
-    tried: dict[str, None] = field(default_factory=dict)
-    late: list[LatePod] = field(default_factory=list)
-    objects: list[Object] = field(default_factory=list)
-    promised: dict[str, tuple[str, str]] = field(default_factory=dict)
-    doubled: dict[str, None] = field(default_factory=dict)
-    plans: set[Hashable] = field(default_factory=set)
+    decisions: list[Decision] = msgspec.field(default_factory=list)
+    made: dict[str, NewNode] = msgspec.field(default_factory=dict)
+    tried: dict[str, None] = msgspec.field(default_factory=dict)
+    late: list[LatePod] = msgspec.field(default_factory=list)
+    objects: list[Object] = msgspec.field(default_factory=list)
+    promised: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    doubled: dict[str, None] = msgspec.field(default_factory=dict)
+    plans: set[Hashable] = msgspec.field(default_factory=set)
     complete: bool = True
 
     def take(self, left: dict[str, str]) -> None:

@@ -15,11 +15,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
+
+from msgspec import Struct
 
 from moorage.cli import main as moorage
 
@@ -31,8 +32,7 @@ REPORT = "moorage.md"
 """The artifact of a job of GitLab."""
 
 
-@dataclass(frozen=True)
-class Comments:
+class Comments(Struct, frozen=True):
     """The comments of one request: where they are listed and made, and where one of them is changed.
 
     Attributes
@@ -85,8 +85,7 @@ class Comments:
         self.ask("POST", self.listed, body)
 
 
-@dataclass(frozen=True)
-class GitHubComments(Comments):
+class GitHubComments(Comments, frozen=True):
     """Comments of a pull request."""
 
     graphql: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from moorage.engine.framework.plugin.handle import FrameworkHandle
 from moorage.engine.framework.plugin.waiting_pods import Steps
 from moorage.engine.volume.claims import PodVolumeClaims, PodVolumes
@@ -142,8 +144,7 @@ class DecisionsHandler:
         self._decisions.delete_bindings(last_state(obj))
 
 
-@dataclass(frozen=True)
-class BinderOfHandle:
+class BinderOfHandle(Struct, frozen=True):
     """A factory of the binder that all plugins of a handle share (`FrameworkHandle.shared`).
 
     It also registers a `DecisionsHandler` with the pod informer.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base import sets
@@ -147,8 +148,7 @@ def request_constraints(resources: Iterable[str]) -> Iterator[Request]:
         yield Request("request", resource, partial(drop_request, resource=resource))
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A changed request. A limit that must equal the request changes with it.
 
     Attributes
@@ -167,8 +167,7 @@ class Edit:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A place of the spec that requests the resource: a container in a list, or (index -1) the pod itself."""
 
     field: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
 from moorage.engine.framework.plugin.amounts import in_shown_order
@@ -18,8 +19,7 @@ from moorage.kube.model.node import ZONE
 NO_ZONE = "(no zone)"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """Requested and allocatable quantity of a resource: cpu in millicores, others in their own units."""
 
     resource: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec.structs import replace as replaced
 from tests.doors.cli import Target, merge_alike
 from tests.doors.kube import Workload
 from tests.make import node, pod
@@ -28,7 +29,7 @@ def merged(*explanations: Explanation) -> list[tuple[str, ...]]:
 def test_pods_that_would_evict_different_victims_with_a_higher_priority_are_told_as_one() -> None:
     one = explained()
     assert one.raised_priority is not None
-    other = replace(one, raised_priority=replace(one.raised_priority, node="b"))
+    other = replace(one, raised_priority=replaced(one.raised_priority, node="b"))
     assert merged(one, other) == [("p0", "p1")]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
+
+from msgspec import structs
 
 from tests.doors.autoscalers import METHODS, Catalogue, Command, Disruption, MethodResult
 
@@ -38,7 +39,7 @@ def shown(result: MethodResult, scenario: Json, seed: int = 0) -> Json:
         ],
         "budgets": result.budgets,
         "commands": [] if result.command is None else [command(result.command, scenario, seed)],
-        "events": [dataclasses.asdict(one) for one in result.events],
+        "events": [structs.asdict(event) for event in result.events],
     }
 
 

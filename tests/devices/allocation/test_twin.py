@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.devices.allocation.twin.backtracking import Twin
 from tests.devices.allocation.twin.pools_of_nodes import PoolsOfNodes
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice

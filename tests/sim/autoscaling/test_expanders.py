@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from typing import Any
@@ -132,5 +131,5 @@ def test_the_score_of_a_price(nodes: int) -> None:
     assert _price_score(Flags(), made, 3) == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
     node = made.template.node
     status = replace(node.status, capacity=node.status.capacity | {"nvidia.com/gpu": "1"})
-    with_gpu = dataclasses.replace(made, template=Template(replace(node, status=status)))
+    with_gpu = replace(made, template=Template(replace(node, status=status)))
     assert _price_score(Flags(), with_gpu, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))

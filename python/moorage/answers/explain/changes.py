@@ -8,12 +8,12 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
@@ -352,8 +352,7 @@ MOST_PAIRS = 5
 """Maximum number of pairs that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePair:
+class ChangePair(Struct, frozen=True):
     """Two changes that together place the pod.
 
     Attributes

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.resources import pod_requests
@@ -56,8 +57,7 @@ STEP_TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimExplanation:
+class ClaimExplanation(Struct, frozen=True):
     """A claim of a pod.
 
     Attributes
@@ -80,8 +80,8 @@ class ClaimExplanation:
     use: str
     devices: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
-    requests: list[RequestSurvey] = field(default_factory=list)
-    resources: dict[str, str] = field(default_factory=dict)
+    requests: list[RequestSurvey] = msgspec.field(default_factory=list)
+    resources: dict[str, str] = msgspec.field(default_factory=dict)
 
     def name_of(self, request: Request) -> str:
         """Return the name of a request with that of its claim, or with its extended resource."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.engine.devices.device_properties import comparable_value, find_attribute, tolerates_taints
@@ -57,8 +57,7 @@ MOST_CLAIMS = 16
 """Maximum number of claims of which one is freed, those with the fewest devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class _AskedRequest:
+class _AskedRequest(Struct, frozen=True):
     """A request, or an alternative, of a claim without devices."""
 
     use: str

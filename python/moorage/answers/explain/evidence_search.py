@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.engine.framework import (
@@ -205,8 +206,7 @@ NATIVE: dict[str, Callable[[Mapping[str, Plugin], Inquiry], FindEvidence]] = {
 are asked together."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterVerdicts:
+class FilterVerdicts(Struct, frozen=True):
     """The verdict of one filter on every node, independent of the other filters.
 
     Attributes

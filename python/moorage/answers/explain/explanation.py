@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.engine.framework.plugin.evidence import Evidence
 from moorage.engine.framework.plugin.status import Status
@@ -189,8 +191,7 @@ class Note:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChange:
+class GroupChange(Struct, frozen=True):
     """One change with which a pod group is placed; it was tried.
 
     Attributes
@@ -210,11 +211,10 @@ class GroupChange:
     kind: str
     text: str
     placed: int
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEvictions:
+class GroupEvictions(Struct, frozen=True):
     """Whom a pod group evicts that fits nowhere, with its priority or with a higher one.
 
     Attributes
@@ -243,8 +243,7 @@ class GroupEvictions:
         return f"{having} it would evict {number}{names} to place {self.placed} of its pods"
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedGroup:
+class ExplainedGroup(Struct, frozen=True):
     """What is found out about the group of a pod, whose pods are placed together or not at all.
 
     Attributes
@@ -286,8 +285,8 @@ class ExplainedGroup:
     domain: str = ""
     next: str = ""
     message: str = ""
-    nodes: list[NodeGroup] = field(default_factory=list)
-    changes: list[GroupChange] = field(default_factory=list)
+    nodes: list[NodeGroup] = msgspec.field(default_factory=list)
+    changes: list[GroupChange] = msgspec.field(default_factory=list)
     evictions: GroupEvictions | None = None
 
     @property
@@ -337,8 +336,7 @@ class ScoredNode:
     normalized: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeExplanation:
+class NodeExplanation(Struct, frozen=True):
     """The explanation of one node.
 
     Attributes

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.engine.framework.plugin.handle import Victims
@@ -229,8 +229,7 @@ HIGHEST = 1_000_000_000
 """The highest priority that users may give (scheduling/v1, HighestUserDefinablePriority)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RaisedPriority:
+class RaisedPriority(Struct, frozen=True):
     """The smallest priority with which a pod would get a node.
 
     Attributes

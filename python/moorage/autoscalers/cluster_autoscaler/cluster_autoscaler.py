@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 from moorage.cluster import PodScheduler
 from moorage.kube import Node, Pod, PodDisruptionBudget
@@ -25,12 +27,11 @@ UNTOLD = Object()
 CONTROLLERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
 
 
-@dataclass
-class Loop:
+class Loop(Struct):
     """What one loop decides."""
 
-    up: ScaleUpResult = field(default_factory=ScaleUpResult)
-    down: ScaleDownResult = field(default_factory=ScaleDownResult)
+    up: ScaleUpResult = msgspec.field(default_factory=ScaleUpResult)
+    down: ScaleDownResult = msgspec.field(default_factory=ScaleDownResult)
 
 
 class ClusterAutoscaler:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
+from msgspec import Struct
 
 from moorage.kube import Pod, PodDisruptionBudget
 from moorage.kube.model.meta import Object
@@ -60,8 +62,7 @@ class Budgets:
                 self._left[key] -= 1
 
 
-@dataclass(frozen=True)
-class DrainContext:
+class DrainContext(Struct, frozen=True):
     """What rules ask.
 
     Parameters
@@ -76,8 +77,7 @@ class DrainContext:
     find: Callable[[str, str, str], Object | None] | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule: its name in messages, what it says, and of which pods."""
 
     name: str
@@ -177,14 +177,13 @@ RULES = (
 """The name of a rule that blocks is upstream's reason. A pod to which none applies can be moved."""
 
 
-@dataclass
-class PodsToMove:
+class PodsToMove(Struct):
     """The pods of a node: those to move, those of DaemonSets, those that are waited for, and the first that
     keeps the node, with the name of the rule."""
 
-    pods: list[Pod] = field(default_factory=list)
-    daemons: list[Pod] = field(default_factory=list)
-    awaited: list[Pod] = field(default_factory=list)
+    pods: list[Pod] = msgspec.field(default_factory=list)
+    daemons: list[Pod] = msgspec.field(default_factory=list)
+    awaited: list[Pod] = msgspec.field(default_factory=list)
     blocker: tuple[Pod, str] | None = None
 
 

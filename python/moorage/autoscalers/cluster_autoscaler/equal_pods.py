@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import encode
@@ -18,8 +19,7 @@ MOST_KINDS = 10
 """Different pods of a controller that are told apart."""
 
 
-@dataclass
-class PodClass:
+class PodClass(Struct):
     """Pods that are placed alike: equal ones of a controller, or equal ones without, each of which is a class
     of its own upstream.
 
@@ -35,8 +35,8 @@ class PodClass:
 
     pods: list[Pod]
     are_single: bool = False
-    rejected: dict[str, list[str]] = field(default_factory=dict)
-    takers: list[str] = field(default_factory=list)
+    rejected: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    takers: list[str] = msgspec.field(default_factory=list)
 
 
 def _kind_of(pod: Pod) -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
+
+from msgspec import Struct
 
 from moorage.kube import Pod, parse_milli
 
@@ -22,8 +23,7 @@ PREFERRED_CPU = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))
 GPU_UNFITNESS = 1000.0
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(Struct, frozen=True):
     """A way to grow: new nodes of a group, and the pods that fit on them.
 
     Attributes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from moorage.kube import Node, Pod
 from moorage.kube.model.resource_slices import ResourceSlice
@@ -85,8 +86,7 @@ class Flags:
     blocking_system_pod_disruption_timeout: float = 3600.0
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """A machine of the cloud that is no node yet; `error` says that it could not be created."""
 
     id: str
@@ -137,12 +137,11 @@ class NodeGroup:
         return replace(flags, **changed) if changed else flags
 
 
-@dataclass
-class Hints:
+class Hints(Struct):
     """On which node pods were placed last, by UID, in this loop and in the one before."""
 
-    current: dict[str, str] = field(default_factory=dict)
-    old: dict[str, str] = field(default_factory=dict)
+    current: dict[str, str] = msgspec.field(default_factory=dict)
+    old: dict[str, str] = msgspec.field(default_factory=dict)
 
     def get(self, uid: str) -> str | None:
         """Return the node of a pod."""
@@ -157,16 +156,14 @@ class Hints:
         self.old, self.current = self.current, {}
 
 
-@dataclass
-class ScaleUpRequest:
+class ScaleUpRequest(Struct):
     """Nodes that were asked for and are awaited."""
 
     nodes: int
     time: float
 
 
-@dataclass
-class Memory:
+class Memory(Struct):
     """What is remembered from one loop to the next.
 
     Attributes
@@ -185,15 +182,15 @@ class Memory:
         Index of the node that took a pod last; a search begins behind it.
     """
 
-    targets: dict[str, int] = field(default_factory=dict)
-    requests: dict[str, ScaleUpRequest] = field(default_factory=dict)
-    backoffs: dict[str, tuple[float, float]] = field(default_factory=dict)
-    failed_instances: set[str] = field(default_factory=set)
-    templates: dict[str, Any] = field(default_factory=dict)
-    unneeded: dict[str, float] = field(default_factory=dict)
-    recheck: dict[str, float] = field(default_factory=dict)
-    hints: Hints = field(default_factory=Hints)
-    move_hints: Hints = field(default_factory=Hints)
+    targets: dict[str, int] = msgspec.field(default_factory=dict)
+    requests: dict[str, ScaleUpRequest] = msgspec.field(default_factory=dict)
+    backoffs: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    failed_instances: set[str] = msgspec.field(default_factory=set)
+    templates: dict[str, Any] = msgspec.field(default_factory=dict)
+    unneeded: dict[str, float] = msgspec.field(default_factory=dict)
+    recheck: dict[str, float] = msgspec.field(default_factory=dict)
+    hints: Hints = msgspec.field(default_factory=Hints)
+    move_hints: Hints = msgspec.field(default_factory=Hints)
     last_hit: int = 0
     added: float = -math.inf
     deleted: float = -math.inf

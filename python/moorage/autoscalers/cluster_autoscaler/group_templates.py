@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster.changes.drain import MIRROR_ANNOTATION
@@ -71,8 +72,7 @@ def is_mirror_pod(pod: Pod) -> bool:
     return MIRROR_ANNOTATION in pod.metadata.annotations
 
 
-@dataclass(frozen=True)
-class TemplateMaker:
+class TemplateMaker(Struct, frozen=True):
     """Makes the templates of groups.
 
     Parameters

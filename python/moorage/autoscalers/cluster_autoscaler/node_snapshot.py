@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.cluster import PodScheduler
@@ -24,8 +24,7 @@ from .group_templates import Template
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Plain:
+class Plain(Struct, frozen=True, eq=False):
     """A class of pods that the core alone filters, without volumes and claims: the key of its verdicts.
 
     `is_alone` tells whether what its node has left decides alone about each of its pods: filters count no

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, compress, islice
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.kube import Node, Pod
@@ -41,8 +43,7 @@ class Removal:
     is_risky: bool = False
 
 
-@dataclass
-class ScaleDownResult:
+class ScaleDownResult(Struct):
     """What a loop finds about nodes to remove.
 
     Attributes
@@ -66,19 +67,18 @@ class ScaleDownResult:
     """
 
     result: str = "NotTried"
-    candidates: list[str] = field(default_factory=list)
-    unneeded: list[str] = field(default_factory=list)
-    reasons: dict[str, str] = field(default_factory=dict)
-    blockers: dict[str, tuple[Pod, str]] = field(default_factory=dict)
-    utilization: dict[str, Utilization] = field(default_factory=dict)
-    unplaced: dict[str, tuple[Pod, dict[str, str]]] = field(default_factory=dict)
-    deleted: dict[str, list[Pod]] = field(default_factory=dict)
-    drained: set[str] = field(default_factory=set)
+    candidates: list[str] = msgspec.field(default_factory=list)
+    unneeded: list[str] = msgspec.field(default_factory=list)
+    reasons: dict[str, str] = msgspec.field(default_factory=dict)
+    blockers: dict[str, tuple[Pod, str]] = msgspec.field(default_factory=dict)
+    utilization: dict[str, Utilization] = msgspec.field(default_factory=dict)
+    unplaced: dict[str, tuple[Pod, dict[str, str]]] = msgspec.field(default_factory=dict)
+    deleted: dict[str, list[Pod]] = msgspec.field(default_factory=dict)
+    drained: set[str] = msgspec.field(default_factory=set)
     is_cut: bool = False
 
 
-@dataclass
-class ScaleDownPass:
+class ScaleDownPass(Struct):
     """One search for nodes that are not needed."""
 
     states: ClusterStates

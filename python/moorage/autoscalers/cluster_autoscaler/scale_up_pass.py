@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
+
+import msgspec
+from msgspec import Struct
 
 from moorage.engine.framework.plugin.status import Status
 from moorage.kube import Pod
@@ -34,17 +37,15 @@ def first(options: int) -> int:
     return 0
 
 
-@dataclass
-class Remaining:
+class Remaining(Struct):
     """Pods that no group could take: why groups rejected their first one, and why others were skipped."""
 
     pods: list[Pod]
-    rejected: dict[str, list[str]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    skipped: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass
-class ScaleUpResult:
+class ScaleUpResult(Struct):
     """What a loop does for pods without a place.
 
     Attributes
@@ -67,18 +68,18 @@ class ScaleUpResult:
 
     result: str = "NotTried"
     error: str = ""
-    to_help: list[Pod] = field(default_factory=list)
-    templates: dict[str, Template] = field(default_factory=dict)
-    upcoming: list[str] = field(default_factory=list)
-    classes: list[PodClass] = field(default_factory=list)
-    estimates: dict[str, int] = field(default_factory=dict)
-    helped: dict[str, list[Pod]] = field(default_factory=dict)
-    similar: dict[str, list[str]] = field(default_factory=dict)
-    left: list[list[str]] = field(default_factory=list)
-    growths: list[Growth] = field(default_factory=list)
-    triggered: list[Pod] = field(default_factory=list)
-    awaiting: list[Pod] = field(default_factory=list)
-    remaining: list[Remaining] = field(default_factory=list)
+    to_help: list[Pod] = msgspec.field(default_factory=list)
+    templates: dict[str, Template] = msgspec.field(default_factory=dict)
+    upcoming: list[str] = msgspec.field(default_factory=list)
+    classes: list[PodClass] = msgspec.field(default_factory=list)
+    estimates: dict[str, int] = msgspec.field(default_factory=dict)
+    helped: dict[str, list[Pod]] = msgspec.field(default_factory=dict)
+    similar: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    left: list[list[str]] = msgspec.field(default_factory=list)
+    growths: list[Growth] = msgspec.field(default_factory=list)
+    triggered: list[Pod] = msgspec.field(default_factory=list)
+    awaiting: list[Pod] = msgspec.field(default_factory=list)
+    remaining: list[Remaining] = msgspec.field(default_factory=list)
 
 
 @dataclass

@@ -6,9 +6,12 @@ Rules: Karpenter v1.15.0, pkg/controllers/nodeoverlay, and AdjustedPrice of pkg/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+
+import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import number_of
@@ -64,8 +67,7 @@ def overlaid(
     return {pool: [one.result() for one in types] for pool, types in changed.items()}, notes
 
 
-@dataclass(eq=False)
-class _OverlaidType:
+class _OverlaidType(Struct, eq=False):
     """A type of a pool, and what overlays change.
 
     Attributes
@@ -81,8 +83,8 @@ class _OverlaidType:
 
     known: KnownType
     requirements: RequirementSet
-    prices: dict[RequirementSet, tuple[str, int]] = field(default_factory=dict)
-    capacity: dict[str, Quantity] = field(default_factory=dict)
+    prices: dict[RequirementSet, tuple[str, int]] = msgspec.field(default_factory=dict)
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     last: tuple[int, frozenset[str]] = (0, frozenset())
 
     def chosen(self, required: RequirementSet) -> list[RequirementSet]:

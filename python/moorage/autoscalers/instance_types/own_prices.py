@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
+from msgspec import Struct
 
 from moorage.errors import InputError, examples, located, shorten
 
@@ -15,11 +18,10 @@ from .labels import CAPACITY_TYPES
 COLUMNS = ("type", "zone", "capacityType", "price")
 
 
-@dataclass(frozen=True, eq=False)
-class OwnPrices:
+class OwnPrices(Struct, frozen=True, eq=False):
     """Prices per hour by type, zone ("" for all others) and capacity type, and the name of their file."""
 
-    by_offering: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    by_offering: Mapping[tuple[str, str, str], float] = msgspec.field(default_factory=dict)
     source: str = ""
 
     def of(self, name: str, zone: str, capacity_type: str) -> float | None:

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 
 from moorage._core.base.go_sort import sort_order
 from moorage.kube.model.node import HOSTNAME
@@ -211,8 +212,7 @@ def _room(claim: Claim) -> dict[str, int]:
     return {name: claim.room(name) for name in RESOURCES}
 
 
-@dataclass(eq=False)
-class Joined:
+class Joined(Struct, eq=False):
     """Several refusals; each text is made when it is asked for."""
 
     refusals: Sequence[Refusal]

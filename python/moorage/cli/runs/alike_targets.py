@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 from moorage.answers.explain.explain_document import Explanation, document
 
@@ -15,8 +17,7 @@ PER_POD = "pod", "situation"
 """Fields of a document that differ between pods that fail alike."""
 
 
-@dataclass
-class ExplainedTarget:
+class ExplainedTarget(Struct):
     """Pods that have one explanation.
 
     Attributes
@@ -31,7 +32,7 @@ class ExplainedTarget:
 
     target: Target
     explanation: Explanation
-    own: dict[str, list[str]] = field(default_factory=dict)
+    own: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
 from moorage.answers.scheduler import Scheduler
@@ -31,8 +32,7 @@ AS_IS = "as-is"
 CONFIGURATION = b"KubeSchedulerConfiguration"
 
 
-@dataclass(frozen=True)
-class Alternative:
+class Alternative(Struct, frozen=True, dict=True):
     """One of several runs that are compared.
 
     Attributes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
+
+import msgspec
 
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.scheduler import Scheduler
@@ -25,7 +27,6 @@ from moorage.kube import Node, NodePool, Pod, Quantity
 NO_TEMPLATE = "no node group has a node or a template"
 
 
-@dataclass
 class NewNodeKinds(PoolTemplates):
     """Templates of NodePools and node groups.
 
@@ -37,8 +38,8 @@ class NewNodeKinds(PoolTemplates):
         About the types.
     """
 
-    room: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    room: dict[str, int] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def told(self, scheduler: Scheduler, found: NodesNeeded, growth: Growth | None) -> NodesNeeded:
         """Return a plan with the limits of pools and groups that it exceeds, and notes about the types that

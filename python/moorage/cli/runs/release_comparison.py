@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from moorage.engine.framework.configuration import load_configuration
 from moorage.engine.plugins.registry import in_tree
 from moorage.errors import InputError, located, nearest
@@ -75,8 +77,7 @@ class Difference:
     cause: Cause
 
 
-@dataclass(frozen=True)
-class ReleaseComparison:
+class ReleaseComparison(Struct, frozen=True):
     """What a change of the release changes.
 
     Attributes

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.changes.change import Change
@@ -128,8 +131,7 @@ class Outcome(NamedTuple):
         return self.failure.search_message
 
 
-@dataclass
-class Simulation:
+class Simulation(Struct, dict=True):
     """A run over a cluster.
 
     Attributes
@@ -154,12 +156,12 @@ class Simulation:
     preparation: Preparation
     scheduler: Scheduler
     result: ScheduleResult
-    evicted: dict[str, Evicted] = field(default_factory=dict)
-    kept: dict[str, str] = field(default_factory=dict)
+    evicted: dict[str, Evicted] = msgspec.field(default_factory=dict)
+    kept: dict[str, str] = msgspec.field(default_factory=dict)
     grown: Grown | None = None
-    rests_on: list[str] = field(default_factory=list)
+    rests_on: list[str] = msgspec.field(default_factory=list)
     depends_on: str = ""
-    _victims: dict[str, list[str]] = field(default_factory=dict)
+    _victims: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key, eviction in self.result.evicted.items():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from moorage.engine.framework.plugin import interface as today
 from moorage.engine.framework.plugin.handle import FrameworkHandle as TodaysHandle
@@ -47,8 +47,7 @@ CODES = {
 # ---- the handle --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PermitWait:
+class PermitWait(Struct, frozen=True):
     """A `WaitingPod` of v1alpha1 over a waiting pod of the current framework.
 
     Attributes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moorage.engine.volume.claims import (
     PROVISIONED_BY,
@@ -180,8 +181,7 @@ class InMemoryProvisioner:
         return storage.VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms)) if terms else None
 
 
-@dataclass(frozen=True, slots=True)
-class InMemoryVolume:
+class InMemoryVolume(Struct, frozen=True):
     """The provisioner and deleter of one volume of an `InMemoryProvisioner`."""
 
     plugin: InMemoryProvisioner

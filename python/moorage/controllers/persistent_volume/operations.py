@@ -8,9 +8,10 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from threading import Event, RLock, Thread
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
 
 INITIAL_PAUSE = 0.5
 """Seconds of backoff after the first failure."""
@@ -22,8 +23,7 @@ Work: TypeAlias = Callable[[], Iterable[float]]
 logger = logging.getLogger("moorage.volume")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pause:
+class _Pause(Struct, frozen=True):
     """The backoff of a failed operation."""
 
     since: float

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.engine.framework.plugin.handle import EventRecorder
@@ -60,8 +60,7 @@ IN_TREE = "kubernetes.io/"
 """Prefix of the names of in-tree plugins, which the controller itself runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerParameters:
+class ControllerParameters(Struct, frozen=True, kw_only=True):
     """The parameters of a `PersistentVolumeController`.
 
     Attributes

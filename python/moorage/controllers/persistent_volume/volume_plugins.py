@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+import msgspec
+from msgspec import Struct
 
 from moorage.engine.framework.plugin.handle import EventRecorder
 from moorage.engine.volume.claims import VolumeError
@@ -20,8 +22,7 @@ class VolumeInUseError(VolumeError):
     """A volume cannot be deleted because it is in use; this is not a failure of the volume."""
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeOptions:
+class VolumeOptions(Struct, frozen=True):
     """The volume to be provisioned.
 
     Attributes
@@ -40,9 +41,9 @@ class VolumeOptions:
     pvc: PersistentVolumeClaim
     persistent_volume_reclaim_policy: str
     mount_options: tuple[str, ...] = ()
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     cluster_name: str = ""
-    cloud_tags: Mapping[str, str] = field(default_factory=dict)
+    cloud_tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class PluginHost(Protocol):

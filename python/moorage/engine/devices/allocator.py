@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.devices.device_search import DeviceSearch, Wanted
@@ -237,8 +239,7 @@ NANOSECONDS_PER_STEP = 1_000
 takes kube-scheduler v1.36.2 about as long: 1.3 million of them took it 1.6 s."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllocatedDevices:
+class AllocatedDevices(Struct, frozen=True, eq=False):
     """The devices in use when a search begins.
 
     Attributes
@@ -250,11 +251,10 @@ class AllocatedDevices:
     """
 
     devices: AbstractSet[DeviceId] = frozenset()
-    consumed: Mapping[DeviceId, Mapping[str, Quantity]] = field(default_factory=dict)
+    consumed: Mapping[DeviceId, Mapping[str, Quantity]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(eq=False, slots=True)
-class DeviceResult:
+class DeviceResult(Struct, eq=False):
     """A device that was found for a request.
 
     Attributes
@@ -268,8 +268,7 @@ class DeviceResult:
     consumed: dict[str, Quantity] | None
 
 
-@dataclass(eq=False, slots=True)
-class ClaimResult:
+class ClaimResult(Struct, eq=False):
     """What was found for a claim.
 
     Attributes
@@ -282,8 +281,8 @@ class ClaimResult:
 
     claim: ClaimRequests
     devices: list[DeviceResult]
-    chosen: list[Request] = field(default_factory=list)
-    classes: list[DeviceClass] = field(default_factory=list)
+    chosen: list[Request] = msgspec.field(default_factory=list)
+    classes: list[DeviceClass] = msgspec.field(default_factory=list)
 
 
 class Allocator:

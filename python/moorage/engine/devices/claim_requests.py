@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.devices.device_search import SearchTimeoutError as SearchTimeoutError
@@ -95,8 +98,7 @@ class Request:
         return self.mode == ALL
 
 
-@dataclass(eq=False)
-class ClaimRequests:
+class ClaimRequests(Struct, eq=False):
     """A claim that is to be allocated.
 
     Attributes
@@ -107,7 +109,7 @@ class ClaimRequests:
     """
 
     claim: ResourceClaim
-    alternatives: list[list[Request]] = field(default_factory=list)
+    alternatives: list[list[Request]] = msgspec.field(default_factory=list)
 
     @classmethod
     def of(cls, claim: ResourceClaim) -> ClaimRequests:
@@ -135,8 +137,7 @@ class ClaimRequests:
 # Which parts of dynamic resource allocation are on, and the release whose rules they follow.
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """The features that gates switch.
 
     Attributes

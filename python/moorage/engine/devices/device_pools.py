@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import NodeSelectorMatcher
@@ -307,12 +308,11 @@ class DevicePool:
         )
 
 
-@dataclass(eq=False)
-class _SlicesOfPool:
+class _SlicesOfPool(Struct, eq=False):
     """All slices of a pool: their number by generation, and those whose devices take of shared counters."""
 
-    generations: dict[int, int] = field(default_factory=dict)
-    consuming: list[PublishedSlice] = field(default_factory=list)
+    generations: dict[int, int] = msgspec.field(default_factory=dict)
+    consuming: list[PublishedSlice] = msgspec.field(default_factory=list)
 
 
 class DeviceSlices:

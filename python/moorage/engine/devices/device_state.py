@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -263,8 +263,7 @@ FITS, LACKS, INVALID = range(3)
 """Whether a node has the devices; or has not, and a pool of it is invalid."""
 
 
-@dataclass(eq=False, slots=True)
-class ClaimOfCycle:
+class ClaimOfCycle(Struct, eq=False):
     """A claim of the pod.
 
     Attributes
@@ -306,8 +305,7 @@ class ClaimOfCycle:
         return self.claim.name == IN_MEMORY
 
 
-@dataclass(eq=False, slots=True)
-class NodeAllocation:
+class NodeAllocation(Struct, eq=False):
     """What was found for one node.
 
     Attributes
@@ -327,7 +325,7 @@ class NodeAllocation:
     extended: ResourceClaim | None = None
     mappings: Mappings = ()
     statuses: Statuses = ()
-    shared: list[AllocationResult] = field(default_factory=list)
+    shared: list[AllocationResult] = msgspec.field(default_factory=list)
 
     def request_names(self) -> Iterator[set[str]]:
         """Return the requests that have devices, for each claim without a written allocation."""
@@ -438,8 +436,7 @@ class CommonDemand(Struct, frozen=True):
         return claim_results(requests, view, found, devices.class_of(), devices.features)
 
 
-@dataclass(eq=False, slots=True)
-class DeviceCycleState:
+class DeviceCycleState(Struct, eq=False):
     """The plugin's state for a pod in one cycle; clones of the cycle state share it.
 
     Attributes
@@ -458,11 +455,11 @@ class DeviceCycleState:
         None until Filter asks for it.
     """
 
-    claims: list[ClaimOfCycle] = field(default_factory=list)
-    resources: dict[str, int] = field(default_factory=dict)
+    claims: list[ClaimOfCycle] = msgspec.field(default_factory=list)
+    resources: dict[str, int] = msgspec.field(default_factory=dict)
     allocator: Allocator | None = None
-    nodes: dict[str, NodeAllocation] = field(default_factory=dict)
-    unavailable: set[int] = field(default_factory=set)
+    nodes: dict[str, NodeAllocation] = msgspec.field(default_factory=dict)
+    unavailable: set[int] = msgspec.field(default_factory=set)
     demand: CommonDemand | None = None
 
     def clone(self) -> Self:

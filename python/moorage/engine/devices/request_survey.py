@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import Struct
+
 from moorage._core.base.quantity import Quantity
 from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
@@ -55,8 +57,7 @@ class Holder:
     devices: int
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyStep:
+class SurveyStep(Struct, frozen=True):
     """The devices that one rule leaves.
 
     Attributes
@@ -125,8 +126,7 @@ def _wanted(request: Request, steps: Sequence[SurveyStep | _Rule], left: Sequenc
     return max(matching[-1], 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     kind: str
     text: str
     keep: Callable[[Devices], Devices]

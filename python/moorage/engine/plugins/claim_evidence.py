@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from moorage.errors import examples
 from moorage.kube import Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -52,8 +54,7 @@ def claim_fact(
     return Fact("claim", claim, problem, values=told, nodes=nodes)
 
 
-@dataclass
-class Claims:
+class Claims(Struct):
     """Finds what is wrong with the claims of a pod.
 
     Attributes

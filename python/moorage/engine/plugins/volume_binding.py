@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Self, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.engine import framework as fwk
 from moorage.kube import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
@@ -134,8 +135,7 @@ OF_BOUND = (
 )
 
 
-@dataclass(slots=True)
-class VolumeBindingState:
+class VolumeBindingState(Struct):
     """The plugin's state for a pod in one cycle; clones of the cycle state share it.
 
     Attributes
@@ -149,7 +149,7 @@ class VolumeBindingState:
     """
 
     claims: PodVolumeClaims | None = None
-    volumes: dict[str, PodVolumes] = field(default_factory=dict)
+    volumes: dict[str, PodVolumes] = msgspec.field(default_factory=dict)
     all_bound: bool = False
 
     def clone(self) -> Self:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
@@ -43,8 +43,7 @@ Topology = tuple[str, frozenset[str]]
 """A topology label of a volume and its values."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodTopologies:
+class PodTopologies(Struct, frozen=True):
     """The topology of the volumes of a pod.
 
     Attributes

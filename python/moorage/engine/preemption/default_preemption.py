@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
 
 from moorage._core.preempt.bound_pods import not_terminating
 from moorage._core.preempt.lower_units import LowerUnits, has_pods_below
@@ -58,8 +60,7 @@ EVERY = 100, 0
 """The limits with which all potential nodes are tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCandidates:
+class FoundCandidates(Struct, frozen=True):
     """The result of the first two steps of preemption.
 
     Attributes
@@ -81,10 +82,10 @@ class FoundCandidates:
     """
 
     message: str = ""
-    potential: list[str] = field(default_factory=list)
-    candidates: list[Candidate] = field(default_factory=list)
-    rejected: dict[str, Status] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    potential: list[str] = msgspec.field(default_factory=list)
+    candidates: list[Candidate] = msgspec.field(default_factory=list)
+    rejected: dict[str, Status] = msgspec.field(default_factory=dict)
+    reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
     tried: int = 0
     error: str = ""
 

@@ -7,7 +7,6 @@ SelectVictimsOnNode. For groups that are evicted as a whole: v1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -101,8 +100,7 @@ CRITERION_TEXTS = {
 """A description of each criterion."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The chosen candidate.
 
     Attributes

@@ -5,9 +5,9 @@ requires that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
@@ -34,8 +34,7 @@ def priority_of(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """Pods that are only evicted together.
 
     Attributes

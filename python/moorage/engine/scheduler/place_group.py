@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from moorage._core.base.fields import unfinished_group_of
 from moorage._core.decide.bulk_operations import check_new, not_assumed
@@ -167,8 +168,7 @@ DEFAULT, PREEMPTS = "default-scheduler", "PreemptLowerPriority"
 CLEAR = NominatingInfo()
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What becomes of a pod group or a composite group.
 
     Attributes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
+
+from msgspec import Struct
 
 from .cel_types import CelType
 from .values import size_of
@@ -74,8 +75,7 @@ def elements(*values: Any) -> int:
     return sum(1 + (ceil(size_of(item) / 10) if isinstance(item, str | bytes) else 0) for item in value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Overload:
+class Overload(Struct, frozen=True, eq=False):
     """One way to call a function.
 
     Attributes

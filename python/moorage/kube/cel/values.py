@@ -7,8 +7,9 @@ type.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 
@@ -43,22 +44,19 @@ class Uint(int):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
+class Timestamp(Struct, frozen=True, order=True):
     """A time in nanoseconds since 1970-01-01T00:00:00Z."""
 
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class Duration(Struct, frozen=True, order=True):
     """A length of time in nanoseconds."""
 
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Optional:
+class Optional(Struct, frozen=True, eq=False):
     """A value that may be missing."""
 
     value: Any = None

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from inspect import cleandoc
+
+from msgspec import Struct
 
 from .feature_gates import FeatureGates, gates_of
 from .gate_effects import OF_THE_SCHEDULER, Effect
@@ -18,8 +20,7 @@ NAMES = ("version", "patch")
 """The fields that name a release. Its table of gates is found by them, so they are not switched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """A field of `Release`, or a feature gate, that two releases do not have alike.
 
     Attributes

@@ -16,6 +16,8 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from moorage._core.base.resources import PodGates
 from moorage.errors import nearest
 
@@ -32,8 +34,7 @@ class Stage(Enum):
     DEPRECATED = "deprecated"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """A feature gate of a release.
 
     Attributes

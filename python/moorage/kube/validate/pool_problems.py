@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..model.resource_slices import Device, ResourceSlice
 
@@ -13,8 +14,7 @@ MOST = 20
 """Maximum number of problems that are found in a cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolProblem:
+class PoolProblem(Struct, frozen=True):
     """What makes a pool invalid: no device of it is allocated.
 
     Attributes

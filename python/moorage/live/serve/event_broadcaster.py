@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -17,6 +16,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
+from msgspec import Struct
 from prometheus_client import Histogram
 
 from moorage.engine.framework.plugin.handle import Event, EventRecorder, truncated
@@ -46,8 +46,7 @@ Request = tuple[Method, str, None, bytes, str]
 """The arguments of `Connection.request`."""
 
 
-@dataclass(slots=True)
-class _EventWrite:
+class _EventWrite(Struct):
     """An event that is written: its request, once it was sent, and how often nobody has answered."""
 
     event: Event

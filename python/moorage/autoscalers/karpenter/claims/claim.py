@@ -6,8 +6,11 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/nodeclaim.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
@@ -78,8 +81,7 @@ def refusal_of(host: Host, other: RequirementSet) -> str:
     return ours.refusal(other, host.undefined)
 
 
-@dataclass(eq=False)
-class Claim:
+class Claim(Struct, eq=False):
     """A claim in the making.
 
     Attributes
@@ -95,11 +97,11 @@ class Claim:
     host: RequirementSet
     requirements: RequirementSet
     types: int
-    pods: list[Candidate] = field(default_factory=list)
-    amounts: dict[str, int] = field(default_factory=dict)
-    volumes: Volumes = field(default_factory=dict)
-    ports: list[tuple[str, tuple[HostPort, ...]]] = field(default_factory=list)
-    reserved: list[KnownOffering] = field(default_factory=list)
+    pods: list[Candidate] = msgspec.field(default_factory=list)
+    amounts: dict[str, int] = msgspec.field(default_factory=dict)
+    volumes: Volumes = msgspec.field(default_factory=dict)
+    ports: list[tuple[str, tuple[HostPort, ...]]] = msgspec.field(default_factory=list)
+    reserved: list[KnownOffering] = msgspec.field(default_factory=list)
 
     def as_host(self, requirements: RequirementSet) -> Host:
         return Host(self.name, self.template.taints, requirements, self.host, True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import parse
 from moorage.autoscalers.instance_types.labels import POOL
@@ -67,8 +68,7 @@ class Limits:
         return self._known[1]
 
 
-@dataclass(eq=False)
-class ClaimTemplate:
+class ClaimTemplate(Struct, eq=False):
     """A pool as its claims begin.
 
     Attributes

@@ -6,8 +6,8 @@ Rules: Karpenter v1.15.0, scheduler.go (buildDaemonOverheadGroups) and provision
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
@@ -21,8 +21,7 @@ from ..requirements.requirement_set import RequirementSet
 from .type_columns import KnownType
 
 
-@dataclass(eq=False)
-class Daemon:
+class Daemon(Struct, eq=False):
     """The pods of a DaemonSet. Its shape loses required terms while types are asked, for all later ones."""
 
     key: str
@@ -97,8 +96,7 @@ def _limits_as_requests(container: Container) -> Container:
     return replace(container, resources=replace(given, requests={**given.limits, **given.requests}))
 
 
-@dataclass(eq=False)
-class OverheadGroup:
+class OverheadGroup(Struct, eq=False):
     """Types, as bits, on which the same daemons run."""
 
     types: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import or_
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscalers.instance_types.instance_type import InstanceType, Offering
@@ -23,16 +24,14 @@ from ..requirements.requirement import EXCLUDING, Requirement, bits
 from ..requirements.requirement_set import RequirementSet, Vocabulary
 
 
-@dataclass(eq=False)
-class KnownOffering:
+class KnownOffering(Struct, eq=False):
     """An offering with its requirements."""
 
     offering: Offering
     requirements: RequirementSet
 
 
-@dataclass(eq=False)
-class KnownType:
+class KnownType(Struct, eq=False):
     """An instance type with its requirements, and what pods can have of its nodes.
 
     Attributes

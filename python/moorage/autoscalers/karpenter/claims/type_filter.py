@@ -6,7 +6,8 @@ Rules: Karpenter v1.15.0, nodeclaim.go (filterInstanceTypesByRequirements, Insta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscalers.instance_types.instance_type import total
@@ -33,8 +34,7 @@ def conflicts(pod: str, ports: tuple[HostPort, ...], used: UsedPorts) -> bool:
     return any(port.matches(other) for port in ports for key, taken in used if key != pod for other in taken)
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a claim with one more pod needs.
 
     Attributes
@@ -55,8 +55,7 @@ class Wanted:
     requirements: RequirementSet
 
 
-@dataclass(eq=False)
-class FilterError:
+class FilterError(Struct, eq=False):
     """No instance type is left; the text says which criteria no type met.
 
     Attributes

@@ -6,8 +6,9 @@ Rules: Karpenter v1.15.0, pkg/controllers/disruption/balanced.go and pkg/state/c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from moorage.kube import NodeClaim, NodePool
@@ -20,8 +21,7 @@ BALANCED = "Balanced"
 _K = 2
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(Struct, frozen=True):
     """The parts of a pool's price that a move saves, and of its disruption costs that it takes."""
 
     savings: float = 0.0

@@ -7,9 +7,10 @@ pkg/controllers/state/statenode.go and pkg/utils/disruption.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+
+from msgspec import Struct
 
 from moorage.autoscalers.instance_types.instance_type import InstanceType
 from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
@@ -38,8 +39,7 @@ _BASE = 1.0
 _INT32 = 2**31
 
 
-@dataclass(frozen=True)
-class NodeEvent:
+class NodeEvent(Struct, frozen=True):
     """What Karpenter would tell of a node, claim or pool."""
 
     object: str
@@ -77,8 +77,7 @@ def eviction_cost(pod: Pod) -> float:
     return max(-10.0, min(10.0, cost))
 
 
-@dataclass(eq=False)
-class NodeCandidate:
+class NodeCandidate(Struct, eq=False, dict=True):
     """A node that nothing forbids to remove.
 
     Attributes

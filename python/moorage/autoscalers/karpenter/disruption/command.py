@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import inf
+
+import msgspec
+from msgspec import Struct
 
 from ..new_nodes_result import FinishedClaim, NewClaim, new_claim
 from .candidates import NodeCandidate, price_of
@@ -12,8 +14,7 @@ from .candidates import NodeCandidate, price_of
 DELETE, REPLACE, TERMINATE_FIRST = "delete", "replace", "terminate-first"
 
 
-@dataclass(eq=False)
-class Command:
+class Command(Struct, eq=False):
     """A decision about nodes.
 
     Attributes
@@ -27,8 +28,8 @@ class Command:
     """
 
     candidates: Sequence[NodeCandidate]
-    replacements: list[FinishedClaim] = field(default_factory=list)
-    moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    replacements: list[FinishedClaim] = msgspec.field(default_factory=list)
+    moves: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     terminate_first: str = ""
 
     @property

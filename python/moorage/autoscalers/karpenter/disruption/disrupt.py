@@ -7,8 +7,10 @@ multinodeconsolidation.go, singlenodeconsolidation.go and validation.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
+
+import msgspec
+from msgspec import Struct
 
 from moorage.kube import NodePool
 
@@ -36,8 +38,7 @@ NO_RESERVED_CAPACITY = "no-reserved-capacity"
 NO_SCHEDULER = "creating scheduler, no nodepools found"
 
 
-@dataclass
-class MethodResult:
+class MethodResult(Struct):
     """What a method comes to.
 
     Attributes
@@ -53,10 +54,10 @@ class MethodResult:
     """
 
     method: str
-    candidates: list[NodeCandidate] = field(default_factory=list)
-    budgets: dict[str, int] = field(default_factory=dict)
+    candidates: list[NodeCandidate] = msgspec.field(default_factory=list)
+    budgets: dict[str, int] = msgspec.field(default_factory=dict)
     command: Command | None = None
-    events: list[NodeEvent] = field(default_factory=list)
+    events: list[NodeEvent] = msgspec.field(default_factory=list)
     error: str = ""
     seconds: float = 0.0
 

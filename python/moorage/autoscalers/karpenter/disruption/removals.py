@@ -6,8 +6,11 @@ Rules: Karpenter v1.15.0, pkg/controllers/disruption/helpers.go (SimulateSchedul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
+
+import msgspec
+from msgspec import Struct
 
 from moorage.autoscalers.instance_types.labels import POOL
 from moorage.kube import Pod
@@ -23,8 +26,7 @@ from .claim_conditions import is_fresh
 _MOST_ERRORS = 5
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """Where pods would go.
 
     Attributes
@@ -39,7 +41,7 @@ class Outcome:
 
     claims: list[FinishedClaim]
     moves: dict[str, tuple[str, ...]]
-    errors: dict[str, object] = field(default_factory=dict)
+    errors: dict[str, object] = msgspec.field(default_factory=dict)
 
     def error_text(self) -> str:
         """Karpenter's text about the first pods that would get no node."""

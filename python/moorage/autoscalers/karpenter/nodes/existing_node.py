@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import Struct
+
 from moorage.autoscalers.instance_types.instance_type import InstanceType
 from moorage.kube import CSINode, Pod
 from moorage.kube.model.node import HOSTNAME
@@ -83,8 +85,7 @@ class ExistingNode:
         self.volumes = joined(self.volumes, candidate.volumes)
 
 
-@dataclass(frozen=True)
-class NodeContents:
+class NodeContents(Struct, frozen=True):
     """What is on nodes when a pass begins: pods by node, CSI nodes by name."""
 
     pods: Mapping[str, Sequence[Pod]]

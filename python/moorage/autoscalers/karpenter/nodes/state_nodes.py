@@ -6,8 +6,9 @@ Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.autoscalers.instance_types.labels import INSTANCE_TYPE, POOL
@@ -42,8 +43,7 @@ def is_true(of: Node | NodeClaim, kind: str) -> bool:
     return found is not None and found.status == "True"
 
 
-@dataclass(eq=False)
-class StateNode:
+class StateNode(Struct, eq=False, dict=True):
     """A node, its claim, or both."""
 
     node: Node | None

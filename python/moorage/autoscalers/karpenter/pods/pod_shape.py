@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
@@ -76,8 +77,7 @@ def _address(text: str) -> str:
     return "" if address.is_unspecified else str(mapped or address)
 
 
-@dataclass(eq=False)
-class Labelled:
+class Labelled(Struct, eq=False):
     """Namespace and labels of pods, by which topology groups select them."""
 
     namespace: str

@@ -6,7 +6,8 @@ Rules: Karpenter v1.15.0, volumetopology.go and pkg/scheduling/volumeusage.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from moorage.engine.volume.claims import BIND_COMPLETED
 from moorage.engine.volume.volume_topology import MIGRATED, UNCOUNTED
@@ -24,8 +25,7 @@ class VolumeLookupError(Exception):
     """A claim, volume or class that a pod needs is not there; the message is Karpenter's."""
 
 
-@dataclass(frozen=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """The objects that say where volumes can be."""
 
     claims: Mapping[str, PersistentVolumeClaim]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 EXCLUDING = ("NotIn", "DoesNotExist")
 """Operators that a node without the label meets too."""
@@ -31,15 +33,14 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-@dataclass(eq=False, slots=True)
-class Key:
+class Key(Struct, eq=False):
     """A label, the values that were seen of it, each with a bit, and all requirements on it."""
 
     name: str
-    values: list[str] = field(default_factory=list)
-    integers: list[int | None] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-    made: dict[tuple[bool, int, int | None, int | None, int | None], Requirement] = field(
+    values: list[str] = msgspec.field(default_factory=list)
+    integers: list[int | None] = msgspec.field(default_factory=list)
+    places: dict[str, int] = msgspec.field(default_factory=dict)
+    made: dict[tuple[bool, int, int | None, int | None, int | None], Requirement] = msgspec.field(
         default_factory=dict
     )
 
@@ -97,8 +98,7 @@ class Key:
         return self.requirement(True, 0)
 
 
-@dataclass(eq=False, slots=True)
-class Requirement:
+class Requirement(Struct, eq=False):
     """What a key may be: `mask` has the values that it allows, or with `complement` those it excludes."""
 
     key: Key
@@ -107,7 +107,7 @@ class Requirement:
     gte: int | None
     lte: int | None
     min_values: int | None
-    _met: dict[Requirement, Requirement] = field(default_factory=dict)
+    _met: dict[Requirement, Requirement] = msgspec.field(default_factory=dict)
     _text: str = ""
 
     @property

@@ -7,7 +7,9 @@ was compared and met with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 from moorage.autoscalers.providers.registrations import CORE, NOTHING, Registration
 from moorage.kube import NodeSelectorRequirement
@@ -17,16 +19,15 @@ from moorage.kube.model.node import HOSTNAME
 from .requirement import EXCLUDING, INTEGER, LAST, Key, Requirement
 
 
-@dataclass(eq=False, slots=True)
-class RequirementSet:
+class RequirementSet(Struct, eq=False):
     """Requirements by label."""
 
     vocabulary: Vocabulary
     by_key: Mapping[str, Requirement]
     has_min_values: bool
-    _compatible: dict[tuple[RequirementSet, bool], str] = field(default_factory=dict)
-    _intersects: dict[RequirementSet, bool] = field(default_factory=dict)
-    _met: dict[RequirementSet, RequirementSet] = field(default_factory=dict)
+    _compatible: dict[tuple[RequirementSet, bool], str] = msgspec.field(default_factory=dict)
+    _intersects: dict[RequirementSet, bool] = msgspec.field(default_factory=dict)
+    _met: dict[RequirementSet, RequirementSet] = msgspec.field(default_factory=dict)
 
     def meet(self, other: RequirementSet) -> RequirementSet:
         """What meets both."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
+from msgspec import Struct
 
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm
 
@@ -20,8 +22,7 @@ from .node_filter import NodeFilter
 from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, TopologyGroup
 
 
-@dataclass(eq=False)
-class NodeDomains:
+class NodeDomains(Struct, eq=False, dict=True):
     """The domains of nodes for one label, as groups with one node filter see them.
 
     Attributes
@@ -52,8 +53,7 @@ class NodeDomains:
 _NO_NODES = NodeDomains({}, {})
 
 
-@dataclass(eq=False)
-class CountedGroup:
+class CountedGroup(Struct, eq=False, dict=True):
     """A group with the domains that pools could have, and what a cluster adds.
 
     Attributes
@@ -64,7 +64,7 @@ class CountedGroup:
 
     group: TopologyGroup
     domains: NodeDomains
-    pods: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    pods: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @cached_property
     def _counts(self) -> Counter[int]:
@@ -101,8 +101,7 @@ class CountedGroup:
         return group.begun(counts, group.known | known | occupied, occupied, levels)
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What is there when a pass begins.
 
     Attributes

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 from moorage.kube import Taint, Toleration, TopologySpreadConstraint
 from moorage.kube.model.node import HOSTNAME
@@ -21,8 +23,7 @@ def odd(items: Iterable[Hashable]) -> frozenset[Hashable]:
     return frozenset(item for item, n in Counter(items).items() if n % 2)
 
 
-@dataclass(eq=False)
-class NodeFilter:
+class NodeFilter(Struct, eq=False):
     """The nodes that count, by the node selector and tolerations of the pod that a group was made for."""
 
     alternatives: list[RequirementSet]
@@ -30,7 +31,7 @@ class NodeFilter:
     taints: str
     tolerations: tuple[Toleration, ...]
     names_host: bool
-    _known: dict[tuple[tuple[Taint, ...], RequirementSet], bool] = field(default_factory=dict)
+    _known: dict[tuple[tuple[Taint, ...], RequirementSet], bool] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, shape: PodShape, spread: TopologySpreadConstraint) -> NodeFilter:

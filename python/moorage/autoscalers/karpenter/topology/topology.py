@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from moorage.kube import Taint
 from moorage.kube.model.node import HOSTNAME
@@ -47,8 +48,7 @@ class Host(NamedTuple):
         return self.requirements.meet(self.host)
 
 
-@dataclass(eq=False)
-class TopologyError:
+class TopologyError(Struct, eq=False):
     """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
 
     group: TopologyGroup

@@ -10,6 +10,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec import Struct
+
 from moorage.kube import LabelSelector, LabelSelectorMatcher
 from moorage.kube.model.node import HOSTNAME
 
@@ -23,8 +25,7 @@ _MOST_SHOWN = 25
 _WORD = 2**64 - 1
 
 
-@dataclass(slots=True)
-class Ties:
+class Ties(Struct):
     """In which order domains are looked at that nothing else orders: by name, or by lot with a seed.
 
     The lot of a domain follows from the seed, the attempt (each try to place a pod), its key and its name:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from moorage.autoscalers.instance_types.own_prices import read_price
 from moorage.errors import InputError, located, shorten
@@ -44,8 +44,7 @@ class _Subnet(msgspec.Struct, frozen=True, rename="pascal"):
     availability_zone_id: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Ec2Answers:
+class Ec2Answers(Struct, frozen=True, eq=False):
     """What EC2 has answered.
 
     Attributes
@@ -63,7 +62,7 @@ class Ec2Answers:
     types: tuple[Ec2Type, ...] = ()
     zones_of: Mapping[str, set[str]] | None = None
     spot_prices: Mapping[str, Mapping[str, float]] | None = None
-    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    zone_ids: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def places(self) -> set[str]:

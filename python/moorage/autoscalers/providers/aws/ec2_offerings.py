@@ -6,7 +6,9 @@ Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/offering
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 from moorage.autoscalers.instance_types.instance_type import Offering
 from moorage.autoscalers.instance_types.labels import RESERVED, requirement
@@ -22,8 +24,7 @@ _SHARE_OF_RESERVED = 10_000_000.0
 """Reserved capacity is as good as free, but the dearer type still costs more."""
 
 
-@dataclass(frozen=True)
-class Market:
+class Market(Struct, frozen=True):
     """What a region sells, and for how much.
 
     Attributes
@@ -48,9 +49,9 @@ class Market:
     zones: tuple[str, ...]
     prices: Mapping[str, float]
     spot_prices: Mapping[str, Mapping[str, float]] | None = None
-    zones_of: Mapping[str, Collection[str]] = field(default_factory=dict)
+    zones_of: Mapping[str, Collection[str]] = msgspec.field(default_factory=dict)
     unavailable: frozenset[tuple[str, str, str]] = frozenset()
-    free_reserved: Mapping[str, int] = field(default_factory=dict)
+    free_reserved: Mapping[str, int] = msgspec.field(default_factory=dict)
     own_prices: OwnPrices = NO_PRICES
 
     def zones_for(self, kind: Ec2Type, node_class: NodeClass) -> list[str]:

@@ -6,9 +6,10 @@ Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/types.go
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil
+
+from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 
@@ -46,8 +47,7 @@ class BadExpressionError(Exception):
     """The expression of maxPods has no result, so the provider has no such type."""
 
 
-@dataclass(frozen=True, eq=False)
-class NodeCapacity:
+class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
     """The rules for one type under one node class.
 
     Raises

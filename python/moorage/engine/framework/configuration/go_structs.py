@@ -12,14 +12,13 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from operator import itemgetter
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from moorage.kube.go_texts import format_nanoseconds, parse_duration, quote
@@ -37,8 +36,7 @@ _SCALARS: dict[object, tuple[str, Kind, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class GoType:
+class GoType(Struct, frozen=True):
     """A Go type.
 
     Attributes
@@ -68,8 +66,7 @@ class GoType:
     struct: type[Part] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field of a struct: attribute, JSON name, and type."""
 
     attribute: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from moorage._core.base.quantity import wrap_int64
 from moorage.engine.framework.configuration import types
@@ -49,8 +49,7 @@ Registry: TypeAlias = Mapping[str, "Plugin | type[Plugin]"]
 """In-tree and out-of-tree plugins by name."""
 
 
-@dataclass(frozen=True)
-class ProfilePlugins:
+class ProfilePlugins(Struct, frozen=True):
     """The plugins of one profile, as a scheduler runs them.
 
     Attributes

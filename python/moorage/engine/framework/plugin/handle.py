@@ -403,8 +403,7 @@ def truncated(note: str) -> str:
     return note
 
 
-@dataclass(frozen=True, slots=True)
-class Parallelizer:
+class Parallelizer(Struct, frozen=True):
     """Runs pieces of work in threads, or one after the other if it has one worker (the default)."""
 
     parallelism: int = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -621,8 +620,7 @@ Steps: TypeAlias = Generator[float, None, T]
 StatusSteps: TypeAlias = Steps[Status | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended(Generic[T]):
+class Ended(Struct, Generic[T], frozen=True):
     """The result of a generator that has ended."""
 
     result: T

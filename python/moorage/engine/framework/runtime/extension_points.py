@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage.errors import MoorageError, PluginError
 from moorage.kube import Pod
@@ -395,8 +396,7 @@ def invalid_score(plugin: str, score: int, point: str = "Score") -> str:
     return f"{WEIGHTS.format(point)}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 
 
-@dataclass(frozen=True, slots=True)
-class NodePluginScores:
+class NodePluginScores(Struct, frozen=True):
     """The scores of one node.
 
     Attributes

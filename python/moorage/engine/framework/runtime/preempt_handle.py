@@ -8,9 +8,9 @@ have the form of framework/runtime/framework.go of v1.20.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from moorage.engine.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
@@ -24,8 +24,7 @@ from .extension_points import ask_status
 from .runtime import Framework
 
 
-@dataclass(frozen=True, slots=True)
-class NodeScore:
+class NodeScore(Struct, frozen=True):
     """A node and its weighted score from one plugin."""
 
     name: str

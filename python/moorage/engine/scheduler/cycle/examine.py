@@ -5,12 +5,14 @@ scheduling.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from moorage._core.decide.decider import count_verdicts
 from moorage.engine.framework.plugin.interface import ScorePlugin
@@ -195,8 +197,7 @@ def score_rows(
 # Examination of a pod that fits nowhere: the victims of preemption on each node where eviction helps.
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionExamination:
+class PreemptionExamination(Struct, frozen=True):
     """The possible preemptions for a pod; no pod is evicted.
 
     Attributes
@@ -207,7 +208,7 @@ class PreemptionExamination:
         The candidate that preemption would choose, and the criterion that decided; None without candidates.
     """
 
-    found: FoundCandidates = field(default_factory=FoundCandidates)
+    found: FoundCandidates = msgspec.field(default_factory=FoundCandidates)
     choice: Choice | None = None
 
     def listed(self, limit: int | None) -> list[Candidate]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from moorage.kube.cel import overloads as cost
 
@@ -21,8 +22,7 @@ Check = Callable[[str], list[str]]
 """Returns what is wrong with a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFormat:
+class NamedFormat(Struct, frozen=True):
     """A format of texts."""
 
     name: str

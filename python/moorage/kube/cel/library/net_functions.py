@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import (
     AddressValueError,
     IPv4Address,
@@ -13,6 +12,8 @@ from ipaddress import (
     ip_address,
 )
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from msgspec import Struct
 
 from moorage.kube.cel import overloads as cost
 
@@ -29,8 +30,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Cidr:
+class Cidr(Struct, frozen=True):
     """A block of addresses, with the address by which it was given."""
 
     address: Address
@@ -45,8 +45,7 @@ class Cidr:
         return f"{self.address}/{self.length}"
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(Struct, frozen=True):
     """A URL, split."""
 
     text: str

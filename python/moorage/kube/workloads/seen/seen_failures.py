@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.kube.model.admission_policies import LimitRange, ResourceQuota
@@ -89,8 +89,7 @@ class PastFailure(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class SeenFailures:
+class SeenFailures(Struct, frozen=True):
     """Knows of which templates the cluster could not create pods when it was read.
 
     It takes a failure to last while the template is the same, but for a restart, nothing has changed that may

@@ -170,6 +170,9 @@ from moorage._core.state.pod_spec import uses_volumes as uses_volumes
 from moorage._core.state.zone_tree import zone_key as zone_key
 
 # Calls of a hint are counted: one for each class of pods.
+from moorage.engine.devices import device_state as device_state
+
+# Calls of a hint are counted: one for each class of pods.
 # Conditions of a claim, one by one.
 from moorage.engine.devices.allocated_devices import BindingError as BindingError
 
@@ -236,6 +239,7 @@ from moorage.engine.devices.extended_resources import ExtendedRequestsOfPods as 
 from moorage.engine.devices.extended_resources import ResourceClasses as ResourceClasses
 from moorage.engine.devices.extended_resources import claim_spec as claim_spec
 from moorage.engine.extenders import extender_wire as extender_wire
+from moorage.engine.extenders import http_extender as http_extender
 
 # How large an answer may be is lowered, a reader is left out; types of answers are gone through.
 from moorage.engine.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
@@ -472,10 +476,13 @@ from moorage.engine.scheduler.event_handlers import NodeHandler as NodeHandler
 # The way of a batch is left out, to compare it with cycles of single pods.
 from moorage.engine.scheduler.group_batch import GroupBatch as GroupBatch
 
+# What is remembered of placements, and what makes it void.
+from moorage.engine.scheduler.group_members import MOST_CHAINS as MOST_CHAINS
+from moorage.engine.scheduler.group_members import MOST_PLACEMENTS as MOST_PLACEMENTS
+from moorage.engine.scheduler.group_members import Chain as Chain
+
 # One group is placed without the queue, and compared with cycles of single pods.
 from moorage.engine.scheduler.group_members import Members as Members
-
-# What is remembered of placements, and what makes it void.
 from moorage.engine.scheduler.group_members import PlacementMemory as PlacementMemory
 
 # Single steps of a run, interrupted or compared with twins.

@@ -17,7 +17,7 @@ from tests.doors.engine import (
     HTTPExtender,
     KubeSchedulerConfiguration,
     build_extenders,
-    extender_transport,
+    http_extender,
     make_extenders,
     read_configuration,
 )
@@ -351,7 +351,7 @@ def test_an_answer_beyond_the_time_limit_is_an_error(reply: Silence, limit: str,
 def test_all_of_a_request_has_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of the answer comes in time; by a clock that goes on with each look, the whole does not."""
     ticks = itertools.count()
-    monkeypatch.setattr(extender_transport, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    monkeypatch.setattr(http_extender, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     with ExtenderServer(bind=Answer(b" " * 50_000 + b"{}", chunked=True)) as server:
         extender(server.url, httpTimeout="100000s").bind(P, "a")
         text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"

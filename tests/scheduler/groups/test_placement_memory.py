@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.doors.engine import PlacementMemory, placement_memory
+from tests.doors.engine import MOST_CHAINS, MOST_PLACEMENTS, Chain, PlacementMemory
 from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY, world
 
 from moorage import Scheduler
 from moorage.engine.framework import Placement
 
-MOST_CHAINS, MOST_PLACEMENTS = placement_memory.MOST_CHAINS, placement_memory.MOST_PLACEMENTS
 ROWS = np.zeros(1, dtype=np.int32)
 
 
@@ -24,7 +23,7 @@ def remembering() -> tuple[Scheduler, PlacementMemory, list[Placement]]:
     return scheduler, memory, placements
 
 
-def noted(chain: placement_memory.Chain) -> list[int]:
+def noted(chain: Chain) -> list[int]:
     """The placements that were not known."""
     found = []
     for at in chain.unknown():

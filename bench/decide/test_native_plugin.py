@@ -19,7 +19,7 @@ import moorage as mo
 from moorage import Profile, Scheduler
 from moorage._core.decide.decider import TieBreak, num_feasible_nodes_to_find
 from moorage.engine.framework import Plugin
-from moorage.engine.framework.runtime.out_of_tree_plugins import include_dir, load_native_plugin
+from moorage.engine.framework.out_of_tree_plugins import include_dir, load_native_plugin
 from moorage.engine.plugins.registry import default_profile
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.kube import Node, Pod

@@ -12,7 +12,7 @@ import pytest
 from moorage import Scheduler
 from moorage._core.base.watch_events import Notice
 from moorage.engine.framework import QUEUE
-from moorage.engine.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
+from moorage.engine.framework.events import ASSIGNED_POD_ADD, NODE_ADD
 from moorage.engine.queue import SchedulingQueue
 from moorage.kube import (
     Affinity,

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from .cluster.expanded import expanded as expanded
     from .controllers import PodTimes as PodTimes
     from .controllers import Rollout as Rollout
-    from .engine.framework.plugin.interface import BindPlugin as BindPlugin
-    from .engine.framework.plugin.interface import Code as Code
-    from .engine.framework.plugin.interface import EnqueueExtensions as EnqueueExtensions
-    from .engine.framework.plugin.interface import FilterPlugin as FilterPlugin
-    from .engine.framework.plugin.interface import NominatingInfo as NominatingInfo
-    from .engine.framework.plugin.interface import PermitPlugin as PermitPlugin
-    from .engine.framework.plugin.interface import PostBindPlugin as PostBindPlugin
-    from .engine.framework.plugin.interface import PostFilterPlugin as PostFilterPlugin
-    from .engine.framework.plugin.interface import PostFilterResult as PostFilterResult
-    from .engine.framework.plugin.interface import PreBindPlugin as PreBindPlugin
-    from .engine.framework.plugin.interface import PreBindPreFlightResult as PreBindPreFlightResult
-    from .engine.framework.plugin.interface import PreEnqueuePlugin as PreEnqueuePlugin
-    from .engine.framework.plugin.interface import PreFilterPlugin as PreFilterPlugin
-    from .engine.framework.plugin.interface import PreFilterResult as PreFilterResult
-    from .engine.framework.plugin.interface import PreScorePlugin as PreScorePlugin
-    from .engine.framework.plugin.interface import QueueSortPlugin as QueueSortPlugin
-    from .engine.framework.plugin.interface import ReservePlugin as ReservePlugin
-    from .engine.framework.plugin.interface import ScorePlugin as ScorePlugin
-    from .engine.framework.plugin.interface import SignPlugin as SignPlugin
-    from .engine.framework.plugin.interface import Status as Status
-    from .engine.framework.plugin.nodes_view import NodeInfo as NodeInfo
-    from .engine.framework.plugin.nodes_view import NodesView as NodesView
-    from .engine.framework.plugin.status import CycleState as CycleState
-    from .engine.framework.runtime.out_of_tree_plugins import load_native_plugin as load_native_plugin
-    from .engine.framework.runtime.plugin_registry import Registry as Registry
+    from .engine.framework.interface import BindPlugin as BindPlugin
+    from .engine.framework.interface import Code as Code
+    from .engine.framework.interface import EnqueueExtensions as EnqueueExtensions
+    from .engine.framework.interface import FilterPlugin as FilterPlugin
+    from .engine.framework.interface import NominatingInfo as NominatingInfo
+    from .engine.framework.interface import PermitPlugin as PermitPlugin
+    from .engine.framework.interface import PostBindPlugin as PostBindPlugin
+    from .engine.framework.interface import PostFilterPlugin as PostFilterPlugin
+    from .engine.framework.interface import PostFilterResult as PostFilterResult
+    from .engine.framework.interface import PreBindPlugin as PreBindPlugin
+    from .engine.framework.interface import PreBindPreFlightResult as PreBindPreFlightResult
+    from .engine.framework.interface import PreEnqueuePlugin as PreEnqueuePlugin
+    from .engine.framework.interface import PreFilterPlugin as PreFilterPlugin
+    from .engine.framework.interface import PreFilterResult as PreFilterResult
+    from .engine.framework.interface import PreScorePlugin as PreScorePlugin
+    from .engine.framework.interface import QueueSortPlugin as QueueSortPlugin
+    from .engine.framework.interface import ReservePlugin as ReservePlugin
+    from .engine.framework.interface import ScorePlugin as ScorePlugin
+    from .engine.framework.interface import SignPlugin as SignPlugin
+    from .engine.framework.interface import Status as Status
+    from .engine.framework.nodes_view import NodeInfo as NodeInfo
+    from .engine.framework.nodes_view import NodesView as NodesView
+    from .engine.framework.out_of_tree_plugins import load_native_plugin as load_native_plugin
+    from .engine.framework.plugin_registry import Registry as Registry
+    from .engine.framework.status import CycleState as CycleState
     from .engine.plugins.registry import default_profile as default_profile
     from .engine.scheduler import Profile as Profile
     from .engine.scheduler.cycle.results import Examination as Examination
@@ -79,50 +79,50 @@ if TYPE_CHECKING:
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
-    "BindPlugin": "engine.framework.plugin.interface",
+    "BindPlugin": "engine.framework.interface",
     "Change": "cluster.changes.change",
     "Cluster": "kube.model.cluster",
-    "Code": "engine.framework.plugin.interface",
-    "CycleState": "engine.framework.plugin.status",
+    "Code": "engine.framework.interface",
+    "CycleState": "engine.framework.status",
     "Difference": "answers.difference",
-    "EnqueueExtensions": "engine.framework.plugin.interface",
+    "EnqueueExtensions": "engine.framework.interface",
     "Examination": "engine.scheduler.cycle.results",
     "Explanation": "answers.explain.explain_document",
     "Feasibility": "engine.scheduler.cycle.results",
-    "FilterPlugin": "engine.framework.plugin.interface",
+    "FilterPlugin": "engine.framework.interface",
     "History": "sim.replay",
     "InputError": "errors",
     "MoorageError": "errors",
     "Namespace": "kube.model.node",
     "Node": "kube.model.node",
-    "NodeInfo": "engine.framework.plugin.nodes_view",
-    "NodesView": "engine.framework.plugin.nodes_view",
-    "NominatingInfo": "engine.framework.plugin.interface",
+    "NodeInfo": "engine.framework.nodes_view",
+    "NodesView": "engine.framework.nodes_view",
+    "NominatingInfo": "engine.framework.interface",
     "ObjectStore": "store",
-    "PermitPlugin": "engine.framework.plugin.interface",
+    "PermitPlugin": "engine.framework.interface",
     "Pod": "kube.model.pod",
     "PodTimes": "controllers",
-    "PostBindPlugin": "engine.framework.plugin.interface",
-    "PostFilterPlugin": "engine.framework.plugin.interface",
-    "PostFilterResult": "engine.framework.plugin.interface",
-    "PreBindPlugin": "engine.framework.plugin.interface",
-    "PreBindPreFlightResult": "engine.framework.plugin.interface",
-    "PreEnqueuePlugin": "engine.framework.plugin.interface",
-    "PreFilterPlugin": "engine.framework.plugin.interface",
-    "PreFilterResult": "engine.framework.plugin.interface",
-    "PreScorePlugin": "engine.framework.plugin.interface",
+    "PostBindPlugin": "engine.framework.interface",
+    "PostFilterPlugin": "engine.framework.interface",
+    "PostFilterResult": "engine.framework.interface",
+    "PreBindPlugin": "engine.framework.interface",
+    "PreBindPreFlightResult": "engine.framework.interface",
+    "PreEnqueuePlugin": "engine.framework.interface",
+    "PreFilterPlugin": "engine.framework.interface",
+    "PreFilterResult": "engine.framework.interface",
+    "PreScorePlugin": "engine.framework.interface",
     "Preemption": "engine.scheduler.schedule_pods",
     "Profile": "engine.scheduler",
     "Quantity": "_core.base.quantity",
-    "QueueSortPlugin": "engine.framework.plugin.interface",
-    "Registry": "engine.framework.runtime.plugin_registry",
-    "ReservePlugin": "engine.framework.plugin.interface",
+    "QueueSortPlugin": "engine.framework.interface",
+    "Registry": "engine.framework.plugin_registry",
+    "ReservePlugin": "engine.framework.interface",
     "Rollout": "controllers",
     "ScheduleResult": "engine.scheduler.cycle.results",
     "Scheduler": "answers.scheduler",
-    "ScorePlugin": "engine.framework.plugin.interface",
-    "SignPlugin": "engine.framework.plugin.interface",
-    "Status": "engine.framework.plugin.interface",
+    "ScorePlugin": "engine.framework.interface",
+    "SignPlugin": "engine.framework.interface",
+    "Status": "engine.framework.interface",
     "Taint": "kube.model.node",
     "Timeline": "sim.timeline",
     "Toleration": "kube.model.pod",
@@ -134,7 +134,7 @@ _MODULES = {
     "expanded": "cluster.expanded",
     "exponential": "sim.timeline",
     "load": "kube.read.load",
-    "load_native_plugin": "engine.framework.runtime.out_of_tree_plugins",
+    "load_native_plugin": "engine.framework.out_of_tree_plugins",
     "lognormal": "sim.timeline",
     "object_to_dict": "kube.read.write",
     "poisson": "sim.timeline",

@@ -247,6 +247,13 @@ from moorage.engine.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_
 # A client by itself: what it sends, which answers it refuses, TLS.
 from moorage.engine.extenders.http_extender import HTTPExtender as HTTPExtender
 from moorage.engine.extenders.http_extender import make_extenders as make_extenders
+
+# Interfaces of today, beside earlier ones; kinds of events, gone through.
+from moorage.engine.framework import events as events
+from moorage.engine.framework import interface as interface
+
+# Scores and statuses of PreemptHandle, and one that is built another way.
+from moorage.engine.framework import preempt_handle as preempt_handle
 from moorage.engine.framework.configuration import POINTS as POINTS
 
 # Loading step by step, with upstream's texts; parts of an effective configuration.
@@ -262,97 +269,90 @@ from moorage.engine.framework.configuration.load_configuration import load_confi
 # Arguments of all plugins, gone through.
 from moorage.engine.framework.configuration.types import ARGS as ARGS
 
-# Interfaces of today, beside earlier ones; kinds of events, gone through.
-from moorage.engine.framework.plugin import events as events
-from moorage.engine.framework.plugin import interface as interface
+# Events by which tests move pods, and hints that are called once for a class.
+from moorage.engine.framework.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
+from moorage.engine.framework.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
+from moorage.engine.framework.events import NODE_ADD as NODE_ADD
+from moorage.engine.framework.events import NODE_DELETE as NODE_DELETE
+from moorage.engine.framework.events import PodEvents as PodEvents
+from moorage.engine.framework.events import index_of as index_of
+from moorage.engine.framework.events import indexed as indexed
+from moorage.engine.framework.events import needed_labels as needed_labels
+from moorage.engine.framework.events import node_update_events as node_update_events
+from moorage.engine.framework.events import of_class as of_class
+from moorage.engine.framework.events import on as on
+from moorage.engine.framework.events import pod_labels as pod_labels
+from moorage.engine.framework.events import queue_if as queue_if
 
 # Texts of amounts, resource by resource.
-from moorage.engine.framework.plugin.amounts import compared as compared
-from moorage.engine.framework.plugin.amounts import offered as offered
-from moorage.engine.framework.plugin.amounts import readable as readable
-
-# Events by which tests move pods, and hints that are called once for a class.
-from moorage.engine.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
-from moorage.engine.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
-from moorage.engine.framework.plugin.events import NODE_ADD as NODE_ADD
-from moorage.engine.framework.plugin.events import NODE_DELETE as NODE_DELETE
-from moorage.engine.framework.plugin.events import PodEvents as PodEvents
-from moorage.engine.framework.plugin.events import index_of as index_of
-from moorage.engine.framework.plugin.events import indexed as indexed
-from moorage.engine.framework.plugin.events import needed_labels as needed_labels
-from moorage.engine.framework.plugin.events import node_update_events as node_update_events
-from moorage.engine.framework.plugin.events import of_class as of_class
-from moorage.engine.framework.plugin.events import on as on
-from moorage.engine.framework.plugin.events import pod_labels as pod_labels
-from moorage.engine.framework.plugin.events import queue_if as queue_if
-
-# Trees of groups that a test makes; what an index forgets.
-from moorage.engine.framework.plugin.group_index import GroupTree as GroupTree
-from moorage.engine.framework.plugin.group_index import PodGroups as PodGroups
-
-# What forks may share, as it has no state.
-from moorage.engine.framework.plugin.handle import AT_ONCE as AT_ONCE
-
-# What a handle hands out, by itself and for controllers without a scheduler.
-from moorage.engine.framework.plugin.handle import AlikeEvents as AlikeEvents
-from moorage.engine.framework.plugin.handle import EventRecorder as EventRecorder
-
-# Extenders that tests write, and the victims that they are told.
-from moorage.engine.framework.plugin.handle import Extender as Extender
-from moorage.engine.framework.plugin.handle import Parallelizer as Parallelizer
-from moorage.engine.framework.plugin.handle import Victims as Victims
-
-# Attributes that are computed once, by themselves.
-from moorage.engine.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
-
-# Columns of two sources, which have to be alike.
-from moorage.engine.framework.plugin.nodes_view import CycleColumns as CycleColumns
-from moorage.engine.framework.plugin.nodes_view import InfoNodes as InfoNodes
-from moorage.engine.framework.plugin.nodes_view import TableNodes as TableNodes
-
-# Locks and threads; pods whose binding is held up.
-from moorage.engine.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind
-from moorage.engine.framework.plugin.waiting_pods import WaitingPods as WaitingPods
-
-# A plugin's steps, taken without a scheduler.
-from moorage.engine.framework.plugin.waiting_pods import take_all as take_all
-
-# Scores and statuses of PreemptHandle, and one that is built another way.
-from moorage.engine.framework.runtime import preempt_handle as preempt_handle
+from moorage.engine.framework.evidence import compared as compared
+from moorage.engine.framework.evidence import offered as offered
+from moorage.engine.framework.evidence import readable as readable
 
 # Scores of each plugin, with texts of errors.
-from moorage.engine.framework.runtime.extension_points import NodePluginScores as NodePluginScores
+from moorage.engine.framework.extension_points import NodePluginScores as NodePluginScores
 
 # The order in which PreBind plugins run side by side.
-from moorage.engine.framework.runtime.extension_points import pre_bind_groups as pre_bind_groups
+from moorage.engine.framework.extension_points import pre_bind_groups as pre_bind_groups
+
+# Trees of groups that a test makes; what an index forgets.
+from moorage.engine.framework.group_index import GroupTree as GroupTree
+from moorage.engine.framework.group_index import PodGroups as PodGroups
+
+# What forks may share, as it has no state.
+from moorage.engine.framework.handle import AT_ONCE as AT_ONCE
+
+# What a handle hands out, by itself and for controllers without a scheduler.
+from moorage.engine.framework.handle import AlikeEvents as AlikeEvents
+from moorage.engine.framework.handle import EventRecorder as EventRecorder
+
+# Extenders that tests write, and the victims that they are told.
+from moorage.engine.framework.handle import Extender as Extender
+from moorage.engine.framework.handle import Parallelizer as Parallelizer
+from moorage.engine.framework.handle import Victims as Victims
 
 # Which plugins the core runs; plugins of this kind that tests write.
-from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin as NativePlugin
+from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugin
 
 # What each plugin says of a pod in its signature.
-from moorage.engine.framework.runtime.in_tree_plugins import Signer as Signer
-from moorage.engine.framework.runtime.in_tree_plugins import VolumePlugin as VolumePlugin
-from moorage.engine.framework.runtime.in_tree_plugins import VolumesOfBatch as VolumesOfBatch
-from moorage.engine.framework.runtime.in_tree_plugins import gates_by_group as gates_by_group
-from moorage.engine.framework.runtime.in_tree_plugins import gates_only_with as gates_only_with
+from moorage.engine.framework.in_tree_plugins import Signer as Signer
+from moorage.engine.framework.in_tree_plugins import VolumePlugin as VolumePlugin
+from moorage.engine.framework.in_tree_plugins import VolumesOfBatch as VolumesOfBatch
+from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
+from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
+
+# Attributes that are computed once, by themselves.
+from moorage.engine.framework.lazy_attribute import lazy_attribute as lazy_attribute
+
+# Columns of two sources, which have to be alike.
+from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns
+from moorage.engine.framework.nodes_view import InfoNodes as InfoNodes
+from moorage.engine.framework.nodes_view import TableNodes as TableNodes
 
 # Plugins of rows that tests write.
-from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin as RowPlugin
+from moorage.engine.framework.out_of_tree_plugins import RowPlugin as RowPlugin
 
 # Plugins behind the C ABI that tests compile or make of bytes.
-from moorage.engine.framework.runtime.out_of_tree_plugins import from_address as from_address
-from moorage.engine.framework.runtime.out_of_tree_plugins import from_capsule as from_capsule
-from moorage.engine.framework.runtime.out_of_tree_plugins import include_dir as include_dir
+from moorage.engine.framework.out_of_tree_plugins import from_address as from_address
+from moorage.engine.framework.out_of_tree_plugins import from_capsule as from_capsule
+from moorage.engine.framework.out_of_tree_plugins import include_dir as include_dir
 
 # Profiles that are refused, with their texts.
-from moorage.engine.framework.runtime.plugin_registry import check_profiles as check_profiles
-from moorage.engine.framework.runtime.plugin_registry import make_profiles as make_profiles
+from moorage.engine.framework.plugin_registry import check_profiles as check_profiles
+from moorage.engine.framework.plugin_registry import make_profiles as make_profiles
 
 # The type of what is decided about, for a twin.
-from moorage.engine.framework.runtime.runtime import Target as Target
+from moorage.engine.framework.run_plugins import Target as Target
 
 # The bridge to plugins outside the core, node by node.
-from moorage.engine.framework.runtime.search_calls import Bridge as Bridge
+from moorage.engine.framework.search_calls import Bridge as Bridge
+
+# Locks and threads; pods whose binding is held up.
+from moorage.engine.framework.waiting_pods import PodInPreBind as PodInPreBind
+from moorage.engine.framework.waiting_pods import WaitingPods as WaitingPods
+
+# A plugin's steps, taken without a scheduler.
+from moorage.engine.framework.waiting_pods import take_all as take_all
 
 # The time of an allocation is shortened to one that a test can reach.
 from moorage.engine.plugins import dynamic_resources as dynamic_resources
@@ -383,8 +383,8 @@ from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.engine.plugins.volume_binding import sources_of as sources_of
 
 # Tables of labels, and the way without a description of needs, which has to decide alike.
-from moorage.engine.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
-from moorage.engine.plugins.volume_zone import VolumeZone as VolumeZone
+from moorage.engine.plugins.volume_restrictions_and_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
+from moorage.engine.plugins.volume_restrictions_and_zone import VolumeZone as VolumeZone
 
 # What preempts for groups is replaced; the parameters of the plugin.
 from moorage.engine.preemption import default_preemption as default_preemption
@@ -539,7 +539,6 @@ from moorage.engine.volume.claims import storage_capacity as storage_capacity
 from moorage.engine.volume.claims import suitable_volumes as suitable_volumes
 from moorage.engine.volume.claims import volume_class as volume_class
 from moorage.engine.volume.claims import with_annotations as with_annotations
-from moorage.engine.volume.lost_uses import LostUses as LostUses
 
 # Documented names, two levels below the package.
 from moorage.engine.volume.metrics import (
@@ -568,6 +567,7 @@ from moorage.engine.volume.volume_topology import inline_driver_and_handle as in
 from moorage.engine.volume.volume_topology import migrated_driver as migrated_driver
 from moorage.engine.volume.volume_topology import migrated_plugins as migrated_plugins
 from moorage.engine.volume.volume_topology import required_affinity as required_affinity
+from moorage.engine.volume.volumes_in_use import LostUses as LostUses
 
 # Volumes in use, compared with a recomputation; uses that a release loses.
 from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse

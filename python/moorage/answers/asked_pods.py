@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
 from moorage.controllers.resource_claim_controller import ResourceClaimController
-from moorage.engine.framework.plugin.interface import Code, FilterPlugin
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.interface import Code, FilterPlugin
+from moorage.engine.framework.status import Status
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod, PodStatus

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.amounts import compared
+from moorage.engine.framework.evidence import compared
 from moorage.engine.plugins.node_resources import INSUFFICIENT
 from moorage.engine.requirements import POD_TERMS, hard_spreads, pod_terms
 from moorage.errors import examples, number_of

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.changes.selection import select_nodes
-from moorage.engine.framework.plugin.amounts import compared
+from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
 from moorage.kube.admission.admission import RefusedError
 from moorage.kube.model.pod import Pod

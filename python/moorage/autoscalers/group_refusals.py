@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.amounts import asked_by
+from moorage.engine.framework.evidence import asked_by
 from moorage.engine.requirements import whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE

@@ -8,7 +8,7 @@ from functools import cached_property
 from msgspec import structs
 
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.amounts import offered
+from moorage.engine.framework.evidence import offered
 from moorage.engine.requirements import whole
 from moorage.errors import either, shorten
 from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity

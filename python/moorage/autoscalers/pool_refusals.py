@@ -9,7 +9,7 @@ from typing import NamedTuple
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.amounts import asked_by, offered
+from moorage.engine.framework.evidence import asked_by, offered
 from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
 from moorage.engine.requirements import (
     changed_field,

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.resources import PodGates
-from moorage.engine.framework.plugin.amounts import asked_by
+from moorage.engine.framework.evidence import asked_by
 from moorage.kube import Node, NodePool, Pod
 
 from .instance_types.instance_type import Offering

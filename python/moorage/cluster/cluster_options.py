@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from moorage.controllers import PodTimes, TimesOf
-from moorage.engine.framework.runtime.plugin_registry import Registry
-from moorage.engine.framework.runtime.profile import Profile
+from moorage.engine.framework.plugin_registry import Registry
+from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import ConfigurationSource
 from moorage.engine.scheduler.options import Options, Wait
 from moorage.kube.model.cluster import Suspended

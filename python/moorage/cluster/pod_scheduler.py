@@ -14,8 +14,8 @@ from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.controllers import ClusterControllers, PodTimes, Rollout
 from moorage.engine.cache import SchedulerCache, Transaction
-from moorage.engine.framework.plugin.waiting_pods import PodNominator
-from moorage.engine.framework.runtime.profile import Profile
+from moorage.engine.framework.profile import Profile
+from moorage.engine.framework.waiting_pods import PodNominator
 from moorage.engine.plugins.registry import default_profile, read_configuration
 from moorage.engine.scheduler.cycle.binding_cycle import BindingCycles, threads_for
 from moorage.engine.scheduler.cycle.engine import (

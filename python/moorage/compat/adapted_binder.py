@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.handle import FrameworkHandle
-from moorage.engine.framework.plugin.waiting_pods import Steps
+from moorage.engine.framework.handle import FrameworkHandle
+from moorage.engine.framework.waiting_pods import Steps
 from moorage.engine.volume.claims import PodVolumeClaims, PodVolumes
 from moorage.engine.volume.volume_binder import BIND_CONFLICT, NODE_CONFLICT, VolumeBinder, VolumeSources
 from moorage.kube import Node, Pod

@@ -12,7 +12,7 @@ from dataclasses import replace
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
 
-from moorage.engine.framework.plugin.waiting_pods import Steps, take_all
+from moorage.engine.framework.waiting_pods import Steps, take_all
 from moorage.engine.volume.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
 from moorage.engine.volume.claims import SELECTED_NODE, BindingInfo, DynamicProvision, PodVolumes, VolumeError
 from moorage.engine.volume.metrics import (

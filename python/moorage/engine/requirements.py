@@ -38,8 +38,7 @@ from moorage.kube.model.pod import (
     TopologySpreadConstraint,
 )
 
-from .framework.plugin.amounts import asked_by, quantity_text
-from .framework.plugin.evidence import Need
+from .framework.evidence import Need, asked_by, quantity_text
 from .plugins.node_affinity_and_taints import REJECTING_EFFECTS, UNSCHEDULABLE, requirement_text
 from .plugins.node_resources import ANY_IP
 from .plugins.pod_topology_spread import HARD

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
-from moorage.engine.framework.plugin.amounts import in_shown_order
+from moorage.engine.framework.evidence import in_shown_order
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import ZONE

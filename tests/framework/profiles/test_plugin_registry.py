@@ -64,8 +64,8 @@ def test_installed_plugins_are_found_by_their_entry_points() -> None:
         ("moorage.nowhere:X", "No module named 'moorage.nowhere'"),
         ("moorage.errors:Nothing", "module 'moorage.errors' has no attribute 'Nothing'"),
         (
-            "moorage.engine.framework.runtime.plugin_registry:ENTRY_POINTS",
-            "moorage.engine.framework.runtime.plugin_registry:ENTRY_POINTS is not callable",
+            "moorage.engine.framework.plugin_registry:ENTRY_POINTS",
+            "moorage.engine.framework.plugin_registry:ENTRY_POINTS is not callable",
         ),
     ],
 )

@@ -3,7 +3,7 @@ from typing import Any, NamedTuple, Self
 
 from moorage._core.queue.queued_pods import QueuedPodInfo, Waiting
 from moorage._core.state.pod_class import PodClasses
-from moorage.engine.framework.plugin.events import HintIndex
+from moorage.engine.framework.events import HintIndex
 
 FEW: int
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.engine.framework.plugin.amounts import offered, quantity_text, readable
+from moorage.engine.framework.evidence import offered, quantity_text, readable
 from moorage.engine.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.requirements import (

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from moorage.engine.devices.device_properties import comparable_value, find_attribute, tolerates_taints
 from moorage.engine.devices.request_survey import CAPACITY, CONSTRAINT, RequestSurvey
-from moorage.engine.framework.plugin.evidence import Fact, FindEvidence, Rows
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.evidence import Fact, FindEvidence, Rows
+from moorage.engine.framework.status import Status
 from moorage.engine.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
 from moorage.errors import first_of, number_of
 from moorage.kube import Node

@@ -20,9 +20,8 @@ from moorage.engine.framework import (
     PreFilterRun,
     Status,
 )
-from moorage.engine.framework.plugin.evidence import (
+from moorage.engine.framework.evidence import (
     Evidence,
-    EvidencePlugin,
     Fact,
     FindEvidence,
     Inquiry,
@@ -30,8 +29,9 @@ from moorage.engine.framework.plugin.evidence import (
     Rows,
     merge_evidence,
 )
-from moorage.engine.framework.plugin.handle import Extender
-from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin
+from moorage.engine.framework.handle import Extender
+from moorage.engine.framework.in_tree_plugins import NativePlugin
+from moorage.engine.framework.interface import EvidencePlugin
 from moorage.engine.plugins.node_affinity_and_taints import (
     UNSCHEDULABLE,
     NodeAffinity,

@@ -100,8 +100,8 @@ from dataclasses import asdict
 from typing import Any
 
 from moorage.engine.devices.request_survey import SurveyStep
-from moorage.engine.framework.plugin.evidence import Evidence
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.evidence import Evidence
+from moorage.engine.framework.status import Status
 from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.kube import Pod

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
-from moorage.engine.framework.plugin.amounts import offered, quantity_text
+from moorage.engine.framework.evidence import offered, quantity_text
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.engine.requirements import effective_request, lower
 from moorage.engine.scheduler.cycle.engine import Engine

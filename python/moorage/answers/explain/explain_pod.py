@@ -16,9 +16,9 @@ from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
-from moorage.engine.framework.plugin.group_index import PodGroups
-from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin, VolumePlugin
-from moorage.engine.framework.runtime.kernels import rejection
+from moorage.engine.framework.group_index import PodGroups
+from moorage.engine.framework.in_tree_plugins import NativePlugin, VolumePlugin
+from moorage.engine.framework.kernels import rejection
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of

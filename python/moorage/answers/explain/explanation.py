@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.evidence import Evidence
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.evidence import Evidence
+from moorage.engine.framework.status import Status
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.requirements import Constraint
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination

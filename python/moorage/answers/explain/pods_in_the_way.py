@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.handle import Victims
+from moorage.engine.framework.handle import Victims
 from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of, violations_on
 from moorage.engine.requirements import (

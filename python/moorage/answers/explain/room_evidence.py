@@ -13,8 +13,19 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity, parse_milli, parse_value
 from moorage._core.base.resources import ZERO, PodGates
 from moorage.engine.framework import Plugin, Status
-from moorage.engine.framework.plugin.amounts import asked_by, compared, held_by, quantity_text, readable
-from moorage.engine.framework.plugin.evidence import Evidence, Fact, FindEvidence, Inquiry, Need, Rows
+from moorage.engine.framework.evidence import (
+    Evidence,
+    Fact,
+    FindEvidence,
+    Inquiry,
+    Need,
+    Rows,
+    asked_by,
+    compared,
+    held_by,
+    quantity_text,
+    readable,
+)
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, Node, Pod
 from moorage.kube.model.meta import Condition

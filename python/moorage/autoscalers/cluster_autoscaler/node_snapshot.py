@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.plugin.interface import FilterPlugin, ReservePlugin
-from moorage.engine.framework.plugin.status import CycleState, Status
-from moorage.engine.framework.runtime.runtime import Target
+from moorage.engine.framework.interface import FilterPlugin, ReservePlugin
+from moorage.engine.framework.run_plugins import Target
+from moorage.engine.framework.status import CycleState, Status
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.pod_topology_spread import HARD, PodTopologySpread
 from moorage.engine.scheduler.cycle.examine import check

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.status import Status
 from moorage.kube import Pod
 
 from .equal_pods import PodClass, pod_classes

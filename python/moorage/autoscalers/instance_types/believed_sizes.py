@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 
 from moorage._core.base.quantity import Quantity
-from moorage.engine.framework.plugin.amounts import compared
+from moorage.engine.framework.evidence import compared
 from moorage.engine.requirements import whole
 from moorage.errors import examples, number_of
 from moorage.kube import Node

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
-    from moorage.engine.framework.runtime.plugin_registry import Registry
+    from moorage.engine.framework.plugin_registry import Registry
 
 VARIABLE = "registry"
 
@@ -21,7 +21,7 @@ def read_plugin_file(path: str) -> Registry:
     InputError
         The file cannot be read or run, has no such variable, or names a plugin that is in the tree.
     """
-    from moorage.engine.framework.runtime.plugin_registry import Registry
+    from moorage.engine.framework.plugin_registry import Registry
     from moorage.engine.plugins.registry import all_plugins
 
     try:

@@ -408,7 +408,7 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         See `read_plugin_file`.
     """
-    from moorage.engine.framework.runtime.plugin_registry import Registry, installed_plugins
+    from moorage.engine.framework.plugin_registry import Registry, installed_plugins
     from moorage.engine.plugins.registry import read_configuration
 
     settings = scheduler_settings({**options, "percentage": None})

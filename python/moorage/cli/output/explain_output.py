@@ -20,7 +20,7 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 from moorage.engine.devices.request_survey import RequestSurvey
-from moorage.engine.framework.plugin.status import Status
+from moorage.engine.framework.status import Status
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination

@@ -8,7 +8,7 @@ from typing import Any
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.node_room import FIRST, PODS, NamespaceUse, Room
-from moorage.engine.framework.plugin.amounts import readable
+from moorage.engine.framework.evidence import readable
 from moorage.errors import number_of
 
 from .printing import Table, print_names, write_answer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage._core.base.resources import ZERO
-from moorage.engine.framework.plugin.amounts import held_by, readable, unit
+from moorage.engine.framework.evidence import held_by, readable, unit
 from moorage.engine.scheduler.cycle.results import Failure
 from moorage.errors import first_of, number_of
 from moorage.kube import Node

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from moorage.engine.framework.plugin import interface as today
-from moorage.engine.framework.plugin.handle import FrameworkHandle as TodaysHandle
-from moorage.engine.framework.plugin.status import CycleState
-from moorage.engine.framework.plugin.waiting_pods import WaitingPod as TodaysWaitingPod
+from moorage.engine.framework import interface as today
+from moorage.engine.framework.handle import FrameworkHandle as TodaysHandle
+from moorage.engine.framework.status import CycleState
+from moorage.engine.framework.waiting_pods import WaitingPod as TodaysWaitingPod
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 
@@ -52,7 +52,7 @@ class PermitWait(Struct, frozen=True):
 
     Attributes
     ----------
-    waiting : moorage.engine.framework.plugin.waiting_pods.WaitingPod
+    waiting : moorage.engine.framework.waiting_pods.WaitingPod
     plugins : tuple of str
         The names of the plugins of v1alpha1 in the profile. Allow allows the pod for all of them; the pod
         still waits for current plugins that have not allowed it.
@@ -92,7 +92,7 @@ class ProfileHandle(FrameworkHandle):
 
     Attributes
     ----------
-    today : moorage.engine.framework.plugin.handle.FrameworkHandle or None
+    today : moorage.engine.framework.handle.FrameworkHandle or None
         The current handle; None until the plugin is part of a scheduler.
     """
 

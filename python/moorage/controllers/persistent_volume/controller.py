@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.framework.handle import EventRecorder
 from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.engine.volume.claims import (
     BETA_DEFAULT_CLASS,

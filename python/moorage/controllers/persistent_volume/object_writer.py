@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.framework.handle import EventRecorder
 from moorage.engine.volume import AssumeCache, VolumeError, get_bind_volume_to_claim
 from moorage.engine.volume.claims import (
     BIND_COMPLETED,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.framework.handle import EventRecorder
 from moorage.engine.volume import VolumeError, get_bind_volume_to_claim
 from moorage.engine.volume.claims import (
     BETA_STORAGE_PROVISIONER,

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.handle import EventRecorder
+from moorage.engine.framework.handle import EventRecorder
 from moorage.engine.volume.claims import VolumeError
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.storage import TopologySelectorTerm

@@ -1,8 +1,5 @@
 """Caches of nodes and pods of a scheduler."""
 
-from .cluster_cache import ClusterCache as ClusterCache
-from .cluster_cache import Participant as Participant
-from .cluster_cache import Transaction as Transaction
 from .node_info import CacheDump as CacheDump
 from .node_info import ImageStateSummary as ImageStateSummary
 from .node_info import NodeInfo as NodeInfo
@@ -10,5 +7,8 @@ from .node_info import NodeInfoClone as NodeInfoClone
 from .node_info import NodeTree as NodeTree
 from .node_info import Resource as Resource
 from .node_info import Snapshot as Snapshot
+from .scheduler_cache import ClusterCache as ClusterCache
+from .scheduler_cache import Participant as Participant
 from .scheduler_cache import SchedulerCache as SchedulerCache
+from .scheduler_cache import Transaction as Transaction
 from .scheduler_cache import new_scheduler_cache as new_scheduler_cache

@@ -23,7 +23,7 @@ from moorage.kube.model.resource_claims import (
 )
 from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, Release
 
-from ..framework.plugin.lazy_attribute import lazy_attribute
+from ..framework.lazy_attribute import lazy_attribute
 
 # ---- claim requests ----------------------------------------------------------------------------------------
 

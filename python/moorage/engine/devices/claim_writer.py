@@ -29,8 +29,8 @@ from moorage.kube.model.resource_claims import (
 from moorage.kube.plain import plain
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
-from ..framework.plugin.handle import FrameworkHandle
-from ..framework.plugin.lazy_attribute import lazy_attribute
+from ..framework.handle import FrameworkHandle
+from ..framework.lazy_attribute import lazy_attribute
 from .allocated_devices import Statuses, with_statuses
 from .claim_cache import is_reserved_for, of_pod
 from .claim_requests import AllocationError

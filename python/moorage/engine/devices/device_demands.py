@@ -28,8 +28,8 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimSpec,
 )
 
-from ..framework.plugin.nodes_view import NodesView
-from ..framework.runtime.in_tree_plugins import VolumesOfBatch
+from ..framework.in_tree_plugins import VolumesOfBatch
+from ..framework.nodes_view import NodesView
 from .allocated_devices import allocation_of, has_conditions, only, result_of_whole
 from .allocator import AllocationRules, Found, claim_results
 from .claim_cache import ClaimCache, ClaimConsumers

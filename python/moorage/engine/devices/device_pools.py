@@ -16,7 +16,7 @@ from moorage._core.devices.device_view import DeviceView
 from moorage.kube import Node, NodeSelector
 from moorage.kube.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 
-from ..framework.plugin.lazy_attribute import lazy_attribute
+from ..framework.lazy_attribute import lazy_attribute
 from .claim_requests import Features
 
 DeviceId = tuple[str, str, str]

@@ -28,10 +28,10 @@ from moorage.kube.model.resource_claims import (
 from moorage.kube.model.resource_slices import Device, DeviceTaintRule, ResourceSlice
 from moorage.store import InformerFactory, NotFoundError
 
-from ..framework.plugin import events
-from ..framework.plugin.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
-from ..framework.plugin.handle import FrameworkHandle
-from ..framework.runtime.in_tree_plugins import ClaimsPlugin
+from ..framework import events
+from ..framework.events import ActionType, indexed, is_same_pod, of_itself, on, queue_if
+from ..framework.handle import FrameworkHandle
+from ..framework.in_tree_plugins import ClaimsPlugin
 from .allocated_devices import (
     Statuses,
     allocated_devices,
@@ -57,7 +57,7 @@ from .extended_resources import (
 )
 
 if TYPE_CHECKING:
-    from ..framework.plugin.handle import FrameworkHandle
+    from ..framework.handle import FrameworkHandle
 
 
 # ---- taint rules -------------------------------------------------------------------------------------------

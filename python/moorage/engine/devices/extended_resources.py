@@ -27,7 +27,7 @@ from moorage.kube.model.resource_claims import (
 )
 from moorage.store import DeletedFinalStateUnknown, Informer
 
-from ..framework.plugin.handle import FrameworkHandle
+from ..framework.handle import FrameworkHandle
 from .allocator import AllocatedDevices
 from .claim_requests import SelectorError
 from .device_pools import DeviceId, DeviceSlices, PublishedDevice

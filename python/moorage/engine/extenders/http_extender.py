@@ -28,7 +28,7 @@ from ..cache import NodeInfo
 from ..framework.configuration import Extender as ExtenderConfig
 from ..framework.configuration import KubeSchedulerConfiguration, build_extenders
 from ..framework.configuration.extender_tls import tls_context
-from ..framework.plugin.handle import Victims
+from ..framework.handle import Victims
 
 # ---- extender transport ------------------------------------------------------------------------------------
 #

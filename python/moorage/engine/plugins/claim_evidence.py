@@ -14,9 +14,8 @@ from moorage.kube import Node, NodeSelector, PersistentVolume, PersistentVolumeC
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store.errors import NotFoundError
 
-from ..framework.plugin.amounts import offered, quantity_text
-from ..framework.plugin.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
-from ..framework.plugin.status import Status
+from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, offered, quantity_text
+from ..framework.status import Status
 from ..volume import VolumeError, VolumeSources, volume_binder
 from ..volume.claims import (
     NO_PROVISIONER,

@@ -58,10 +58,8 @@ from ..devices.extended_resources import (
     find_claim,
     new_claim,
 )
-from ..framework.plugin.group_index import PodGroups
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.plugin.waiting_pods import StatusSteps
-from ..framework.runtime.in_tree_plugins import (
+from ..framework.group_index import PodGroups
+from ..framework.in_tree_plugins import (
     UNSIGNED,
     Attachment,
     BoundClaims,
@@ -70,6 +68,8 @@ from ..framework.runtime.in_tree_plugins import (
     VolumesOfBatch,
     gates_only_with,
 )
+from ..framework.lazy_attribute import lazy_attribute
+from ..framework.waiting_pods import StatusSteps
 from ..volume.claims import VolumeError
 
 STATE = "DynamicResources"

@@ -17,7 +17,7 @@ from moorage.kube import LabelSelector, LabelSelectorMatcher, Node, Pod
 from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.pod import PodAffinityTerm
 
-from ..framework.plugin.events import (
+from ..framework.events import (
     NODE,
     POD,
     ActionType,
@@ -31,16 +31,9 @@ from ..framework.plugin.events import (
     pod_labels,
     queue_if,
 )
-from ..framework.plugin.evidence import (
-    Evidence,
-    EvidencePlugin,
-    Fact,
-    FindEvidence,
-    Inquiry,
-    Rows,
-    distinct_evidence,
-)
-from ..framework.runtime.in_tree_plugins import UNSIGNED, InTreePlugin
+from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, distinct_evidence
+from ..framework.in_tree_plugins import UNSIGNED, InTreePlugin
+from ..framework.interface import EvidencePlugin
 from .node_affinity_and_taints import requirement_text
 
 AFFINITY = "node(s) didn't match pod affinity rules"

@@ -28,10 +28,10 @@ from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.pod import Affinity
 from moorage.kube.read.decode import decode
 
-from ..framework.plugin.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.runtime import in_tree_plugins as signing
-from ..framework.runtime.in_tree_plugins import InTreePlugin
+from ..framework import in_tree_plugins as signing
+from ..framework.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
+from ..framework.in_tree_plugins import InTreePlugin
+from ..framework.lazy_attribute import lazy_attribute
 
 # ---- node affinity -----------------------------------------------------------------------------------------
 #

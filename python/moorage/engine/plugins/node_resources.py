@@ -23,11 +23,11 @@ from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.kube.releases import DEFAULT_GATES
 
 from ..devices.device_state import DeviceState
-from ..framework.plugin import events
-from ..framework.plugin.amounts import gates_of_changes
-from ..framework.plugin.events import NODE, POD, ActionType, is_live, is_same_pod, of_class, on, queue_if
-from ..framework.runtime import in_tree_plugins as signing
-from ..framework.runtime.in_tree_plugins import InTreePlugin
+from ..framework import events
+from ..framework import in_tree_plugins as signing
+from ..framework.events import NODE, POD, ActionType, is_live, is_same_pod, of_class, on, queue_if
+from ..framework.evidence import gates_of_changes
+from ..framework.in_tree_plugins import InTreePlugin
 
 # ---- node resources fit ------------------------------------------------------------------------------------
 #

@@ -16,15 +16,16 @@ from moorage.errors import first_of, number_of
 from moorage.kube import CSINode, PersistentVolumeClaim, Pod
 from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
-from ..framework.plugin import events
-from ..framework.plugin.events import ActionType, is_live, of_class, on, queue_if
-from ..framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
-from ..framework.runtime.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework import events
+from ..framework.events import ActionType, is_live, of_class, on, queue_if
+from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
+from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.interface import EvidencePlugin
 from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
 from ..volume.claims import VolumeError
 from ..volume.volume_topology import migrated_driver
 from ..volume.volumes_in_use import VolumesInUse
-from .volume_restrictions import claim_names
+from .volume_restrictions_and_zone import claim_names
 
 STATE = "NodeVolumeLimits"
 EXCEEDED = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) exceed max volume count",))

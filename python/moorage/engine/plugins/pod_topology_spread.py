@@ -19,7 +19,7 @@ from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import TopologySpreadConstraint
 from moorage.kube.read.decode import decode
 
-from ..framework.plugin.events import (
+from ..framework.events import (
     NODE,
     POD,
     ActionType,
@@ -33,17 +33,10 @@ from ..framework.plugin.events import (
     pod_labels,
     queue_if,
 )
-from ..framework.plugin.evidence import (
-    Evidence,
-    EvidencePlugin,
-    Fact,
-    FindEvidence,
-    Inquiry,
-    Rows,
-    distinct_evidence,
-)
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.runtime.in_tree_plugins import UNSIGNED, InTreePlugin
+from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, distinct_evidence
+from ..framework.in_tree_plugins import UNSIGNED, InTreePlugin
+from ..framework.interface import EvidencePlugin
+from ..framework.lazy_attribute import lazy_attribute
 from .node_affinity_and_taints import REJECTING_EFFECTS
 
 HARD = "DoNotSchedule"

@@ -16,7 +16,7 @@ from moorage.errors import MoorageError
 from moorage.kube import AnyGroup, Pod, PodGroup, PodSchedulingGate, UnitKey, group_of
 from moorage.kube.model.pod_group import COMPOSITE
 
-from ..framework.plugin.events import (
+from ..framework.events import (
     COMPOSITE_POD_GROUP,
     POD,
     POD_GROUP,
@@ -26,8 +26,8 @@ from ..framework.plugin.events import (
     on,
     queue_if,
 )
-from ..framework.plugin.group_index import PodGroups
-from ..framework.runtime.in_tree_plugins import UnitPlugin, gates_by_group, gates_only_with
+from ..framework.group_index import PodGroups
+from ..framework.in_tree_plugins import UnitPlugin, gates_by_group, gates_only_with
 from ..queue.scheduling_queue import by_priority
 
 # ---- gang scheduling ---------------------------------------------------------------------------------------

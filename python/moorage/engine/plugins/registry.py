@@ -39,8 +39,7 @@ from .queue_and_groups import (
     TopologyPlacementGenerator,
 )
 from .volume_binding import VolumeBinding
-from .volume_restrictions import VolumeRestrictions
-from .volume_zone import VolumeZone
+from .volume_restrictions_and_zone import VolumeRestrictions, VolumeZone
 
 IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     SchedulingGates,

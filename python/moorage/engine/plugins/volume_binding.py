@@ -16,11 +16,12 @@ from moorage.kube import CSINode, NodeSelector, PersistentVolumeClaim, Pod, Stor
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 
-from ..framework.plugin import events
-from ..framework.plugin.events import ActionType, of_class, on, queue_if
-from ..framework.plugin.evidence import EvidencePlugin, FindEvidence, Inquiry
-from ..framework.plugin.waiting_pods import StatusSteps
-from ..framework.runtime.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework import events
+from ..framework.events import ActionType, of_class, on, queue_if
+from ..framework.evidence import FindEvidence, Inquiry
+from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.interface import EvidencePlugin
+from ..framework.waiting_pods import StatusSteps
 from ..volume import (
     ObjectNotFoundError,
     PodVolumeBinder,

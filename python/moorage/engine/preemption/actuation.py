@@ -23,7 +23,7 @@ from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, f
 from moorage.store.clock import timestamp
 
 from ..framework import Framework, FrameworkHandle, NominatingInfo
-from ..framework.runtime.preempt_handle import PreemptHandle
+from ..framework.preempt_handle import PreemptHandle
 from .eviction_units import BY_SCHEDULER, priority_of
 
 # ---- running preemptions -----------------------------------------------------------------------------------

@@ -22,12 +22,12 @@ from moorage.store import ApiError
 
 from ..framework import Code, CycleState, FailedGroup, FrameworkHandle, NominatingInfo, Status, as_status
 from ..framework.configuration.validation import aggregate
-from ..framework.plugin.events import POD, of_class, on
-from ..framework.plugin.handle import Extender, Victims
-from ..framework.plugin.status import NodeToStatus, fit_error
-from ..framework.runtime.in_tree_plugins import CorePostFilter, gates_only_with
-from ..framework.runtime.preempt_handle import PreemptHandle, budgets_of
-from ..framework.runtime.runtime import Framework
+from ..framework.events import POD, of_class, on
+from ..framework.handle import Extender, Victims
+from ..framework.in_tree_plugins import CorePostFilter, gates_only_with
+from ..framework.preempt_handle import PreemptHandle, budgets_of
+from ..framework.run_plugins import Framework
+from ..framework.status import NodeToStatus, fit_error
 from .actuation import RunningPreemptions, evict_victims, make_room
 from .dry_run import Candidate, PreemptionDryRuns, pick_one_node, status_of
 from .eviction_units import (

@@ -19,11 +19,11 @@ from moorage.errors import MoorageError
 from moorage.kube import Pod, PodDisruptionBudget
 
 from ..cache import NodeInfo, NodeInfoClone
-from ..framework.plugin.handle import Victims
-from ..framework.runtime.in_tree_plugins import NativePlugin
-from ..framework.runtime.kernels import place_of, rejection
-from ..framework.runtime.preempt_handle import PreemptHandle
-from ..framework.runtime.runtime import Target, target_of
+from ..framework.handle import Victims
+from ..framework.in_tree_plugins import NativePlugin
+from ..framework.kernels import place_of, rejection
+from ..framework.preempt_handle import PreemptHandle
+from ..framework.run_plugins import Target, target_of
 from .eviction_units import (
     NO_VICTIM,
     NO_VICTIMS,

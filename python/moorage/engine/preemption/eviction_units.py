@@ -15,8 +15,8 @@ from moorage.kube import Pod, PodDisruptionBudget, UnitKey, group_of
 from moorage.kube.model.pod import DISRUPTION_TARGET
 
 from ..framework import Code, FrameworkHandle, Status
-from ..framework.plugin.group_index import PodGroups
-from ..framework.runtime.preempt_handle import budgets_of
+from ..framework.group_index import PodGroups
+from ..framework.preempt_handle import budgets_of
 
 # ---- eviction units ----------------------------------------------------------------------------------------
 #

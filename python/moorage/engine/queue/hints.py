@@ -29,9 +29,9 @@ from ..framework import (
     Framework,
     PreEnqueuePlugin,
     Status,
+    interface,
 )
-from ..framework.plugin import interface
-from ..framework.plugin.events import (
+from ..framework.events import (
     ANY_EVENT,
     NODE,
     POD_RESOURCES,
@@ -43,8 +43,8 @@ from ..framework.plugin.events import (
     is_same_pod,
     on,
 )
-from ..framework.plugin.interface import Code
-from ..framework.runtime.extension_points import ask_status
+from ..framework.extension_points import ask_status
+from ..framework.interface import Code
 
 # ---- hints -------------------------------------------------------------------------------------------------
 #

@@ -25,7 +25,7 @@ from moorage._core.queue.unschedulable_pods import microseconds as microseconds
 from moorage.kube import Pod, UnitKey
 
 from ..framework import ClusterEvent, Framework, NominatingInfo, PodNominator, QueuedPod
-from ..framework.plugin.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 from .hints import Gates, Hints, Listeners, Observed, PossibleMove, possible_moves
 
 # ---- active queue ------------------------------------------------------------------------------------------

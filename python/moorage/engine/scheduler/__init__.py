@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..framework.runtime.profile import Profile as Profile
+from ..framework.profile import Profile as Profile
 from .cycle.diagnosis import Diagnosis as Diagnosis
 from .cycle.results import Decision as Decision
 from .cycle.results import Eviction as Eviction

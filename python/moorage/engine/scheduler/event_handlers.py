@@ -52,7 +52,7 @@ from ..devices.claim_requests import Features
 from ..devices.device_state import tainted
 from ..devices.extended_resources import ResourceClasses
 from ..framework import ActionType, ClusterEvent, FrameworkHandle
-from ..framework.plugin.events import (
+from ..framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     ASSIGNED_POD_UPDATE,
@@ -62,9 +62,9 @@ from ..framework.plugin.events import (
     event_resource,
     node_update_events,
 )
-from ..framework.plugin.group_index import PodGroups, is_composite
+from ..framework.group_index import PodGroups, is_composite
 from ..queue import QueuedPodInfo, SchedulingQueue
-from ..volume.lost_uses import LostUses
+from ..volume.volumes_in_use import LostUses
 
 # ---- kind handlers -----------------------------------------------------------------------------------------
 #

@@ -17,7 +17,7 @@ from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.kube import AnyGroup, Pod, PodGroup
 
 from ..framework import PlacementScorePlugin
-from ..framework.plugin.group_index import GroupTree
+from ..framework.group_index import GroupTree
 from .cycle.engine import Engine
 from .cycle.results import ScheduleResult
 from .group_attempt import decide

@@ -13,13 +13,12 @@ import numpy.typing as npt
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 
-from ..framework import FrameworkHandle, Placement, PlacementGeneratePlugin, Status
-from ..framework.plugin import interface
-from ..framework.plugin.group_index import GroupTree, is_composite
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.plugin.status import Code, error_status
-from ..framework.runtime.extension_points import StatusError, check_range, note_exception
-from ..framework.runtime.profile import Profile
+from ..framework import FrameworkHandle, Placement, PlacementGeneratePlugin, Status, interface
+from ..framework.extension_points import StatusError, check_range, note_exception
+from ..framework.group_index import GroupTree, is_composite
+from ..framework.lazy_attribute import lazy_attribute
+from ..framework.profile import Profile
+from ..framework.status import Code, error_status
 from ..plugins.queue_and_groups import GangScheduling, TopologyPlacementGenerator
 from .cycle.engine import Engine
 from .place import SEGMENTS, WHOLE_CYCLE

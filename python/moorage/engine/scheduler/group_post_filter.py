@@ -23,9 +23,9 @@ from ..framework import (
     PreFilterPlugin,
     Status,
 )
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.runtime.extension_points import note_exception
-from ..framework.runtime.runtime import Target, native_filters
+from ..framework.extension_points import note_exception
+from ..framework.lazy_attribute import lazy_attribute
+from ..framework.run_plugins import Target, native_filters
 from ..plugins.inter_pod_affinity import InterPodAffinity
 from ..plugins.pod_topology_spread import PodTopologySpread
 from .cycle.engine import Engine

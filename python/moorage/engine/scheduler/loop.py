@@ -21,7 +21,7 @@ from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 from moorage.store import ApiError, ObjectStore
 
 from ..framework import NominatingInfo
-from ..framework.plugin.group_index import is_composite
+from ..framework.group_index import is_composite
 from ..plugins.queue_and_groups import GangScheduling
 from ..preemption.eviction_units import priority_of, violations_on
 from ..queue import Place, QueuedPodInfo

@@ -28,7 +28,7 @@ from moorage.store.quantities import why_unreadable
 from moorage.store.references import parse_reference
 
 from ..framework.configuration import KubeSchedulerConfiguration
-from ..framework.runtime.plugin_registry import Registry
+from ..framework.plugin_registry import Registry
 
 # ---- options -----------------------------------------------------------------------------------------------
 #

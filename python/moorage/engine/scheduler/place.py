@@ -13,9 +13,9 @@ from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage.kube.model.pod import Pod
 
-from ..framework.plugin.status import CycleState, NodeToStatus, Status
-from ..framework.runtime.extension_points import PreFilterRun, StatusError
-from ..framework.runtime.runtime import Target
+from ..framework.extension_points import PreFilterRun, StatusError
+from ..framework.run_plugins import Target
+from ..framework.status import CycleState, NodeToStatus, Status
 from .cycle.cycle import run_post_filter, schedule_pod
 from .cycle.diagnosis import Diagnosis
 from .cycle.engine import Engine

@@ -22,7 +22,7 @@ from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.releases.feature_gates import releases_with
 
 from ..framework import Code, FrameworkHandle, NominatingInfo, Status
-from ..framework.plugin.group_index import PodGroups
+from ..framework.group_index import PodGroups
 from .cycle.cycle import binding_cycle
 from .cycle.engine import Engine
 from .cycle.results import Failure

@@ -20,8 +20,8 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.read.python_values import Source
 from moorage.store import ObjectClient, ObjectStore, find_object
 
-from ..framework.runtime.preempt_handle import budgets_of
-from ..framework.runtime.runtime import Target
+from ..framework.preempt_handle import budgets_of
+from ..framework.run_plugins import Target
 from ..preemption.actuation import make_room
 from ..preemption.default_preemption import DefaultPreemption
 from ..preemption.eviction_units import groups_of

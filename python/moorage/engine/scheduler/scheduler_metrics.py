@@ -20,9 +20,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from moorage._core.queue.in_flight import attempts_of
 from moorage.kube import group_of
 
-from ..framework.plugin.interface import PostFilterPlugin
-from ..framework.plugin.status import Code, Status
-from ..framework.runtime.extension_points import PreFilterRun
+from ..framework.extension_points import PreFilterRun
+from ..framework.interface import PostFilterPlugin
+from ..framework.status import Code, Status
 from ..plugins.queue_and_groups import GangScheduling
 from ..queue import PendingPods, QueuedPodInfo, SchedulingQueue
 from ..volume.metrics import (
@@ -34,8 +34,8 @@ from .cycle.results import Failure
 from .scheduling_context import SchedulingContext
 
 if TYPE_CHECKING:
-    from ..framework.plugin.interface import Plugin
-    from ..framework.runtime.runtime import Framework
+    from ..framework.interface import Plugin
+    from ..framework.run_plugins import Framework
 
 
 # ---- observer ----------------------------------------------------------------------------------------------

@@ -20,16 +20,16 @@ from moorage.kube.workloads.ages import newest_timestamp, seconds
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from ..cache import SchedulerCache
-from ..cache.cluster_cache import end_each
+from ..cache.scheduler_cache import end_each
 from ..devices.extended_resources import ResourceClasses
 from ..framework import PodNominator
 from ..framework.configuration import KubeSchedulerConfiguration, groups_pods
-from ..framework.plugin.events import ASSIGNED_POD_DELETE
-from ..framework.plugin.group_index import PodGroups
-from ..framework.plugin.handle import FrameworkHandle
+from ..framework.events import ASSIGNED_POD_DELETE
+from ..framework.group_index import PodGroups
+from ..framework.handle import FrameworkHandle
 from ..plugins.queue_and_groups import GangScheduling, SchedulingGates
 from ..queue import QueueSettings, SchedulingQueue
-from ..volume.lost_uses import LostUses
+from ..volume.volumes_in_use import LostUses
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine
 from .event_handlers import PodHandler

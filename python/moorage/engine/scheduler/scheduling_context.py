@@ -19,13 +19,13 @@ from moorage.store import Lister, ObjectStore
 from moorage.store.quantities import why_unreadable
 
 from ..cache import SchedulerCache
-from ..cache.cluster_cache import Enlisted
-from ..framework.plugin.group_index import PodGroups
-from ..framework.plugin.handle import FrameworkHandle
-from ..framework.plugin.interface import NominatingInfo
-from ..framework.plugin.lazy_attribute import lazy_attribute
-from ..framework.runtime.in_tree_plugins import NO_RESOURCES
-from ..framework.runtime.runtime import Target
+from ..cache.scheduler_cache import Enlisted
+from ..framework.group_index import PodGroups
+from ..framework.handle import FrameworkHandle
+from ..framework.in_tree_plugins import NO_RESOURCES
+from ..framework.interface import NominatingInfo
+from ..framework.lazy_attribute import lazy_attribute
+from ..framework.run_plugins import Target
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine, Rotation
 from .cycle.results import Failure

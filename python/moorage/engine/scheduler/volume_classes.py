@@ -16,13 +16,12 @@ from moorage.kube import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import group_of
 
-from ..framework.plugin.nodes_view import NodesView
-from ..framework.runtime.in_tree_plugins import NO_RESOURCES, VolumesOfBatch
-from ..framework.runtime.profile import Profile
+from ..framework.in_tree_plugins import NO_RESOURCES, VolumesOfBatch
+from ..framework.nodes_view import NodesView
+from ..framework.profile import Profile
 from ..plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from ..plugins.volume_binding import VolumeBinding
-from ..plugins.volume_restrictions import IN_USE, READ_WRITE_ONCE_POD
-from ..plugins.volume_zone import TOPOLOGY_LABELS
+from ..plugins.volume_restrictions_and_zone import IN_USE, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
 from ..volume.claims import BIND_COMPLETED, VolumeError
 from ..volume.volumes_in_use import VolumesInUse
 from .cycle.engine import Engine

@@ -27,7 +27,7 @@ from moorage.kube import (
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
-from ..framework.plugin.waiting_pods import Steps, take_all
+from ..framework.waiting_pods import Steps, take_all
 from .assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache, parse_int64
 from .claims import (
     NO_PROVISIONER,

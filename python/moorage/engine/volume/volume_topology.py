@@ -29,7 +29,7 @@ from moorage.store.informers.indexer import Indexer
 from .claims import MIGRATED_PLUGINS, VolumeError, matches_labels
 
 if TYPE_CHECKING:
-    from ..framework.plugin.handle import FrameworkHandle
+    from ..framework.handle import FrameworkHandle
 
 
 # ---- migration ---------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@
  *     };
  *
  * In Python, `moorage.load_native_plugin(path)` loads it, or from_capsule or from_address of
- * `moorage.engine.framework.runtime.out_of_tree_plugins`.
+ * `moorage.engine.framework.out_of_tree_plugins`.
  *
  * Rules:
  * - Functions take and return arrays. They are called without Python's global interpreter lock and must not call

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from prometheus_client import Histogram
 
-from moorage.engine.framework.plugin.handle import Event, EventRecorder, truncated
+from moorage.engine.framework.handle import Event, EventRecorder, truncated
 from moorage.kube import Object, Pod
 from moorage.kube.validate.validate_object import is_subdomain
 from moorage.store import AlreadyExistsError, NotFoundError, UnreachableError

@@ -15,9 +15,9 @@ from moorage._core.decide.decider import group_by_verdict
 from moorage.answers.scheduler import Scheduler
 from moorage.engine.extenders import extender_wire as wire
 from moorage.engine.framework import CycleState, PreFilterRun, Status
-from moorage.engine.framework.plugin.interface import Code
-from moorage.engine.framework.runtime.extension_points import StatusError
-from moorage.engine.framework.runtime.preempt_handle import PreemptHandle
+from moorage.engine.framework.extension_points import StatusError
+from moorage.engine.framework.interface import Code
+from moorage.engine.framework.preempt_handle import PreemptHandle
 from moorage.engine.preemption.dry_run import DryRunAttempt
 from moorage.engine.scheduler.cycle.diagnosis import explain_verdict
 from moorage.engine.scheduler.cycle.engine import Engine

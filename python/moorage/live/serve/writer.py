@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from prometheus_client import Histogram
 
-from moorage.engine.framework.plugin.handle import Then, Writes, log_failure
+from moorage.engine.framework.handle import Then, Writes, log_failure
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets
 from moorage.kube import Object
 from moorage.store import ApiError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.engine.framework.runtime.out_of_tree_plugins import Rows, Scores
+from moorage.engine.framework.out_of_tree_plugins import Rows, Scores
 
 from .gpu_score import GpuScore
 

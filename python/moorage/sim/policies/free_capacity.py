@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.engine import framework as fwk
-from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin, Rows
+from moorage.engine.framework.out_of_tree_plugins import RowPlugin, Rows
 from moorage.errors import InputError
 
 Fractions = npt.NDArray[np.float64]

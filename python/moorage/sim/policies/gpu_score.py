@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage._core.devices.gpu_shares import GpuShares
 from moorage.engine import framework as fwk
-from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin
+from moorage.engine.framework.out_of_tree_plugins import RowPlugin
 from moorage.errors import InputError
 
 from .gpu_share import GpuShare

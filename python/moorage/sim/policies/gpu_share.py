@@ -11,7 +11,7 @@ import numpy.typing as npt
 from moorage._core.devices.gpu_shares import BEST_FIT, MAX_GPUS, RANDOM, WHOLE, WORST_FIT, GpuShares
 from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
-from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin, Rows
+from moorage.engine.framework.out_of_tree_plugins import RowPlugin, Rows
 from moorage.errors import InputError
 from moorage.kube import Pod
 

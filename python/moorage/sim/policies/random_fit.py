@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from moorage.engine import framework as fwk
-from moorage.engine.framework.runtime.out_of_tree_plugins import RowPlugin, Rows, Scores
+from moorage.engine.framework.out_of_tree_plugins import RowPlugin, Rows, Scores
 
 from .undoable_random import UndoableRandom
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from moorage.engine.framework.runtime.out_of_tree_plugins import Rows, Scores
+from moorage.engine.framework.out_of_tree_plugins import Rows, Scores
 
 from .best_fit import scaled
 from .free_capacity import CapacityScore, Fractions

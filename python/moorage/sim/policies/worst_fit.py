@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from moorage.engine import framework as fwk
-from moorage.engine.framework.runtime.out_of_tree_plugins import Rows, Scores
+from moorage.engine.framework.out_of_tree_plugins import Rows, Scores
 
 from .best_fit import scaled
 from .free_capacity import CapacityScore, Fractions

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
 from moorage.answers.node_use import RESOURCES, NodeUse, grouping_labels
 from moorage.answers.page import Cell, Drawn, Grid, shortened
-from moorage.engine.framework.plugin.amounts import in_shown_order
+from moorage.engine.framework.evidence import in_shown_order
 from moorage.table import Table
 
 from ..replay import History

@@ -17,7 +17,7 @@ from moorage.kube.read.files import read_file, source_name
 from moorage.kube.releases import FeatureGates, Release
 from moorage.kube.releases import feature_gates as all_gates
 
-from ..plugin.interface import Plugin
+from ..interface import Plugin
 from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
 from .profile_plugins import missing_points
 from .types import (

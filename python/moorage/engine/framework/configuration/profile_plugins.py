@@ -14,7 +14,7 @@ from moorage.errors import ConfigurationError, ExtenderError
 from moorage.kube.go_texts import SECOND, quote
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
-from ..plugin.interface import Plugin
+from ..interface import Plugin
 from .go_structs import go_fields, write
 from .types import NodeResourcesFitArgs
 from .validation import aggregate, validate_node_resources_fit

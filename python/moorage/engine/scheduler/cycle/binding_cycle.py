@@ -18,9 +18,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from moorage.engine.framework.plugin.handle import AT_ONCE, FrameworkHandle
-from moorage.engine.framework.plugin.status import CycleState, Status
-from moorage.engine.framework.plugin.waiting_pods import NEVER, Ended, PodInPreBind, StatusSteps, WaitingPod
+from moorage.engine.framework.handle import AT_ONCE, FrameworkHandle
+from moorage.engine.framework.status import CycleState, Status
+from moorage.engine.framework.waiting_pods import NEVER, Ended, PodInPreBind, StatusSteps, WaitingPod
 from moorage.errors import CacheError
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod

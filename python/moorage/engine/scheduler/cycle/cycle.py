@@ -17,18 +17,11 @@ from msgspec.structs import replace
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_spec import bound
 from moorage.engine.devices.device_state import DeviceCycleState
-from moorage.engine.framework.plugin.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
-from moorage.engine.framework.plugin.status import (
-    Code,
-    CycleState,
-    NodeToStatus,
-    Status,
-    as_status,
-    message_of,
-)
-from moorage.engine.framework.plugin.waiting_pods import Ended, PodInPreBind, StatusSteps, take_step
-from moorage.engine.framework.runtime.extension_points import PreFilterRun, StatusError, permitted
-from moorage.engine.framework.runtime.runtime import Target
+from moorage.engine.framework.extension_points import PreFilterRun, StatusError, permitted
+from moorage.engine.framework.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
+from moorage.engine.framework.run_plugins import Target
+from moorage.engine.framework.status import Code, CycleState, NodeToStatus, Status, as_status, message_of
+from moorage.engine.framework.waiting_pods import Ended, PodInPreBind, StatusSteps, take_step
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.errors import CacheError, ExtenderError
 from moorage.kube.model.pod import Pod

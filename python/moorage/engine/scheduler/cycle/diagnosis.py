@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT
-from moorage.engine.framework.plugin.interface import Code, FilterPlugin, Status
-from moorage.engine.framework.plugin.status import fit_error, with_detail
-from moorage.engine.framework.runtime.in_tree_plugins import CorePostFilter, NativePlugin
-from moorage.engine.framework.runtime.profile import Profile
+from moorage.engine.framework.in_tree_plugins import CorePostFilter, NativePlugin
+from moorage.engine.framework.interface import Code, FilterPlugin, Status
+from moorage.engine.framework.profile import Profile
+from moorage.engine.framework.status import fit_error, with_detail
 from moorage.engine.queue.hints import EXTENDER
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from moorage._core.decide.search import MAX_THREADS
 from moorage._core.state.pod_class import Shape
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework.configuration import KubeSchedulerConfiguration, groups_pods
-from moorage.engine.framework.plugin.handle import Extender, FrameworkHandle
-from moorage.engine.framework.plugin.interface import FilterPlugin, NominatingInfo, Plugin, PreFilterPlugin
-from moorage.engine.framework.plugin.lazy_attribute import lazy_attribute
-from moorage.engine.framework.plugin.status import CycleState, Status
-from moorage.engine.framework.plugin.waiting_pods import PodNominator
-from moorage.engine.framework.runtime.in_tree_plugins import CorePostFilter
-from moorage.engine.framework.runtime.plugin_registry import check_profiles, make_profiles
-from moorage.engine.framework.runtime.profile import Profile
-from moorage.engine.framework.runtime.runtime import Target, target_of
+from moorage.engine.framework.handle import Extender, FrameworkHandle
+from moorage.engine.framework.in_tree_plugins import CorePostFilter
+from moorage.engine.framework.interface import FilterPlugin, NominatingInfo, Plugin, PreFilterPlugin
+from moorage.engine.framework.lazy_attribute import lazy_attribute
+from moorage.engine.framework.plugin_registry import check_profiles, make_profiles
+from moorage.engine.framework.profile import Profile
+from moorage.engine.framework.run_plugins import Target, target_of
+from moorage.engine.framework.status import CycleState, Status
+from moorage.engine.framework.waiting_pods import PodNominator
 from moorage.engine.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.engine.preemption.default_preemption import set_up_preemption
 from moorage.errors import InputError

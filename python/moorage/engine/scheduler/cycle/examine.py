@@ -15,10 +15,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.decide.decider import count_verdicts
-from moorage.engine.framework.plugin.interface import ScorePlugin
-from moorage.engine.framework.plugin.status import Code, CycleState, Status
-from moorage.engine.framework.runtime.extension_points import PreFilterRun, StatusError, check_range
-from moorage.engine.framework.runtime.in_tree_plugins import NativePlugin
+from moorage.engine.framework.extension_points import PreFilterRun, StatusError, check_range
+from moorage.engine.framework.in_tree_plugins import NativePlugin
+from moorage.engine.framework.interface import ScorePlugin
+from moorage.engine.framework.status import Code, CycleState, Status
 from moorage.engine.preemption.default_preemption import Evaluator, FoundCandidates, preemption_plugins
 from moorage.engine.preemption.dry_run import Candidate, Choice, pick_one_node
 from moorage.kube.model.pod import Pod

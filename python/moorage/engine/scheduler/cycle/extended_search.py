@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import wrap_int64
 from moorage._core.decide.decider import count_verdicts
 from moorage.engine.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, Status, StatusError
-from moorage.engine.framework.plugin.handle import Extender
+from moorage.engine.framework.handle import Extender
 from moorage.errors import ExtenderError
 from moorage.kube import Node, Pod
 

@@ -14,13 +14,13 @@ from moorage._core.decide.decider import Decider, TieBreak, count_verdicts
 from moorage._core.decide.placer import Placer
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
-from moorage.engine.framework.plugin.handle import Extender, FrameworkHandle
-from moorage.engine.framework.plugin.interface import PreFilterPlugin
-from moorage.engine.framework.plugin.status import CycleState, Status
-from moorage.engine.framework.runtime.extension_points import PreFilterRun, StatusError, out_of_range
-from moorage.engine.framework.runtime.profile import Profile
-from moorage.engine.framework.runtime.runtime import Framework, Target
-from moorage.engine.framework.runtime.search_calls import Bridge
+from moorage.engine.framework.extension_points import PreFilterRun, StatusError, out_of_range
+from moorage.engine.framework.handle import Extender, FrameworkHandle
+from moorage.engine.framework.interface import PreFilterPlugin
+from moorage.engine.framework.profile import Profile
+from moorage.engine.framework.run_plugins import Framework, Target
+from moorage.engine.framework.search_calls import Bridge
+from moorage.engine.framework.status import CycleState, Status
 from moorage.kube.model.pod import Pod
 
 from .diagnosis import Diagnosis, explain_verdict, explain_verdicts

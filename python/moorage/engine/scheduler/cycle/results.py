@@ -17,7 +17,7 @@ from moorage._core.base.watch_events import keys_of
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.preempt.bound_pods import held_of, nodes_of
 from moorage._core.queue.in_flight import keys_of as keys_of_entries
-from moorage.engine.framework.plugin.interface import Code, NominatingInfo, Status
+from moorage.engine.framework.interface import Code, NominatingInfo, Status
 from moorage.engine.plugins.queue_and_groups import GangScheduling
 from moorage.engine.queue import QueuedPodInfo
 from moorage.kube import AnyGroup, Pod

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.engine.framework.plugin.handle import AT_ONCE, Writes
-from moorage.engine.framework.plugin.interface import NominatingInfo
+from moorage.engine.framework.handle import AT_ONCE, Writes
+from moorage.engine.framework.interface import NominatingInfo
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import GroupCondition, PodGroup

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from moorage._core.base.resources import ZERO, is_counted
 from moorage._core.state.pod_spec import spec_key
+from moorage.engine.framework import interface
 from moorage.errors import MoorageError
 from moorage.kube import (
     NodeSelectorRequirement,
@@ -23,11 +24,10 @@ from moorage.kube import (
     Volume,
 )
 
-from ..plugin import interface
-from ..plugin.amounts import asked_by
-from ..plugin.interface import Plugin, PreFilterResult, SignPlugin
-from ..plugin.status import Code, Status
+from .evidence import asked_by
 from .extension_points import answer_of
+from .interface import Plugin, PreFilterResult, SignPlugin
+from .status import Code, Status
 
 if TYPE_CHECKING:
     from moorage._core.decide.terms import NodeDevices
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from moorage._core.state.cluster_state import ClusterState
     from moorage._core.state.pod_class import Shape
 
-    from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
-    from ..plugin.nodes_view import NodesView
-    from ..plugin.status import CycleState
     from .kernels import Kernels
+    from .nodes_view import NodeInfo as AnyNodeInfo
+    from .nodes_view import NodesView
+    from .status import CycleState
 
 
 # ---- signing -----------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from moorage._core.decide.external import PythonExternal
 from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
 from moorage.kube import Pod
 
-from ..plugin.interface import FilterPlugin, Plugin, ScorePlugin
-from ..plugin.status import Answers, Code, CycleState, Status, error_status, read_answers
 from .extension_points import StatusError, answer_of, filter_status, normalized_scores, raw_scores
-from .runtime import Framework
+from .interface import FilterPlugin, Plugin, ScorePlugin
+from .run_plugins import Framework
+from .status import Answers, Code, CycleState, Status, error_status, read_answers
 
 Rows = npt.NDArray[np.int32]
 Codes = npt.NDArray[np.uint8]

@@ -26,6 +26,7 @@ from .waiting_pods import NominatingInfo as NominatingInfo
 
 if TYPE_CHECKING:
     from .events import ClusterEventWithHint
+    from .evidence import FindEvidence, Inquiry
     from .handle import FrameworkHandle
     from .nodes_view import NodeInfo as AnyNodeInfo
     from .status import CycleState
@@ -746,3 +747,17 @@ class PlacementScorePlugin(Plugin, point="placementScore"):
             Scores from 0 to 100.
         """
         return scores
+
+
+class EvidencePlugin(Plugin):
+    """A filter that can say by which facts it rejects nodes."""
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        """Return the function that finds the evidence of nodes for one pod.
+
+        Returns
+        -------
+        callable
+            Takes rows and the status with which this filter rejects their nodes.
+        """
+        raise NotImplementedError

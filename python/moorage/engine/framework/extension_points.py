@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from moorage.engine.framework import interface
 from moorage.errors import MoorageError, PluginError
 from moorage.kube import Pod
 
-from ..plugin import interface
-from ..plugin.handle import PluginErrors
-from ..plugin.interface import (
+from .handle import PluginErrors
+from .interface import (
     MAX_NODE_SCORE,
     PermitPlugin,
     Plugin,
@@ -26,9 +26,9 @@ from ..plugin.interface import (
     PreBindPreFlightResult,
     ScorePlugin,
 )
-from ..plugin.nodes_view import NodesView
-from ..plugin.status import Code, CycleState, Status, error_status
-from ..plugin.waiting_pods import MAX_TIMEOUT, Ended, PodInPreBind, StatusSteps, Steps, take_step
+from .nodes_view import NodesView
+from .status import Code, CycleState, Status, error_status
+from .waiting_pods import MAX_TIMEOUT, Ended, PodInPreBind, StatusSteps, Steps, take_step
 
 # ---- call --------------------------------------------------------------------------------------------------
 #

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.errors import ConfigurationError, InputError, shorten
 
-from ..configuration import KubeSchedulerConfiguration, profile_plugins
-from ..configuration.go_structs import write
-from ..configuration.types import Part
-from ..plugin.handle import FrameworkHandle
-from ..plugin.interface import BASES, Plugin, QueueSortPlugin
+from .configuration import KubeSchedulerConfiguration, profile_plugins
+from .configuration.go_structs import write
+from .configuration.types import Part
+from .handle import FrameworkHandle
+from .interface import BASES, Plugin, QueueSortPlugin
 from .profile import Profile
 
 if TYPE_CHECKING:

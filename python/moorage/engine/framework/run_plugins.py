@@ -13,19 +13,12 @@ from moorage._core.decide.decider import Decider
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
-from moorage.engine.cache import NodeInfo, NodeInfoClone, SchedulerCache
-from moorage.engine.framework.runtime import extension_points as binding_points
+from moorage.engine.framework import extension_points as binding_points
+from moorage.engine.framework import interface
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 
-from ..plugin import interface
-from ..plugin.handle import FrameworkHandle
-from ..plugin.interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
-from ..plugin.lazy_attribute import lazy_attribute
-from ..plugin.nodes_view import CycleColumns, NodesView, TableNodes
-from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
-from ..plugin.status import SKIP, Code, CycleState, Status, as_status, error_status
-from ..plugin.waiting_pods import MAX_TIMEOUT, PodInPreBind, StatusSteps, WaitingPod, going_before, take_all
+from ..cache import NodeInfo, NodeInfoClone, SchedulerCache
 from .extension_points import (
     NodePluginScores,
     PreFilterRun,
@@ -41,9 +34,16 @@ from .extension_points import (
     nothing_left,
     raw_scores,
 )
+from .handle import FrameworkHandle
 from .in_tree_plugins import NativePlugin, Signer
+from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from .kernels import Kernels, place_of, rejection
+from .lazy_attribute import lazy_attribute
+from .nodes_view import CycleColumns, NodesView, TableNodes
+from .nodes_view import NodeInfo as AnyNodeInfo
 from .profile import CalledPlugins, Profile
+from .status import SKIP, Code, CycleState, Status, as_status, error_status
+from .waiting_pods import MAX_TIMEOUT, PodInPreBind, StatusSteps, WaitingPod, going_before, take_all
 
 Target = tuple[int, int, int]
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.engine.cache import NodeInfo as LiveNodeInfo
-from moorage.engine.cache import NodeInfoClone, Resource
+
+from ..cache import NodeInfo as LiveNodeInfo
+from ..cache import NodeInfoClone, Resource
 
 # ---- nodes view --------------------------------------------------------------------------------------------
 

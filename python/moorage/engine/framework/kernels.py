@@ -14,17 +14,17 @@ from moorage._core.decide.plan import REASONS, UNRESOLVABLE, VERDICT_SHIFT, Plan
 from moorage._core.decide.search import Search
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.pod_spec import bound
-from moorage.engine.cache import NodeInfo, SchedulerCache
 from moorage.errors import MoorageError
 from moorage.kube import Pod
 
-from ..plugin.status import Code, Status
+from ..cache import NodeInfo, SchedulerCache
+from .status import Code, Status
 
 if TYPE_CHECKING:
     from moorage._core.state.pod_class import Shape
 
-    from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
-    from ..plugin.status import CycleState
+    from .nodes_view import NodeInfo as AnyNodeInfo
+    from .status import CycleState
 
 
 PodChange = tuple[int, list[Pod], list[Pod], AbstractSet[tuple[str, str, int]] | None]

@@ -21,7 +21,7 @@ from moorage._core.base.resources import pod_requests
 from moorage.kube import LabelSelectorMatcher, Node, Object, Pod, Resources
 from moorage.kube.releases import FeatureGates
 
-from .amounts import gates_of_changes
+from .evidence import gates_of_changes
 
 
 class ActionType(IntFlag):

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from moorage.engine.cache import NodeInfo, NodeInfoClone
 from moorage.errors import MoorageError
 from moorage.kube import Node, Pod, PodDisruptionBudget
 
-from ..plugin.handle import Extender, FrameworkHandle
-from ..plugin.nodes_view import NodeInfo as AnyNodeInfo
-from ..plugin.nodes_view import NodesView
-from ..plugin.status import Code, CycleState, Status, error_status
+from ..cache import NodeInfo, NodeInfoClone
 from .extension_points import ask_status
-from .runtime import Framework
+from .handle import Extender, FrameworkHandle
+from .nodes_view import NodeInfo as AnyNodeInfo
+from .nodes_view import NodesView
+from .run_plugins import Framework
+from .status import Code, CycleState, Status, error_status
 
 
 class NodeScore(Struct, frozen=True):

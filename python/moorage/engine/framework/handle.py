@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from moorage.engine.cache import SchedulerCache, Snapshot
 from moorage.errors import MoorageError
 from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
 
+from ..cache import SchedulerCache, Snapshot
 from .waiting_pods import PodInPreBind, PodNominator, WaitingPod, WaitingPods
 
 # ---- writes ------------------------------------------------------------------------------------------------

@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.terms import VolumeDemand
 from moorage._core.state.cluster_state import ClusterState
+from moorage.engine.framework import interface
 from moorage.errors import InputError
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
-from ..configuration.profile_plugins import extension_error
-from ..plugin import interface
-from ..plugin.interface import (
-    BASES,
-    EnqueueExtensions,
-    FilterPlugin,
-    Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    SignPlugin,
-)
-from ..plugin.status import Code, Status, error_status
+from .configuration.profile_plugins import extension_error
 from .extension_points import SCORE_ERROR
 from .in_tree_plugins import (
     ClaimsPlugin,
@@ -37,14 +26,25 @@ from .in_tree_plugins import (
     VolumesOfBatch,
     split_skipping,
 )
+from .interface import (
+    BASES,
+    EnqueueExtensions,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    SignPlugin,
+)
 from .out_of_tree_plugins import LoadedPlugin, RowPlugin
+from .status import Code, Status, error_status
 
 if TYPE_CHECKING:
     from moorage._core.decide.external import External
     from moorage._core.state.pod_class import Shape
     from moorage.kube import Pod
 
-    from ..plugin.nodes_view import NodesView
+    from .nodes_view import NodesView
 
 
 # ---- plugin methods ----------------------------------------------------------------------------------------

@@ -1,1 +1,0 @@
-"""The interface of plugins: extension points, statuses, cluster events and handles."""

@@ -1,0 +1,506 @@
+"""VolumeRestrictions: disks that can be mounted only once, and claims with ReadWriteOncePod. VolumeZone:
+the zones and regions of a pod's volumes must match those of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from moorage._core.state.cluster_state import ClusterState
+from moorage.engine import framework as fwk
+from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
+from moorage.store.errors import NotFoundError as ObjectNotFoundError
+
+from ..framework import events
+from ..framework.events import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    ActionType,
+    Key,
+    indexed,
+    of_class,
+    on,
+    queue_if,
+)
+from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
+from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.interface import EvidencePlugin
+from ..framework.lazy_attribute import lazy_attribute
+from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
+from ..volume.volumes_in_use import LostUses, VolumesInUse, disk_of
+from .claim_evidence import claim_fact, claims_of, missing_claims
+
+# ---- volume restrictions -----------------------------------------------------------------------------------
+#
+# VolumeRestrictions: disks that can be mounted only once, and claims with ReadWriteOncePod.
+
+STATE = "PreFilterVolumeRestrictions"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+IN_USE = ("a claim with ReadWriteOncePod is in use",)
+"""What no node has for a pod, while another pod uses its claim."""
+NO_DISK = fwk.Status(fwk.Code.UNSCHEDULABLE, ("node(s) had no available disk",))
+CLAIM_IN_USE = fwk.Status(
+    fwk.Code.UNSCHEDULABLE,
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
+    ),
+)
+
+
+@dataclass(slots=True)
+class ClaimsForOnePod:
+    """The claims of a pod with access mode ReadWriteOncePod.
+
+    Attributes
+    ----------
+    names : frozenset of str
+        Names in the pod's namespace.
+    uses : int
+        Number of uses by other pods; initially the number of these claims in use. As upstream, claims with
+        these names count in any namespace for pods that a dry run adds or removes.
+    """
+
+    names: frozenset[str]
+    uses: int
+
+    def clone(self) -> ClaimsForOnePod:
+        return replace(self)
+
+
+class VolumeRestrictions(VolumePlugin, EvidencePlugin):
+    """Filter of kube-scheduler v1.36, volumerestrictions/."""
+
+    name = "VolumeRestrictions"
+    needs_are_described = True
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        claims = self.lister(PersistentVolumeClaim)
+        keys = {}
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            try:
+                claim = claims.get(f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}")
+            except ObjectNotFoundError as error:
+                return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(error),))
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                keys[claim.key] = claim.name
+        uses = self._uses(keys)
+        if not uses and all(disk_of(volume) is None for volume in pod.spec.volumes):
+            return fwk.SKIP
+        state.write(STATE, ClaimsForOnePod(frozenset(keys.values()), uses))
+        return None
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[str, ...] | None:
+        if any(disk_of(volume) is not None for volume in pod.spec.volumes):
+            return None
+        exclusive = [claim.key for claim, _ in claims if READ_WRITE_ONCE_POD in claim.spec.access_modes]
+        if exclusive and batch is None and self._uses(exclusive):
+            return None  # if the other pod leaves, any node suits
+        if exclusive and batch is not None:
+            if self._uses(exclusive):
+                return IN_USE
+            if not batch.exclusive.isdisjoint(exclusive):
+                return None
+            batch.exclusive.update(exclusive)
+        return ()
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        return np.zeros(self.required_handle().cache.state.table.used, dtype=bool), []
+
+    def _uses(self, keys: Collection[str]) -> int:
+        """The number of claims that pods in the cache name."""
+        if not keys:
+            return 0
+        handle = self.required_handle()
+        if handle.release.replaced_nodes_lose_claims:
+            return sum(count > 0 for count in handle.shared(LostUses).counts_of(keys))
+        in_use = handle.derived(VolumesInUse.of)
+        in_use.refresh()
+        return sum(key in in_use.claims for key in keys)
+
+    def pre_filter_extensions(self) -> Self:
+        return self
+
+    def add_pod(
+        self, state: fwk.CycleState, pod: Pod, pod_to_add: Pod, node_info: fwk.NodeInfo
+    ) -> fwk.Status | None:
+        return self._change(state, pod_to_add, 1)
+
+    def remove_pod(
+        self, state: fwk.CycleState, pod: Pod, pod_to_remove: Pod, node_info: fwk.NodeInfo
+    ) -> fwk.Status | None:
+        return self._change(state, pod_to_remove, -1)
+
+    def _change(self, state: fwk.CycleState, other: Pod, sign: int) -> fwk.Status | None:
+        try:
+            claims: ClaimsForOnePod = state.read(STATE)
+        except fwk.NotFoundError as error:
+            return _missing_state(error)
+        used = (volume.persistent_volume_claim for volume in other.spec.volumes)
+        claims.uses += sign * sum(claim is not None and claim.claim_name in claims.names for claim in used)
+        return None
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        theirs = [volume for other in node_info.pods for volume in other.spec.volumes if disk_of(volume)]
+        if any(conflict(mine, volume) for mine in pod.spec.volumes for volume in theirs):
+            return NO_DISK
+        return self._of_claims(state)
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        in_use = self.required_handle().derived(VolumesInUse.of)
+        in_use.refresh()
+        excluded = []
+        for mine in pod.spec.volumes:
+            disk = disk_of(mine)
+            there = in_use.disks.get(disk, {}) if disk is not None else {}
+            excluded += [row for row, held in there.items() if any(conflict(mine, theirs) for theirs in held)]
+        numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
+        return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            if status.reasons == CLAIM_IN_USE.reasons:
+                yield from self._users(inquiry, len(rows))
+                return
+            if status.reasons != NO_DISK.reasons:
+                for claim in missing_claims(inquiry.pod, self.lister(PersistentVolumeClaim)):
+                    yield replace(claim, nodes=len(rows))
+                return
+            for row in rows.tolist():
+                for other in (*inquiry.pods_on(row), *inquiry.nominated_on(row)):
+                    pairs = product(inquiry.pod.spec.volumes, other.spec.volumes)
+                    if any(conflict(mine, theirs) for mine, theirs in pairs):
+                        yield Fact("pod", other.key, "uses the same disk")
+
+        return find
+
+    def _users(self, inquiry: Inquiry, nodes: int) -> Iterator[Fact]:
+        """Yield the pods on nodes that use a claim of the pod."""
+        names, namespace = inquiry.state.read(STATE).names, inquiry.pod.namespace
+        for other in inquiry.search.state.pods():
+            if other.namespace == namespace and other.spec.volumes:
+                for name in sorted(names & claim_names(other)):
+                    yield Fact("pod", other.key, f"uses claim {name}", values={"claim": name}, nodes=nodes)
+
+    def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
+        """The status of the claims, for all nodes."""
+        try:
+            claims: ClaimsForOnePod = state.read(STATE)
+        except fwk.NotFoundError as error:
+            return _missing_state(error)
+        return CLAIM_IN_USE if claims.uses > 0 else None
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
+        return [
+            on(POD, ActionType.DELETE, self.after_pod_deleted),
+            on(NODE, ActionType.ADD),
+            on(PERSISTENT_VOLUME_CLAIM, ActionType.ADD, self.after_claim_added),
+        ]
+
+    def _keys(self, pod: Pod) -> frozenset[Key]:
+        """Return the claims and disks that a pod names, with its namespace."""
+        disks = [disk for volume in pod.spec.volumes if (disk := disk_of(volume)) is not None]
+        return frozenset((pod.namespace, named) for named in (*claim_names(pod), *disks))
+
+    def _keys_of_deleted(self, old: Pod, new: None) -> frozenset[Key]:
+        return self._keys(old)
+
+    def _keys_of_claim(self, old: None, new: PersistentVolumeClaim) -> tuple[Key, ...]:
+        return ((new.namespace, new.name),)
+
+    @indexed(_keys, _keys_of_deleted, by_class=False)
+    def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
+        """Queue if a deleted pod of the namespace used a disk or a claim of the pod.
+
+        The deleted pod need not have had a node. As upstream, pods of other namespaces do not count.
+        """
+        if old.namespace != pod.namespace:
+            return queue_if(False)
+        pairs = [(mine, theirs) for mine in pod.spec.volumes for theirs in old.spec.volumes]
+        return queue_if(claim_names(pod) & claim_names(old) or any(conflict(*pair) for pair in pairs))
+
+    @indexed(_keys, _keys_of_claim, by_class=False)
+    def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
+        """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count."""
+        return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
+
+
+def _missing_state(error: Exception) -> fwk.Status:
+    return fwk.Status(fwk.Code.ERROR, (f'reading "{STATE}" from cycleState: {error}',))
+
+
+def claim_names(pod: Pod) -> set[str]:
+    """Return the names of the claims of a pod, without those of ephemeral volumes."""
+    claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return {claim.claim_name for claim in claims if claim is not None}
+
+
+def conflict(mine: Volume, theirs: Volume) -> bool:
+    """Whether two volumes cannot be mounted on one node (volume_restrictions.go, isVolumeConflict).
+
+    Parameters
+    ----------
+    mine, theirs : Volume
+        Inline volumes of two pods.
+
+    Returns
+    -------
+    bool
+        True for the same disk, unless both may share it read-only.
+    """
+    a, b = mine.gce_persistent_disk, theirs.gce_persistent_disk
+    if a and b and a.pd_name == b.pd_name and not (a.read_only and b.read_only):
+        return True
+    a, b = mine.aws_elastic_block_store, theirs.aws_elastic_block_store
+    if a and b and a.volume_id == b.volume_id:
+        return True
+    a, b = mine.iscsi, theirs.iscsi
+    if a and b and a.iqn == b.iqn and not (a.read_only and b.read_only):
+        return True
+    a, b = mine.rbd, theirs.rbd
+    if a is None or b is None or (a.read_only and b.read_only):
+        return False
+    return bool(set(a.monitors) & set(b.monitors)) and (a.pool, a.image) == (b.pool, b.image)
+
+
+# ---- volume zone -------------------------------------------------------------------------------------------
+#
+# VolumeZone: the zones and regions of a pod's volumes must match those of its node.
+
+TOPOLOGY_LABELS = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
+DELIMITER = "__"
+ZONE_STATE = "PreFilterVolumeZone"
+LIMIT = 1 << 10  # maximum number of cached masks
+ELSEWHERE = fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had no available volume zone",))
+STATUSES = None, ELSEWHERE
+NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
+NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
+NO_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
+NO_VOLUME_NAME = "PersistentVolume had no name"
+BETA_TO_GA = dict(zip(TOPOLOGY_LABELS[:2], TOPOLOGY_LABELS[2:], strict=True))
+Topology = tuple[str, frozenset[str]]
+"""A topology label of a volume and its values."""
+
+
+class PodTopologies(Struct, frozen=True):
+    """The topology of the volumes of a pod.
+
+    Attributes
+    ----------
+    topologies : tuple of (str, frozenset of str)
+        Label key and allowed values.
+    elsewhere : (rows,) bool array
+        By row of the node table, whether the node has topology labels that do not match.
+    """
+
+    topologies: tuple[Topology, ...]
+    elsewhere: npt.NDArray[np.bool_]
+
+
+class VolumeZone(VolumePlugin, EvidencePlugin):
+    """Filter of kube-scheduler v1.36, volumezone/."""
+
+    name = "VolumeZone"
+    needs_are_described = True
+
+    _static_version = -1
+
+    @lazy_attribute
+    def _elsewhere(self) -> dict[tuple[Topology, ...], npt.NDArray[np.bool_]]:
+        return {}
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
+        topologies = self._topologies(pod)
+        if isinstance(topologies, fwk.Status):
+            return topologies
+        if not topologies:
+            return fwk.SKIP
+        state.write(ZONE_STATE, PodTopologies(topologies, self._mask(topologies)))
+        return None
+
+    def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
+        try:
+            topologies = state.read(ZONE_STATE).topologies
+        except fwk.NotFoundError:
+            topologies = self._topologies(pod)
+        if isinstance(topologies, fwk.Status):
+            return topologies
+        labels = {} if node_info.node is None else node_info.node.metadata.labels
+        if not any(label in labels for label in TOPOLOGY_LABELS):
+            return None
+        for key, values in topologies:
+            value = labels.get(key, labels.get(BETA_TO_GA.get(key, key)))
+            if value is None or value not in values:
+                return ELSEWHERE
+        return None
+
+    def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
+        try:
+            pod_topologies: PodTopologies = state.read(ZONE_STATE)
+        except fwk.NotFoundError:
+            statuses = [self.filter(state, pod, info) for info in nodes]
+            return fwk.Answers(np.arange(len(nodes)), statuses)
+        elsewhere = pod_topologies.elsewhere.take(nodes.rows).view(np.uint8)
+        return fwk.Answers(elsewhere, STATUSES)
+
+    def needs_of(
+        self, pod: Pod, claims: BoundClaims, nodes: fwk.NodesView, batch: VolumesOfBatch | None = None
+    ) -> tuple[Topology, ...]:
+        topologies = [(claim.name, item) for claim, volume in claims for item in _topology(volume).items()]
+        named = claim_names(pod) if topologies else ()  # claims of ephemeral volumes do not count
+        return tuple([item for name, item in topologies if name in named])
+
+    def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
+        return ~self._mask(cast(tuple[Topology, ...], needs)), []
+
+    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
+            for claim in claims_of(inquiry.pod, self.lister(PersistentVolumeClaim)):
+                name, storage_class = claim.spec.volume_name, claim_class(claim) or None
+                if not name:
+                    if status.reasons != ELSEWHERE.reasons:
+                        text = f"not bound, class {storage_class or '(none)'}"
+                        yield claim_fact(claim.key, text, storage_class, len(rows))
+                    continue
+                try:
+                    topology = _topology(self.lister(PersistentVolume).get(name))
+                except ObjectNotFoundError:
+                    text = f"bound to missing volume {name}"
+                    yield claim_fact(claim.key, text, storage_class, len(rows), volume=name)
+                    continue
+                elsewhere = self._mask(tuple(topology.items()))[rows]
+                if topology and elsewhere.any():
+                    zones = ", ".join(
+                        f"{key} in [{', '.join(sorted(each))}]" for key, each in topology.items()
+                    )
+                    text = f"bound to volume {name}, for {zones}"
+                    nodes = int(np.count_nonzero(elsewhere))
+                    yield claim_fact(claim.key, text, storage_class, nodes, volume=name)
+
+        return find
+
+    def _topologies(self, pod: Pod) -> tuple[Topology, ...] | fwk.Status:
+        """The zones and regions of the volumes of the pod's claims, or a rejection."""
+        claims, volumes = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume)
+        topologies: list[Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                return _unresolvable(NO_CLAIM_NAME)
+            try:
+                claim = claims.get(f"{pod.namespace}/{name}")
+                if not claim.spec.volume_name:
+                    why = self._why_unbound(claim)
+                    if why:
+                        return _unresolvable(why)
+                    continue
+                topologies += _topology(volumes.get(claim.spec.volume_name)).items()
+            except ObjectNotFoundError as error:
+                return _unresolvable(str(error))
+        return tuple(topologies)
+
+    def _why_unbound(self, claim: PersistentVolumeClaim) -> str:
+        """The reason against a claim without a volume; "" if it is bound with its first consumer."""
+        name = claim_class(claim)
+        if not name:
+            return NO_CLASS
+        mode = self.lister(StorageClass).get(name).volume_binding_mode
+        if mode is None:
+            return NO_MODE.format(name)
+        return "" if mode == WAIT_FOR_FIRST_CONSUMER else NO_VOLUME_NAME
+
+    def _mask(self, topologies: tuple[Topology, ...]) -> npt.NDArray[np.bool_]:
+        """The rows of nodes whose topology labels do not match, cached until a node's labels change."""
+        cluster = self.required_handle().cache.state
+        cluster.view.refresh()
+        if cluster.view.static_version != self._static_version or len(self._elsewhere) >= LIMIT:
+            self._elsewhere.clear()
+            self._static_version = cluster.view.static_version
+        if topologies not in self._elsewhere:
+            self._elsewhere[topologies] = _rows_elsewhere(cluster, topologies)
+        return self._elsewhere[topologies]
+
+    # ---- the queue -----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
+        changes = ActionType.ADD | ActionType.UPDATE
+        return [
+            on(events.STORAGE_CLASS, ActionType.ADD, self.after_class_added),
+            on(events.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            on(events.PERSISTENT_VOLUME_CLAIM, changes, self.after_claim_change),
+            on(events.PERSISTENT_VOLUME, changes, self.after_volume_change),
+        ]
+
+    @of_class
+    def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
+        """Queue if a StorageClass was added whose volumes are bound with the first consumer."""
+        return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
+
+    def after_claim_change(
+        self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
+    ) -> fwk.QueueingHint:
+        """Queue if a claim that the pod names was added or updated."""
+        return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
+
+    @of_class
+    def after_volume_change(
+        self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
+    ) -> fwk.QueueingHint:
+        """Queue if a volume was added or its zones changed."""
+        return queue_if(old is None or _topology(old) != _topology(new))
+
+
+def _unresolvable(text: str) -> fwk.Status:
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _rows_elsewhere(cluster: ClusterState, topologies: Sequence[Topology]) -> npt.NDArray[np.bool_]:
+    columns = {label: cluster.table.label_column(label) for label in TOPOLOGY_LABELS}
+    out = np.zeros(cluster.table.used, dtype=bool)
+    for key, values in topologies:
+        column = columns[key]
+        if key in BETA_TO_GA:
+            column = np.where(column == 0, columns[BETA_TO_GA[key]], column)
+        symbols = [symbol for value in values if (symbol := cluster.symbols.find(value))]
+        out |= ~np.isin(column, symbols)
+    has_any = np.logical_or.reduce([column != 0 for column in columns.values()])
+    elsewhere: npt.NDArray[np.bool_] = out & has_any
+    return elsewhere
+
+
+def _topology(volume: PersistentVolume) -> dict[str, frozenset[str]]:
+    """The zones and regions of a volume; a label whose list contains an empty value is ignored."""
+    labels = volume.metadata.labels
+    topology = {}
+    for key in TOPOLOGY_LABELS:
+        if key not in labels:
+            continue
+        values = frozenset(value.strip() for value in labels[key].split(DELIMITER))
+        if "" not in values:
+            topology[key] = values
+    return topology

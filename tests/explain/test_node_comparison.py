@@ -25,10 +25,10 @@ def test_a_node_that_is_behind() -> None:
     assert found is not None
     assert seen.node("idle").comparison is None
     assert (found.chosen, found.asked) == ("idle", "busy") == (seen.chosen, "busy")
-    assert sum(each.weighted for each in found.differences) == found.asked_total - found.chosen_total < 0
-    assert found.text.startswith(f"busy is {found.chosen_total - found.asked_total} behind idle; ")
+    assert sum(each.weighted for each in found.differences) == found.other_total - found.chosen_total < 0
+    assert found.text.startswith(f"busy is {found.chosen_total - found.other_total} behind idle; ")
     made = document(seen, nodes=["busy"])["details"][0]["comparison"]
-    assert (made["chosen"], made["total"], made["text"]) == ("idle", found.asked_total, found.text)
+    assert (made["chosen"], made["total"], made["text"]) == ("idle", found.other_total, found.text)
 
 
 def test_equal_totals_and_nodes_that_do_not_fit() -> None:
@@ -44,7 +44,7 @@ def test_a_pod_is_compared_with_the_node_that_it_is_on() -> None:
     bound = pod("p", on="busy", requests={"cpu": 1})
     found = Scheduler(Cluster(nodes=NODES, pods=[*THERE, bound])).explain("default/p").node("idle").comparison
     assert found is not None
-    ahead = found.asked_total - found.chosen_total
+    ahead = found.other_total - found.chosen_total
     assert found.text == f"idle is {ahead} ahead of busy: the pod was placed before, and is not moved"
 
 

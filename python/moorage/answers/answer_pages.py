@@ -16,9 +16,7 @@ from moorage.kube import Pod
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 
-# ---- answer page -------------------------------------------------------------------------------------------
-#
-# The page of an answer that is lines and tables, as of ``moorage check`` and ``moorage plan``.
+# ---- check and plan: lines and tables ----------------------------------------------------------------------
 
 Titled = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A caption, headings and rows."""
@@ -39,12 +37,12 @@ def _grid(table: Titled) -> Grid:
         [int(cell) if is_number else cell for cell, is_number in zip(row, numeric, strict=True)]
         for row in rows
     ]
-    return shortened(caption, [one.lower() if one.isupper() else one for one in headings], cells)
+    return shortened(
+        caption, [heading.lower() if heading.isupper() else heading for heading in headings], cells
+    )
 
 
-# ---- capacity page -----------------------------------------------------------------------------------------
-#
-# The page of ``moorage capacity``: a view of its document, and of the use of nodes before.
+# ---- capacity, with the use of nodes before ----------------------------------------------------------------
 
 
 def capacity_page(document: Mapping[str, Any], use: NodeUse, lines: Sequence[str]) -> Page:
@@ -108,9 +106,7 @@ def _nodes(document: Mapping[str, Any]) -> Grid:
     return shortened("Replicas by node, the most first", headings, rows, (0,), "-o csv has every node.")
 
 
-# ---- comparison page ---------------------------------------------------------------------------------------
-#
-# The page of ``moorage compare``: a view of its document.
+# ---- compare -----------------------------------------------------------------------------------------------
 
 
 def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
@@ -124,12 +120,14 @@ def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
         What the command prints; the first one is the answer.
     """
     alternatives, differences = document["alternatives"], document["differences"]
-    names = [one["name"] for one in alternatives]
+    names = [alternative["name"] for alternative in alternatives]
     page = Page(f"Comparison of {' and '.join(names)}", lines[0])
     facts = []
-    for one in alternatives:
-        missing = one["measures"].get("without a node", 0)
-        facts.append(Fact(f"without a node: {one['name']}", amount(missing), "warn" if missing else "good"))
+    for alternative in alternatives:
+        missing = alternative["measures"].get("without a node", 0)
+        facts.append(
+            Fact(f"without a node: {alternative['name']}", amount(missing), "warn" if missing else "good")
+        )
     page.add("Summary", Facts(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add(
         "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
@@ -141,7 +139,8 @@ def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
         return page
     more = ("change", "reason") if "releases" in document else ()
     rows: list[list[Cell]] = [
-        [one["pod"], *one["places"], *(one[name] for name in more)] for one in differences
+        [difference["pod"], *difference["places"], *(difference[name] for name in more)]
+        for difference in differences
     ]
     head = ["pod", *names, *more]
     pods = shortened("Pods that are not in the same place", head, rows, (), "-o csv has them all.")
@@ -150,7 +149,7 @@ def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
 
 
 def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
-    measures = [one["measures"] for one in alternatives]
+    measures = [alternative["measures"] for alternative in alternatives]
     rows: list[list[Cell]] = []
     for name in dict.fromkeys(name for each in measures for name in each):
         rows.append([name])
@@ -163,17 +162,17 @@ def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
             change = "" if first is None or value == first else f" ({value - first:+,.6g})"
             text = f"{amount(round(value, 2))}{change}"
             rows[-1].append(Bar(value, text) if name.endswith("use %") else text)
-    return shortened("Measures", ["measure", *(one["name"] for one in alternatives)], rows)
+    return shortened("Measures", ["measure", *(alternative["name"] for alternative in alternatives)], rows)
 
 
 def _causes(releases: Mapping[str, Any], names: Sequence[str]) -> Iterator[Grid]:
     """Return how many pods differ in what way and because of what, and what the behaviours are."""
     groups: list[list[Cell]] = [
-        [one["change"], one["because"], amount(one["pods"])] for one in releases["groups"]
+        [group["change"], group["because"], amount(group["pods"])] for group in releases["groups"]
     ]
     yield shortened("Changes", ("change", "because of", "pods"), groups)
     behaviours: list[list[Cell]] = [
-        [one["name"], *one["values"], one["text"]] for one in releases["behaviours"]
+        [behaviour["name"], *behaviour["values"], behaviour["text"]] for behaviour in releases["behaviours"]
     ]
     yield shortened("Behaviours", ("behaviour", *names, "what it is"), behaviours)
 
@@ -181,8 +180,8 @@ def _causes(releases: Mapping[str, Any], names: Sequence[str]) -> Iterator[Grid]
 def _moves(names: Sequence[str], differences: Sequence[Mapping[str, Any]]) -> Grid:
     """Return how many pods go from where to where between the first alternative and each other one."""
     moves: Counter[tuple[str, str, str]] = Counter()
-    for one in differences:
-        first, *others = one["places"]
+    for difference in differences:
+        first, *others = difference["places"]
         for name, place in zip(names[1:], others, strict=True):
             if place != first:
                 moves[name, first or "no such pod", place or "no such pod"] += 1
@@ -192,36 +191,34 @@ def _moves(names: Sequence[str], differences: Sequence[Mapping[str, Any]]) -> Gr
     return shortened("Moves", ("alternative", f"in {names[0]}", "there", "pods"), rows, (0,))
 
 
-# ---- explanation page --------------------------------------------------------------------------------------
-#
-# The page of ``moorage explain``: what it prints, with a headline and a summary.
+# ---- explain, with a headline and a summary ----------------------------------------------------------------
 
 Json = Mapping[str, Any]
 Told = list[str] | tuple[str, Sequence[str], Sequence[Sequence[Cell]]]
 """Lines; or a table: its caption, headings and rows."""
 
 
-def explanation_page(items: Sequence[Json], told: Sequence[Iterable[Told]]) -> Page:
+def explanation_page(items: Sequence[Json], blocks_of_items: Sequence[Iterable[Told]]) -> Page:
     """Return the page of explanations.
 
     Parameters
     ----------
     items : sequence of mapping
         Items of an ``ExplanationList`` of ``explain.moorage.dev/v1``: namespace, workload, pods, explanation.
-    told : sequence of iterable of Told
+    blocks_of_items : sequence of iterable of Told
         What the command prints of each item.
     """
-    failed = [one for one in items if not one["explanation"]["fits"]]
-    name = _whom(items[0]) if len({_whom(one) for one in items}) == 1 else "pods without a node"
+    failed = [item for item in items if not item["explanation"]["fits"]]
+    name = _whom(items[0]) if len({_whom(item) for item in items}) == 1 else "pods without a node"
     page = Page(f"Explanation of {name}", _headline(items, failed))
     if len(items) != 1:
-        rows: list[list[Cell]] = [_row(one) for one in items]
+        rows: list[list[Cell]] = [_row(item) for item in items]
         headings = ("workload", "pods", "fits on nodes", "what would help")
         page.add(
             "Summary", shortened("Explained pods", headings, rows) if rows else Lines(["Nothing to explain."])
         )
-    for one, blocks in zip(items, told, strict=True):
-        page.add(_whom(one), _facts(one), *map(_explanation_block, blocks))
+    for item, blocks in zip(items, blocks_of_items, strict=True):
+        page.add(_whom(item), _facts(item), *map(_explanation_block, blocks))
     return page
 
 
@@ -239,8 +236,8 @@ def _headline(items: Sequence[Json], failed: Sequence[Json]) -> str:
         pod = _whom(items[0])
         start = pod if pod.startswith("pod/") else f"A pod of {pod}"
         return f"{start} fits {amount(nodes['feasible'])} of {amount(nodes['total'])} nodes."
-    pods = sum(len(one["pods"]) for one in failed)
-    helped = sum(bool(one["explanation"]["changes"]) for one in failed)
+    pods = sum(len(item["pods"]) for item in failed)
+    helped = sum(bool(item["explanation"]["changes"]) for item in failed)
     return (
         f"{amount(pods)} pods of {amount(len(failed))} kinds fit no node; "
         f"a single change would help {amount(helped)} of the kinds."
@@ -264,17 +261,17 @@ def _facts(item: Json) -> Facts:
     )
 
 
-def _explanation_block(told: Told) -> Block:
+def _explanation_block(block: Told) -> Block:
     """Return lines, or a table with headings in lower case, but for names."""
-    if isinstance(told, list):
-        return Lines([line.strip() for line in told if line])
-    caption, headings, rows = told
-    return shortened(caption, [one.lower() if one.isupper() else one for one in headings], rows)
+    if isinstance(block, list):
+        return Lines([line.strip() for line in block if line])
+    caption, headings, rows = block
+    return shortened(
+        caption, [heading.lower() if heading.isupper() else heading for heading in headings], rows
+    )
 
 
-# ---- pending causes ----------------------------------------------------------------------------------------
-#
-# Pods without a node, grouped by cause, with what would help.
+# ---- pods without a node, by cause -------------------------------------------------------------------------
 
 EXPLAINED = 12
 """Maximum number of causes that are shown; the first pod of each is explained."""
@@ -333,20 +330,20 @@ def causes_block(causes: Iterable[Cause], explain: Explain | None) -> Causes | N
     Causes or None
         None if there is no cause.
     """
-    found = sorted(causes, key=lambda one: (one.is_mild, -one.pods, one.title))
-    for one in found[:EXPLAINED]:
-        if one.pod and explain is not None:
-            one.helps, one.note = _help(explain(one.gone or one.pod), one.pod)
-    if not found:
+    ordered = sorted(causes, key=lambda cause: (cause.is_mild, -cause.pods, cause.title))
+    for cause in ordered[:EXPLAINED]:
+        if cause.pod and explain is not None:
+            cause.helps, cause.note = _help(explain(cause.gone or cause.pod), cause.pod)
+    if not ordered:
         return None
-    return Causes(found[:EXPLAINED], sum(one.pods for one in found[EXPLAINED:]))
+    return Causes(ordered[:EXPLAINED], sum(cause.pods for cause in ordered[EXPLAINED:]))
 
 
 def _help(document: Mapping[str, Any], pod: str) -> tuple[list[str], str]:
     """Return what would help a pod, and what else is to be said."""
-    helps = [_change(one) for one in document["changes"]]
+    helps = [_change(change) for change in document["changes"]]
     helps += [
-        " and ".join(one["text"] for one in pair["changes"]) + _nodes_text(pair["feasibleNodes"])
+        " and ".join(change["text"] for change in pair["changes"]) + _nodes_text(pair["feasibleNodes"])
         for pair in document["changePairs"]
     ]
     tried = f"Tried for {pod} in the cluster as it is in the end."
@@ -357,7 +354,7 @@ def _help(document: Mapping[str, Any], pod: str) -> tuple[list[str], str]:
     if document["blocked"]:
         return [], f"{pod} fits no node even without its constraints: {document['blocked']}"
     conflicts = "; ".join(
-        " with ".join(f"{one['kind']} {one['name']}".strip() for one in conflict)
+        " with ".join(f"{constraint['kind']} {constraint['name']}".strip() for constraint in conflict)
         for conflict in document["conflicts"]
     )
     why = f" No node satisfies {conflicts}." if conflicts else ""
@@ -376,9 +373,7 @@ def _nodes_text(count: int) -> str:
     return f": fits {count:,} {'node' if count == 1 else 'nodes'}"
 
 
-# ---- simulation page ---------------------------------------------------------------------------------------
-#
-# The page of ``moorage simulate``: a view of its document, of the use of nodes, and of explanations.
+# ---- simulate, with the use of nodes and explanations ------------------------------------------------------
 
 MILD = ("gated", "other-scheduler", "terminating", "waiting", "kept", "replaced")
 """Status of pods for which nobody has to find a node."""
@@ -403,7 +398,7 @@ def simulation_page(
     """
     summary = document["summary"]
     workloads = document.get("workloads", [])
-    without = sum(group["pods"] for one in workloads for group in one["withoutNode"])
+    without = sum(group["pods"] for workload in workloads for group in workload["withoutNode"])
     page = Page("Simulation", f"{lines[0]}.{use_sentence(use)}")
     more = Lines(lines[1:]) if lines[1:] else None
     page.add("Summary", _run_facts(summary, use), more)
@@ -487,9 +482,9 @@ def _causes_of_run(document: Mapping[str, Any]) -> list[Cause]:
 def reasons_of(rejections: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the reasons of nodes, those of the most nodes first."""
     counts: Counter[str] = Counter()
-    for one in rejections:
-        for reason in one["reasons"]:
-            counts[reason] += one["nodes"]
+    for rejection in rejections:
+        for reason in rejection["reasons"]:
+            counts[reason] += rejection["nodes"]
     return sorted(counts, key=lambda reason: (-counts[reason], reason))
 
 
@@ -500,12 +495,12 @@ def _title(group: Mapping[str, Any]) -> str:
 
 def _workload_grid(workloads: Sequence[Mapping[str, Any]]) -> Grid:
     rows: list[list[Cell]] = []
-    for one in sorted(workloads, key=lambda one: -_missing(one)):
-        on_nodes = one["alreadyBound"] + one["placed"]
-        placed = [f"{name} ({count:,})" if count > 1 else name for name, count in one["nodes"].items()]
-        status = "without a node" if _missing(one) else "placed"
-        numbers = one["pods"], on_nodes, _missing(one)
-        rows.append([one["namespace"], one["workload"], status, *numbers, first_of(placed, 3)])
+    for workload in sorted(workloads, key=lambda workload: -_missing(workload)):
+        on_nodes = workload["alreadyBound"] + workload["placed"]
+        placed = [f"{name} ({count:,})" if count > 1 else name for name, count in workload["nodes"].items()]
+        status = "without a node" if _missing(workload) else "placed"
+        numbers = workload["pods"], on_nodes, _missing(workload)
+        rows.append([workload["namespace"], workload["workload"], status, *numbers, first_of(placed, 3)])
     headings = ("namespace", "workload", "status", "pods", "with node", "without", "placed on")
     caption = "Workloads, those with the most pods without a node first"
     return shortened(caption, headings, rows, (0, 2), "-o csv has every pod.")

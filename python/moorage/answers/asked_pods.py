@@ -27,9 +27,7 @@ from moorage.kube.workloads.ownership import FINISHED
 from moorage.kube.workloads.pod_claims import ephemeral_claims
 from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_object
 
-# ---- templates ---------------------------------------------------------------------------------------------
-#
-# Templates: what is left of a pod when it is asked for more of its kind.
+# ---- templates: what is left of a pod when it is asked for more of its kind --------------------------------
 
 
 def as_template(pod: Pod) -> Pod:
@@ -52,9 +50,7 @@ def as_template(pod: Pod) -> Pod:
     return replace(pod, metadata=kept, spec=replace(pod.spec, node_name=""), status=PodStatus())
 
 
-# ---- stored pods -------------------------------------------------------------------------------------------
-#
-# Pods that are asked about, with their claims for volumes and devices as controllers make them.
+# ---- their claims for volumes and devices, as controllers make them ----------------------------------------
 
 
 def asks_devices(scheduler: PodScheduler, pod: Pod) -> bool:
@@ -91,11 +87,11 @@ def store_with_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> list[Pod]
     for at in asking:
         with suppress(AlreadyExistsError):
             client.create(out[at])
-    made = [client.get(Pod, out[at].name, out[at].namespace) for at in asking]
-    _make_ephemeral_claims(scheduler, made)
-    _controller(scheduler).make_claims(made)
+    pods_made = [client.get(Pod, out[at].name, out[at].namespace) for at in asking]
+    _make_ephemeral_claims(scheduler, pods_made)
+    _controller(scheduler).make_claims(pods_made)
     scheduler.sync()
-    if any(has_ephemeral(pod) for pod in made):
+    if any(has_ephemeral(pod) for pod in pods_made):
         scheduler.volumes.settle()
     for at in asking:
         stored = client.get(Pod, out[at].name, out[at].namespace)
@@ -109,8 +105,8 @@ def _make_ephemeral_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> None
     Each gets a UID from the store: the volume of an earlier claim is not its own.
     """
     client = scheduler.client
-    for made in ephemeral_claims(pods):
-        claim = replace(made, metadata=replace(made.metadata, uid=""))
+    for generated in ephemeral_claims(pods):
+        claim = replace(generated, metadata=replace(generated.metadata, uid=""))
         try:
             client.create(claim)
         except AlreadyExistsError:
@@ -185,9 +181,7 @@ def reason_not_scheduled(scheduler: PodScheduler, pod: Pod) -> str:
     return scheduler.not_ours(replace(pod, spec=replace(pod.spec, resource_claims=named)))
 
 
-# ---- pending -----------------------------------------------------------------------------------------------
-#
-# The pods that a question is about: pending pods of the cluster, or those of the caller.
+# ---- pods of the cluster that are pending ------------------------------------------------------------------
 
 
 def pending_pods(scheduler: PodScheduler) -> tuple[list[Pod], dict[str, int]]:
@@ -225,9 +219,7 @@ def without_evictions(pods: Sequence[Pod]) -> list[Pod]:
     return [replace(pod, spec=replace(pod.spec, preemption_policy="Never")) for pod in pods]
 
 
-# ---- node verdicts -----------------------------------------------------------------------------------------
-#
-# The verdict of the filters about one pod on every node, by node.
+# ---- the verdict of the filters about one pod, by node -----------------------------------------------------
 
 FITS, LEFT_OUT = 0, 1
 """Kinds besides the verdicts of filters, which name their filter in high bits: the pod fits; PreFilter leaves

@@ -67,7 +67,7 @@ class Difference(Struct, Tabular, frozen=True):
             if isinstance(value, tuple):
                 rows += [(field, name, None, None) for name in value]
             else:
-                rows += [(field, name, _text(one), _text(other)) for name, (one, other) in value.items()]
+                rows += [(field, name, _text(own), _text(other)) for name, (own, other) in value.items()]
         names = ("field", "name", "before", "after")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
 
@@ -81,13 +81,15 @@ def _text(value: str | int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def difference(one: SchedulerParts, other: SchedulerParts) -> Difference:
+def difference(before: SchedulerParts, other: SchedulerParts) -> Difference:
     """Return the difference of two schedulers, after new events of both; see `Scheduler.diff`."""
-    one.sync()
+    before.sync()
     other.sync()
-    nodes, other_nodes = ({n.name: n for n in each.table.objects if n is not None} for each in (one, other))
-    placed, other_placed = _nodes_of_pods(one), _nodes_of_pods(other)
-    pods, other_pods = {*placed, *one.pods.indexer.items()}, {*other_placed, *other.pods.indexer.items()}
+    nodes, other_nodes = (
+        {n.name: n for n in each.table.objects if n is not None} for each in (before, other)
+    )
+    placed, other_placed = _nodes_of_pods(before), _nodes_of_pods(other)
+    pods, other_pods = {*placed, *before.pods.indexer.items()}, {*other_placed, *other.pods.indexer.items()}
     changed = [name for name in nodes.keys() & other_nodes if nodes[name] != other_nodes[name]]
     return Difference(
         nodes_added=tuple(sorted(other_nodes.keys() - nodes)),
@@ -100,15 +102,15 @@ def difference(one: SchedulerParts, other: SchedulerParts) -> Difference:
             for key in sorted(placed.keys() | other_placed)
             if placed.get(key) != other_placed.get(key)
         },
-        requested=_sums(one.table.requested, other.table.requested),
-        allocatable=_sums(one.table.allocatable, other.table.allocatable),
+        requested=_sums(before.table.requested, other.table.requested),
+        allocatable=_sums(before.table.allocatable, other.table.allocatable),
     )
 
 
-def _nodes_of_pods(one: SchedulerParts) -> dict[str, str]:
+def _nodes_of_pods(scheduler: SchedulerParts) -> dict[str, str]:
     """Return the node of each pod of the cache by the key of the pod."""
-    with one.cache.lock:
-        return {pod.key: pod.spec.node_name for pod in one.cache.state.pods()}
+    with scheduler.cache.lock:
+        return {pod.key: pod.spec.node_name for pod in scheduler.cache.state.pods()}
 
 
 def _sums(columns: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, tuple[int, int]]:

@@ -15,9 +15,6 @@ from .node_use import NodeUse
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-# ---- figures -----------------------------------------------------------------------------------------------
-
 STYLE: Any = {
     "font.size": 8,
     "axes.grid": True,
@@ -119,9 +116,7 @@ def picture(figure: Figure, form: str) -> bytes:
     return out.getvalue()
 
 
-# ---- sampling ----------------------------------------------------------------------------------------------
-#
-# Reduction of long series to what a chart can show.
+# ---- long series, reduced to what a chart can show ---------------------------------------------------------
 
 Array = npt.NDArray[Any]
 

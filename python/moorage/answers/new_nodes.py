@@ -221,8 +221,8 @@ def asked_pods(workload: Asked) -> list[Pod]:
         A number of replicas is none.
     """
     pods = list[Pod]()
-    for asked in workload:
-        pods += [asked] if isinstance(asked, Pod) else _replicas(*asked)
+    for pod in workload:
+        pods += [pod] if isinstance(pod, Pod) else _replicas(*pod)
     return pods
 
 
@@ -259,7 +259,7 @@ def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:
     """Return the templates of new nodes by their names."""
     if not like:
         raise InputError("like must be nodes, or names of nodes")
-    templates = {one if isinstance(one, str) else one.name: one for one in like}
+    templates = {template if isinstance(template, str) else template.name: template for template in like}
     if len(templates) < len(like):
         raise InputError("like has several templates of one name: give them different names")
     return templates
@@ -383,13 +383,13 @@ class _Search:
             nodes: list[Node] = scheduler.client.list(Node)[0]
             new, arrived = self._add_all([1] * len(self._templates))
             self._place_in_order(arrived)
-            made = {
+            new_nodes = {
                 name: scheduler.client.get(Node, node)
                 for name, (node,) in zip(self._templates, new, strict=True)
             }
             pods = [pod for pod in self._pods if pod.key in unplaced]
-            yield from missing_domains(pods, made.values(), nodes)
-            yield from share_of_daemons(scheduler, made, unplaced.values())
+            yield from missing_domains(pods, new_nodes.values(), nodes)
+            yield from share_of_daemons(scheduler, new_nodes, unplaced.values())
 
     # ---- bound and packing ---------------------------------------------------------------------------------
 

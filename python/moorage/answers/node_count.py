@@ -25,9 +25,7 @@ from moorage.kube.model.pod import PodSpec
 from .linear_program import Rows, is_installed, solve
 from .placement_bound import Counts, PodKind, Relaxation, constrain
 
-# ---- node count --------------------------------------------------------------------------------------------
-#
-# Lower bounds of the number of new nodes that pods need.
+# ---- lower bounds ------------------------------------------------------------------------------------------
 
 TOLERANCE = 1e-6
 PROGRAM = "linear program"
@@ -150,9 +148,7 @@ def _add_template(
             bounds.append(0.0)
 
 
-# ---- packing -----------------------------------------------------------------------------------------------
-#
-# Packings: pods of few kinds on nodes there are and on new ones, first fit in the order of an autoscaler.
+# ---- packings, first fit in the order of an autoscaler -----------------------------------------------------
 
 
 class Packing(Struct, frozen=True):
@@ -193,9 +189,9 @@ def pack(relaxation: Relaxation, new: Sequence[int], least: int) -> Packing | No
     """
     best: Packing | None = None
     for order in _orders(relaxation, new):
-        found = _first_fit(relaxation, new, order)
-        if found is not None and (best is None or sum(found.counts) < sum(best.counts)):
-            best = found
+        packing = _first_fit(relaxation, new, order)
+        if packing is not None and (best is None or sum(packing.counts) < sum(best.counts)):
+            best = packing
         if best is not None and sum(best.counts) <= least:
             break
     return best
@@ -253,9 +249,7 @@ def _first_fit(relaxation: Relaxation, new: Sequence[int], order: Sequence[PodKi
     return Packing(list(new), counts, origin, loads)
 
 
-# ---- demand notes ------------------------------------------------------------------------------------------
-#
-# What to know about the new nodes of a plan on which pods still have no place.
+# ---- why pods still lack a place ---------------------------------------------------------------------------
 
 MOST = 5
 """Maximum number of domains that are named."""
@@ -278,10 +272,10 @@ def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Itera
     """
     keys = dict.fromkeys(key for pod in pods for key in _hard_topologies(pod.spec) if key != HOSTNAME)
     present = [node.metadata.labels for node in nodes]
-    made = [node.metadata.labels for node in templates]
+    labels_of_new = [node.metadata.labels for node in templates]
     for key in keys:
         domains = {labels[key] for labels in present if key in labels}
-        if missing := sorted(domains - {labels.get(key, "") for labels in made}):
+        if missing := sorted(domains - {labels.get(key, "") for labels in labels_of_new}):
             where = f"{'zone' if key == ZONE else key}={missing[0]}"
             of = f"No template is in {key} {examples(missing, MOST)}, on which pods without a place depend"
             yield f"{of}; --like NODE,{where} adds one."
@@ -294,7 +288,7 @@ def _hard_topologies(spec: PodSpec) -> Iterator[str]:
 
 
 def share_of_daemons(
-    scheduler: PodScheduler, made: Mapping[str, Node], reasons: Iterable[str]
+    scheduler: PodScheduler, new_nodes: Mapping[str, Node], reasons: Iterable[str]
 ) -> Iterator[str]:
     """Yield how much of new nodes DaemonSets take, of the resources that pods without a place lack.
 
@@ -302,7 +296,7 @@ def share_of_daemons(
     ----------
     scheduler : Scheduler
         With the new nodes, and on them the pods of DaemonSets alone.
-    made : mapping of str to Node
+    new_nodes : mapping of str to Node
         A new node by the name of its template.
     reasons : iterable of str
         Why pods have no place.
@@ -313,7 +307,7 @@ def share_of_daemons(
         A sentence for each node and resource.
     """
     table, texts = scheduler.table, list(reasons)
-    for name, node in made.items():
+    for name, node in new_nodes.items():
         row = table.find_row(node.name)
         for resource in ("cpu", "memory", *sorted(table.allocatable.keys() - {"cpu", "memory", "pods"})):
             taken = int(table.column("requested", resource)[row])

@@ -175,7 +175,7 @@ def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str], proof: st
     remaining = tuple([blockers[node] for node in left])
     if not left:
         return EmptyingPlan(FOUND, tuple(order), tuple(moves))
-    lasting = next((one for one in remaining if one.lasts), None)
+    lasting = next((blocker for blocker in remaining if blocker.lasts), None)
     if lasting is not None:
         proof = lasting.text
     return EmptyingPlan(IMPOSSIBLE if proof else NOT_FOUND, tuple(order), tuple(moves), remaining, proof)
@@ -245,7 +245,7 @@ def _empty_some(
     if len(order) == count:
         return EmptyingPlan(FOUND, tuple(order), tuple(moves))
     status = IMPOSSIBLE if proof else NOT_FOUND
-    stay = tuple([one for node, one in blockers.items() if node not in order])
+    stay = tuple([blocker for node, blocker in blockers.items() if node not in order])
     return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 
 
@@ -371,8 +371,8 @@ def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need:
                 chosen.append((use, pod))
                 left -= use
         if left <= 0:
-            for one in [*chosen]:  # without those that the others make superfluous
-                if left + one[0] <= 0:
-                    chosen.remove(one)
-                    left += one[0]
+            for node in [*chosen]:  # without those that the others make superfluous
+                if left + node[0] <= 0:
+                    chosen.remove(node)
+                    left += node[0]
             yield [pod for _, pod in sorted(chosen, key=lambda each: -each[0])]

@@ -25,9 +25,7 @@ from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.top_controller import Workload, Workloads
 
-# ---- node groups -------------------------------------------------------------------------------------------
-#
-# Groups of nodes: by a label, of which zone, region and pool have short names.
+# ---- groups of nodes by a label; zone, region and pool have short names ------------------------------------
 
 POOL_LABELS = (
     "karpenter.sh/nodepool",
@@ -84,15 +82,13 @@ def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]
     values = {row: value for value, rows in groups.items() for row in rows}
 
     def common(rows: list[int]) -> str:
-        found = {values.get(row, "") for row in rows}
-        return found.pop() if len(found) == 1 else ""
+        of_rows = {values.get(row, "") for row in rows}
+        return of_rows.pop() if len(of_rows) == 1 else ""
 
     return common
 
 
-# ---- node room ---------------------------------------------------------------------------------------------
-#
-# Room on nodes: what is allocatable, requested and free, and who holds it.
+# ---- room and who holds it ---------------------------------------------------------------------------------
 
 FIRST = ("cpu", "memory")
 PODS = "pods"
@@ -243,8 +239,8 @@ class _Rooms:
                 (need / allocatable[name] for name, need in needs if allocatable.get(name)), default=0.0
             )
 
-        first = sorted(pods, key=lambda one: -share(one))[: self.most]
-        return tuple([Holder(one.namespace, one.text, pods[one], dict(requested[one])) for one in first])
+        first = sorted(pods, key=lambda pod: -share(pod))[: self.most]
+        return tuple([Holder(pod.namespace, pod.text, pods[pod], dict(requested[pod])) for pod in first])
 
 
 def _taints(node: Node) -> list[str]:
@@ -254,9 +250,7 @@ def _taints(node: Node) -> list[str]:
     ]
 
 
-# ---- namespace use -----------------------------------------------------------------------------------------
-#
-# What the pods of each namespace request, and how much of its quotas is used.
+# ---- namespaces and their quotas ---------------------------------------------------------------------------
 
 
 class NamespaceUse(Struct, frozen=True):

@@ -226,7 +226,7 @@ def total_grid(use: NodeUse) -> Grid | None:
     rows: list[list[Cell]] = []
     for name, room in use.allocatable.items():
         percent = use.total(name)
-        amounts = (readable(name, round(float(one.sum()))) for one in (use.requested[name], room))
+        amounts = (readable(name, round(float(column.sum()))) for column in (use.requested[name], room))
         rows.append([name, *amounts, None if percent != percent else percent_bar(percent)])
     return shortened("Whole cluster", ("resource", "requested", "allocatable", "use"), rows) if rows else None
 

@@ -172,7 +172,11 @@ class Page:
 
     def add(self, title: str, *blocks: Block | None) -> None:
         """Add a section of the blocks that have something to show, unless there is none."""
-        present = [one for one in blocks if one is not None and not (isinstance(one, Grid) and not one.rows)]
+        present = [
+            block
+            for block in blocks
+            if block is not None and not (isinstance(block, Grid) and not block.rows)
+        ]
         if present:
             self.sections.append(Section(title, present))
 

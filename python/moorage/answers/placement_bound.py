@@ -34,9 +34,7 @@ from .asked_pods import (
 )
 from .linear_program import Floats, Rows, solve
 
-# ---- relaxation --------------------------------------------------------------------------------------------
-#
-# The relaxation of a placement problem: classes of pods, and pools of nodes that take the same classes.
+# ---- the relaxation ----------------------------------------------------------------------------------------
 
 ANTI_AFFINITY = "InterPodAffinity"
 MOST = FIRST = 2**31 - 1
@@ -132,18 +130,18 @@ def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]
     classes = scheduler.cache.state.classes
     with scheduler.cache.lock:
         rows = np.sort(scheduler.context.view_rows())
-        found: dict[tuple[int, float, str], list[Pod]] = {}
+        pods_of_kind: dict[tuple[int, float, str], list[Pod]] = {}
         for pod, weight in zip(pods, weights, strict=True):
             key = classes.intern(pod), float(weight), pod.spec.scheduler_name
-            found.setdefault(key, []).append(pod)
-        needs = {key: checked_needs(scheduler, members[0]) for key, members in found.items()}
+            pods_of_kind.setdefault(key, []).append(pod)
+        needs = {key: checked_needs(scheduler, members[0]) for key, members in pods_of_kind.items()}
         free = {
             name: free_amounts(scheduler, name)[rows]
             for name in dict.fromkeys(name for each in needs.values() for name in each)
         }
         relaxed: set[str] = set()
         kinds = []
-        for key, members in found.items():
+        for key, members in pods_of_kind.items():
             room = np.minimum(_room(scheduler, members[0], rows, relaxed), _pinned(scheduler, members, rows))
             for name, need in needs[key].items():
                 np.minimum(room, free[name] // need, out=room)
@@ -205,8 +203,8 @@ def _keys_of_own_terms(pod: Pod) -> list[str]:
     terms, _ = read_terms(pod)
     required = terms[TermKind.ANTI_AFFINITY]
     labels, namespace = pod.metadata.labels, pod.namespace
-    own = [one for one in required if namespace in one.namespaces and one.selector.matches(labels)]
-    return [one.topology_key for one in own]
+    own = [term for term in required if namespace in term.namespaces and term.selector.matches(labels)]
+    return [term.topology_key for term in own]
 
 
 def _has_label(scheduler: PodScheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
@@ -280,9 +278,7 @@ def _scarce(relaxation: Relaxation, kind: PodKind, pool: int, room: int) -> str:
     return name if name and room == wholes[name] < kind.count else ""
 
 
-# ---- placement bound ---------------------------------------------------------------------------------------
-#
-# Bound: how many pods, or how much weight, can be placed at most, by linear programming.
+# ---- the bound ---------------------------------------------------------------------------------------------
 
 TOLERANCE = 1e-6
 
@@ -394,14 +390,14 @@ def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence
         relaxation = relax(scheduler, pods, values)
         constraints = constrain(relaxation)
         costs = np.array([relaxation.kinds[k].weight for k in constraints.kind], dtype=np.float64)
-        found = solve(costs, constraints.upper, constraints.rows)
-        assert found is not None  # nothing placed satisfies all rows
-        top = min(found.objective + TOLERANCE, sum(values))
+        solution = solve(costs, constraints.upper, constraints.rows)
+        assert solution is not None  # nothing placed satisfies all rows
+        top = min(solution.objective + TOLERANCE, sum(values))
         result = scheduler.schedule_pods(without_evictions(pods))
         placed = float(np.array(values)[result.rows >= 0].sum()) if len(pods) else 0.0
     if all(value == int(value) for value in values):
         top = float(np.floor(top))
-    prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, found.prices))
+    prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, solution.prices))
     return Bound(len(pods), top, placed, prices, relaxation.relaxed, skipped)
 
 
@@ -410,30 +406,32 @@ def _prices_by_limit(
 ) -> dict[tuple[int, str], float]:
     """Return the price of one unit by pool and resource: the dual price of its row, or what the number of
     whole pods that it limits costs, if that is more."""
-    found: dict[tuple[int, str], float] = {}
+    price_by_limit: dict[tuple[int, str], float] = {}
     of_limits = duals[len(relaxation.kinds) :]
     for limit, price, scale in zip(constraints.limits, of_limits, constraints.scale, strict=True):
         if price > TOLERANCE:
-            found[limit] = float(price / scale)
+            price_by_limit[limit] = float(price / scale)
     rows, reduced = constraints.rows, costs.copy()
     np.subtract.at(reduced, rows.column, rows.value * duals[rows.row])
     for at in np.flatnonzero(reduced > TOLERANCE):
         resource, kind = constraints.scarce[at], relaxation.kinds[constraints.kind[at]]
         if resource:
             limit = int(constraints.pool[at]), resource
-            found[limit] = max(found.get(limit, 0.0), float(reduced[at]) / kind.needs[resource])
-    return found
+            price_by_limit[limit] = max(
+                price_by_limit.get(limit, 0.0), float(reduced[at]) / kind.needs[resource]
+            )
+    return price_by_limit
 
 
 def _prices(
     scheduler: PodScheduler, relaxation: Relaxation, by_limit: dict[tuple[int, str], float]
 ) -> tuple[Price, ...]:
     """Return the prices, the one for all free units first that is the highest."""
-    found: list[tuple[float, Price]] = []
+    priced: list[tuple[float, Price]] = []
     for (pool, resource), price in by_limit.items():
         members = np.flatnonzero(relaxation.pool == pool)
         names = tuple(scheduler.cache.state.view.names_of(relaxation.rows[members]))
         worth = price * float(relaxation.free[resource][members].sum())
-        found.append((worth, Price(names, resource, price)))
-    found.sort(key=lambda each: (-each[0], each[1].resource, each[1].nodes))
-    return tuple([price for _, price in found])
+        priced.append((worth, Price(names, resource, price)))
+    priced.sort(key=lambda each: (-each[0], each[1].resource, each[1].nodes))
+    return tuple([price for _, price in priced])

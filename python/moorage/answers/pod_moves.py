@@ -23,8 +23,6 @@ from moorage.store import ObjectStore
 
 from .asked_pods import FIXED, as_template, checked_needs, make_again, node_verdicts, reason_not_scheduled
 
-# ---- pod moves ---------------------------------------------------------------------------------------------
-
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
 NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
@@ -153,10 +151,12 @@ class Mover:
         RefusedError
             The API server refuses it.
         """
-        again, made = as_template(pod), self._made_of.pod_like(pod)
-        if made is None:
+        again, pod_made = as_template(pod), self._made_of.pod_like(pod)
+        if pod_made is None:
             return again
-        new = self._admission.admit_uncharged(replace(made, metadata=replace(made.metadata, name=pod.name)))
+        new = self._admission.admit_uncharged(
+            replace(pod_made, metadata=replace(pod_made.metadata, name=pod.name))
+        )
         return replace(again, metadata=replace(again.metadata, labels=new.metadata.labels), spec=new.spec)
 
     def move(self, pod: Pod, node: str) -> Move | Blocker:
@@ -191,21 +191,19 @@ def fits_nowhere_else(scheduler: PodScheduler, pod: Pod) -> bool:
     """Whether a pod fits on none of the schedulable nodes, even if they had no pods."""
     table, needs = scheduler.table, checked_needs(scheduler, pod)
     with scheduler.cache.lock:
-        found = node_verdicts(scheduler, pod)
+        verdicts = node_verdicts(scheduler, pod)
     fixed = [
         kind
-        for kind, status in found.statuses.items()
+        for kind, status in verdicts.statuses.items()
         if status.plugin and FIXED.issuperset(status.plugin.split())
     ]
-    may_fit = ~np.isin(found.kinds, np.array(fixed, dtype=np.uint64))
+    may_fit = ~np.isin(verdicts.kinds, np.array(fixed, dtype=np.uint64))
     for name, need in needs.items():
-        may_fit &= table.column("allocatable", name)[found.rows] >= need
+        may_fit &= table.column("allocatable", name)[verdicts.rows] >= need
     return not may_fit.any()
 
 
-# ---- room making -------------------------------------------------------------------------------------------
-#
-# Makes room for pods that have to move: smaller pods leave another node first.
+# ---- smaller pods leave another node first -----------------------------------------------------------------
 
 MOST_TRIES = 1_000
 """The most moves that are tried for one question."""
@@ -260,10 +258,10 @@ class RoomMaker:
         moves = list[Move]()
         self._mover.cordon([other])
         for leaving in smaller:
-            made = self.move(leaving, other)
-            if isinstance(made, Blocker):
+            move = self.move(leaving, other)
+            if isinstance(move, Blocker):
                 return []
-            moves += made
+            moves += move
         self._mover.cordon([other], False)
         last = self._mover.move(pod, node)
         return [*moves, last] if isinstance(last, Move) else []

@@ -889,8 +889,8 @@ class Scheduler(PodScheduler):
         """
         from .new_nodes import nodes_needed
 
-        asked = None if workload is None else counted_pods(self.client, workload, "workload")
-        return nodes_needed(self, asked, nodes_like(like), max, prices or {})
+        counted = None if workload is None else counted_pods(self.client, workload, "workload")
+        return nodes_needed(self, counted, nodes_like(like), max, prices or {})
 
     @typed
     def survive(

@@ -216,14 +216,14 @@ class Survival(Tabular):
         ]
         several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
         head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
-        asked = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
-        asked |= {"grows": self.grows, "detaches": self.detaches}
-        return head | asked | {"survived": bool(self), "losses": losses, "searched": several}
+        options = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
+        options |= {"grows": self.grows, "detaches": self.detaches}
+        return head | options | {"survived": bool(self), "losses": losses, "searched": several}
 
 
 def _lost_document(pod: LostPod) -> dict[str, Any]:
-    told = {"pod": pod.pod, "workload": pod.workload, "reason": pod.reason, "problem": pod.problem}
-    return told | {"asBefore": pod.as_before}
+    lost = {"pod": pod.pod, "workload": pod.workload, "reason": pod.reason, "problem": pod.problem}
+    return lost | {"asBefore": pod.as_before}
 
 
 def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
@@ -243,22 +243,22 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
         failed = {loss.domains[0] for loss in single}
         left = [name for name in trial.fullest_first() if name not in failed]
         possible = sum(comb(len(left), size) for size in range(2, at_once + 1))
-        found, sets, worst = list(single), 0, min(len(left), 1)
+        losses, sets, worst = list(single), 0, min(len(left), 1)
         for at, names in _sets(left, at_once):
             worst = at  # all sets of the domains before this one were tried
             if not question.go_on():
                 break
             sets += 1
             if (loss := trial.lose(names)) is not None:
-                found.append(loss)
+                losses.append(loss)
         else:
             worst = len(left)
     if question.before is not None:
-        found = _compared(found, trial, question.before)
-    found.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
+        losses = _compared(losses, trial, question.before)
+    losses.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
     numbers = at_once, sets, possible, worst
-    asked = question.only, question.within_budgets, question.before is not None, question.growth is not None
-    return Survival(label, len(domains), without, tuple(found), *numbers, *asked, trial.detaches)
+    options = question.only, question.within_budgets, question.before is not None, question.growth is not None
+    return Survival(label, len(domains), without, tuple(losses), *numbers, *options, trial.detaches)
 
 
 def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> list[Loss]:
@@ -410,8 +410,10 @@ class _Trial:
         if not self.question.within_budgets:
             return True
         budgets = BudgetSelectors(self.scheduler.client.list(PodDisruptionBudget)[0]).of(pod)
-        statuses = [one.status for one in budgets]
-        hold = (one.expected_pods and one.current_healthy >= one.desired_healthy for one in statuses)
+        statuses = [budget.status for budget in budgets]
+        hold = (
+            status.expected_pods and status.current_healthy >= status.desired_healthy for status in statuses
+        )
         return not budgets or not all(hold)
 
     def _place_elsewhere(self, gone: list[Pod]) -> list[tuple[Pod, str, str]]:

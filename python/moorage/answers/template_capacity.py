@@ -352,25 +352,25 @@ def _unused_names(pod: Pod, number: int) -> Pod:
 
 
 def _place_one_kind(
-    scheduler: PodScheduler, one: _Replicas, most: int | None
+    scheduler: PodScheduler, replicas: _Replicas, most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place replicas of one template, up to the first that is not placed."""
-    limit = _limit(one, most)
-    stop, n = None, 1 if one.placed else FIRST_TRY
-    if _makes_claims(one.template):
+    limit = _limit(replicas, most)
+    stop, n = None, 1 if replicas.placed else FIRST_TRY
+    if _makes_claims(replicas.template):
         n = FIRST_TRY_WITH_CLAIMS
-    while stop is None and one.placed < limit:
-        stop = _place(scheduler, one, min(n, limit - one.placed))
+    while stop is None and replicas.placed < limit:
+        stop = _place(scheduler, replicas, min(n, limit - replicas.placed))
         n *= 2
-    return one, one.placed // one.share, stop
+    return replicas, replicas.placed // replicas.share, stop
 
 
-def _limit(one: _Replicas, most: int | None) -> int:
+def _limit(replicas: _Replicas, most: int | None) -> int:
     """Return how many replicas there may be in a number of rounds."""
-    return MOST if most is None else min(most * one.share, MOST)
+    return MOST if most is None else min(most * replicas.share, MOST)
 
 
-def _fill(scheduler: PodScheduler, one: _Replicas, limit: int) -> None:
+def _fill(scheduler: PodScheduler, replicas: _Replicas, limit: int) -> None:
     """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
     the order of placements does not matter.
 
@@ -378,11 +378,11 @@ def _fill(scheduler: PodScheduler, one: _Replicas, limit: int) -> None:
     the rule here is that of NodeResourcesFit with all its resources.
     """
     context, state = scheduler.context, scheduler.cache.state
-    if not one.admit(1):
+    if not replicas.admit(1):
         return
     with scheduler.cache.lock:
-        engine = context.engine_for(one.template)
-        batch = PodBatch.of_template(state, one.template, 1, 0, context.routes)
+        engine = context.engine_for(replicas.template)
+        batch = PodBatch.of_template(state, replicas.template, 1, 0, context.routes)
         if not filters_rows_alone(engine.search, batch) or context.nominator:
             return
         state.view.refresh()
@@ -391,9 +391,9 @@ def _fill(scheduler: PodScheduler, one: _Replicas, limit: int) -> None:
         rows = rows[verdicts == 0]
         copies = _copies(scheduler, rows, state.classes.shape_of(target[0]).needs)
         total = int(copies.sum(dtype=np.int64))
-        if 0 < total <= limit and one.admit(total) == total:
+        if 0 < total <= limit and replicas.admit(total) == total:
             account_copies(state, batch, rows, copies)
-            one.add(rows, copies)
+            replicas.add(rows, copies)
 
 
 def _copies(
@@ -408,18 +408,18 @@ def _copies(
     return np.maximum(copies, 0).astype(np.int32)
 
 
-def _place(scheduler: PodScheduler, one: _Replicas, n: int) -> Stop | None:
+def _place(scheduler: PodScheduler, replicas: _Replicas, n: int) -> Stop | None:
     """Place up to `n` replicas by the engine; return why the next one is not placed, if one is not."""
-    admitted = one.admit(one.placed + n) - one.placed
+    admitted = replicas.admit(replicas.placed + n) - replicas.placed
     if admitted:
-        if _makes_claims(one.template):
-            store_with_claims(scheduler, _replicas(one, admitted))
-        result = scheduler.schedule_by_template(one.template, admitted, one.placed)
+        if _makes_claims(replicas.template):
+            store_with_claims(scheduler, _replicas(replicas, admitted))
+        result = scheduler.schedule_by_template(replicas.template, admitted, replicas.placed)
         rows = result.rows[result.rows >= 0]
-        one.add(rows, np.ones(len(rows), dtype=np.int32))
+        replicas.add(rows, np.ones(len(rows), dtype=np.int32))
         if result.failure is not None:
             return result.failure
-    return one.refusal if admitted < n else None
+    return replicas.refusal if admitted < n else None
 
 
 def _makes_claims(template: Pod) -> bool:
@@ -427,15 +427,15 @@ def _makes_claims(template: Pod) -> bool:
     return has_ephemeral(template) or bool(template.spec.resource_claims)
 
 
-def _replicas(one: _Replicas, n: int) -> list[Pod]:
+def _replicas(replicas: _Replicas, n: int) -> list[Pod]:
     """Return the next replicas."""
-    return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
+    return [replica(replicas.template, at) for at in range(replicas.placed, replicas.placed + n)]
 
 
-def _with_claims(scheduler: PodScheduler, one: _Replicas, n: int) -> list[Pod]:
+def _with_claims(scheduler: PodScheduler, replicas: _Replicas, n: int) -> list[Pod]:
     """Return the next replicas, with their claims."""
-    pods = _replicas(one, n)
-    return store_with_claims(scheduler, pods) if _makes_claims(one.template) else pods
+    pods = _replicas(replicas, n)
+    return store_with_claims(scheduler, pods) if _makes_claims(replicas.template) else pods
 
 
 # ---- gangs -------------------------------------------------------------------------------------------------
@@ -464,11 +464,15 @@ def _take_back_rest(scheduler: PodScheduler, every: list[_Replicas], rounds: int
     """Return how many pods of the round fit that is not placed whole, and keep none of them."""
     group = _bound_group(scheduler, every)
     if group is None:
-        rest = sum(one.placed - rounds * one.share for one in every)
-        for one in every:
-            _take_back(one, rounds * one.share)
+        rest = sum(replicas.placed - rounds * replicas.share for replicas in every)
+        for replicas in every:
+            _take_back(replicas, rounds * replicas.share)
         return rest
-    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.admitted - one.placed)]
+    pods = [
+        pod
+        for replicas in every
+        for pod in _with_claims(scheduler, replicas, replicas.admitted - replicas.placed)
+    ]
     most = GroupTrial(scheduler.context, group, pods, ()).most() if pods else None
     return 0 if most is None else int((most.rows >= 0).sum())
 
@@ -477,8 +481,8 @@ def _gangs_by_domain(scheduler: PodScheduler, every: list[_Replicas], gang: int)
     """Return how many gangs of a group that is bound to a topology are in each domain: each is in one."""
     group, pods = _bound_group(scheduler, every), Counter[str]()
     for key in () if group is None else group.topology_keys:
-        for one in every:
-            rows = [row for some in one.rows for row in some.tolist()]
+        for replicas in every:
+            rows = [row for some in replicas.rows for row in some.tolist()]
             pods.update(f"{key}={scheduler.table.objects[row].metadata.labels[key]}" for row in rows)
     return {domain: count // gang for domain, count in sorted(pods.items())}
 
@@ -495,7 +499,9 @@ def _bound_group(scheduler: PodScheduler, every: list[_Replicas]) -> PodGroup | 
     group = _group_of(scheduler, every[0].template)
     if group is None or not (group.topology_keys and scheduler.handle.places_groups):
         return None
-    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=sum(one.share for one in every)))
+    policy = PodGroupSchedulingPolicy(
+        gang=GangSchedulingPolicy(min_count=sum(replicas.share for replicas in every))
+    )
     return replace(group, spec=replace(group.spec, scheduling_policy=policy))
 
 
@@ -503,18 +509,18 @@ def _place_gang(
     scheduler: PodScheduler, every: list[_Replicas], group: PodGroup
 ) -> tuple[_Replicas, Stop | None]:
     """Place one gang by the cycle of its group, as if no other pod of the group were there."""
-    for one in every:
-        if one.admit(one.placed + one.share) < one.placed + one.share:
-            return one, one.refusal
-    pods = [pod for one in every for pod in _with_claims(scheduler, one, one.share)]
+    for replicas in every:
+        if replicas.admit(replicas.placed + replicas.share) < replicas.placed + replicas.share:
+            return replicas, replicas.refusal
+    pods = [pod for replicas in every for pod in _with_claims(scheduler, replicas, replicas.share)]
     result = schedule_workload(scheduler.context, group, pods, ())
     if not result.succeeded:
         return every[0], Failure(group_failure=result.message)
     at = 0
-    for one in every:
-        rows = result.rows[at : at + one.share]
-        one.add(rows[rows >= 0], np.ones(int((rows >= 0).sum()), dtype=np.int32))
-        at += one.share
+    for replicas in every:
+        rows = result.rows[at : at + replicas.share]
+        replicas.add(rows[rows >= 0], np.ones(int((rows >= 0).sum()), dtype=np.int32))
+        at += replicas.share
     return every[0], result.failure
 
 
@@ -527,43 +533,43 @@ def _place_rounds(
     """Place rounds of all templates, up to the first that is not complete."""
     rounds = 0
     while most is None or rounds < most:
-        for one in every:
-            stop = _place(scheduler, one, one.share)
+        for replicas in every:
+            stop = _place(scheduler, replicas, replicas.share)
             if stop is not None:
-                return one, rounds, stop
+                return replicas, rounds, stop
         rounds += 1
     return every[0], rounds, None
 
 
-def _take_back(one: _Replicas, placed: int) -> None:
+def _take_back(replicas: _Replicas, placed: int) -> None:
     """Keep the first replicas only."""
-    rows = np.concatenate(one.rows)[:placed] if one.rows else np.zeros(0, dtype=np.int32)
-    one.placed, one.rows, one.copies = 0, [], []
-    one.add(rows, np.ones(len(rows), dtype=np.int32))
+    rows = np.concatenate(replicas.rows)[:placed] if replicas.rows else np.zeros(0, dtype=np.int32)
+    replicas.placed, replicas.rows, replicas.copies = 0, [], []
+    replicas.add(rows, np.ones(len(rows), dtype=np.int32))
 
 
 # ---- what stops the next one -------------------------------------------------------------------------------
 
 
-def _next(scheduler: PodScheduler, one: _Replicas) -> Pod:
+def _next(scheduler: PodScheduler, replicas: _Replicas) -> Pod:
     """Return the next replica, with its claims."""
-    return _with_claims(scheduler, one, 1)[0] if _makes_claims(one.template) else one.template
+    return _with_claims(scheduler, replicas, 1)[0] if _makes_claims(replicas.template) else replicas.template
 
 
 def _binding(scheduler: PodScheduler, pod: Pod, label: str) -> tuple[Binding, ...]:
     """Return what stops the next replica, by value of a label."""
     with scheduler.cache.lock:
-        found = node_verdicts(scheduler, pod)
+        verdicts = node_verdicts(scheduler, pod)
         devices = _missing_devices(scheduler, pod)
-        values = scheduler.table.label_column(label)[found.rows]
+        values = scheduler.table.label_column(label)[verdicts.rows]
         names = scheduler.cache.state.symbols.names
     out = []
     for value in np.unique(values).tolist():
         counts: Counter[str] = Counter()
-        kinds, nodes = np.unique(found.kinds[values == value], return_counts=True)
+        kinds, nodes = np.unique(verdicts.kinds[values == value], return_counts=True)
         for kind, n in zip(kinds.tolist(), nodes.tolist(), strict=True):
-            counts.update(dict.fromkeys(found.statuses[kind].reasons, n))
-        rows = found.rows[values == value].tolist()
+            counts.update(dict.fromkeys(verdicts.statuses[kind].reasons, n))
+        rows = verdicts.rows[values == value].tolist()
         missing = Counter(text for row in rows for text in devices.get(row, ()))
         out.append(Binding(names[value] or "", len(rows), _by_count(counts), _by_count(missing)))
     return tuple(sorted(out, key=lambda each: each.value))
@@ -584,6 +590,8 @@ def _missing_devices(scheduler: PodScheduler, pod: Pod) -> dict[int, list[str]]:
     }
     explained = claims.explanations(list(nodes.values()))
     return {
-        row: [f"{name}: {rule}" for one in explained for name, rule in lacking_requests(one, node.name)]
+        row: [
+            f"{name}: {rule}" for request in explained for name, rule in lacking_requests(request, node.name)
+        ]
         for row, node in nodes.items()
     }

@@ -45,10 +45,7 @@ from .constraints import remedies, tolerations, uncordons
 from .device_changes import device_changes
 from .probe import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change, Probe, claim_values
 
-# ---- changes -----------------------------------------------------------------------------------------------
-#
-# Single changes of a pod or of the cluster that place the pod. Each is confirmed by a search of the
-# engine.
+# ---- single changes ----------------------------------------------------------------------------------------
 
 MOST_TEMPLATES = 16
 """Maximum number of kinds of new nodes that are tried."""
@@ -341,10 +338,7 @@ def _amounts(probe: Probe, node: Node) -> tuple[int, ...]:
     return tuple(int(probe.table.allocatable[resource][row]) for resource in probe.requests)
 
 
-# ---- change pairs ------------------------------------------------------------------------------------------
-#
-# Pairs of changes that place a pod which no single change places. Each is confirmed by a search of the
-# engine.
+# ---- pairs of changes, where no single one places the pod --------------------------------------------------
 
 MOST_FIRST = 12
 """Maximum number of constraints that are tried as the first of two."""
@@ -410,20 +404,20 @@ def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
     """Yield the pairs whose first change loosens a constraint."""
     loose = Probe(probe.engine, constraint.drop(probe.pod))
     for second in find_changes(loose):
-        with _made(probe, second) as changed:
-            for made in remedies(changed, constraint):
-                first = as_stored(probe, made)
+        with _with_change(probe, second) as changed:
+            for remedy in remedies(changed, constraint):
+                first = as_stored(probe, remedy)
                 if first is not None:
                     yield ChangePair(first, second, first.feasible_nodes)
 
 
 @contextmanager
-def _made(probe: Probe, change: Change) -> Iterator[Probe]:
+def _with_change(probe: Probe, change: Change) -> Iterator[Probe]:
     """Make a change to the original pod or to the cluster, inside the context."""
     pod = probe.pod if change.edit is None else change.edit(probe.pod)
     if change.node is None:
-        made = probe.assuming(change.claims, change.slices)
+        assumed = probe.assuming(change.claims, change.slices)
     else:
-        made = probe.changed(change.node, change.claims, change.slices)
-    with made:
+        assumed = probe.changed(change.node, change.claims, change.slices)
+    with assumed:
         yield Probe(probe.engine, pod)

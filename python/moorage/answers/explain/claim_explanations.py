@@ -118,15 +118,15 @@ class PodClaims:
         asks = bool(pod.spec.resource_claims)
         if not asks and not engine.handle.informers.lister(DeviceClass).changes:
             return None
-        found = cls(engine.handle.shared(DeviceState.of), pod)
-        return found if asks or found.resources else None
+        claims = cls(engine.handle.shared(DeviceState.of), pod)
+        return claims if asks or claims.resources else None
 
     @property
     def resources(self) -> list[str]:
         """The extended resources of the pod that device classes provide."""
         classes = self.state.by_resource()
-        asked = pod_requests(self.pod, resizes=False)
-        return [name for name, amount in asked.items() if name in classes and amount.sign()]
+        requests = pod_requests(self.pod, resizes=False)
+        return [name for name, amount in requests.items() if name in classes and amount.sign()]
 
     def published(self) -> Sequence[ResourceSlice]:
         """Return the slices of the cluster."""
@@ -163,19 +163,19 @@ class PodClaims:
     def explanations(self, nodes: list[Node]) -> list[ClaimExplanation]:
         """Return what each claim asks for and finds on some nodes."""
         survey, class_of = self.survey(), self.state.class_of()
-        found = []
+        explanations = []
         for use, claim in self.named():
-            found.append(_explanation(use, claim))
+            explanations.append(_explanation(use, claim))
             if claim.status.allocation is None:
-                found[-1].requests.extend(surveys(survey, nodes, claim, class_of))
+                explanations[-1].requests.extend(surveys(survey, nodes, claim, class_of))
         extended = self.extended()
         if extended is not None:
             having = [node for node in nodes if not any(map(node.status.allocatable.get, self.resources))]
             requests = list(surveys(survey, having, extended, class_of))
             classes = self.state.by_resource()
             resources = {classes[name].name: name for name in self.resources}
-            found.append(ClaimExplanation(EXTENDED, "", requests=requests, resources=resources))
-        return found
+            explanations.append(ClaimExplanation(EXTENDED, "", requests=requests, resources=resources))
+        return explanations
 
     @cached_property
     def _problems(self) -> dict[tuple[str, str], str]:
@@ -260,7 +260,7 @@ def generated_claims(
     pod : Pod
         The pod itself if it misses no claim, or a template of its claims is missing.
     """
-    made: list[ResourceClaim] = []
+    generated: list[ResourceClaim] = []
     statuses = list(pod.status.resource_claim_statuses)
     known = {status.name for status in statuses}
     for use in pod.spec.resource_claims:
@@ -280,6 +280,6 @@ def generated_claims(
         claim = claim_of_template(owner, use, template)
         name = claim.metadata.generate_name.rstrip("-")
         meta = replace(claim.metadata, name=name, uid=f"{owner.key}/{name}", resource_version="0")
-        made.append(replace(claim, metadata=meta))
+        generated.append(replace(claim, metadata=meta))
         statuses.append(PodResourceClaimStatus(use.name, name))
-    return replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses))), made
+    return replace(pod, status=replace(pod.status, resource_claim_statuses=tuple(statuses))), generated

@@ -41,9 +41,7 @@ from moorage.kube.model.node import is_leaving
 
 from .probe import DROP, LOWER, SPREAD, TOLERATE, UNCORDON, Change, Probe, largest, tried
 
-# ---- taints ------------------------------------------------------------------------------------------------
-#
-# Taints of nodes that a pod does not tolerate, and cordons: which there are, and changes that would help.
+# ---- taints that a pod does not tolerate, and cordons ------------------------------------------------------
 
 EVERY_TAINT = Toleration(operator="Exists")
 MOST_TAINTS = 32
@@ -107,9 +105,7 @@ def uncordons(probe: Probe) -> Iterator[Change]:
         yield Change(UNCORDON, text, feasible, probe.pod, values=values, node=node)
 
 
-# ---- conflicts ---------------------------------------------------------------------------------------------
-#
-# Sets of a pod's constraints that cannot be satisfied together.
+# ---- sets that cannot be satisfied together ----------------------------------------------------------------
 
 
 def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
@@ -179,9 +175,7 @@ def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) 
     return conflict
 
 
-# ---- remedies ----------------------------------------------------------------------------------------------
-#
-# How each constraint of a pod is loosened. Each change is confirmed by a search of the engine.
+# ---- how each is loosened ----------------------------------------------------------------------------------
 
 FIELDS = {
     "nodeTaintsPolicy": "node_taints_policy",

@@ -42,10 +42,7 @@ from .probe import (
     largest,
 )
 
-# ---- device changes ----------------------------------------------------------------------------------------
-#
-# Changes of claims that place a pod: fewer devices, another class, a toleration, a looser request, a claim
-# that is freed. Each is confirmed by a search of the engine.
+# ---- changes: fewer devices, another class, a toleration, a looser request, a claim that is freed ----------
 
 MOST_CLASSES = 16
 """Maximum number of other classes that are tried for a request."""
@@ -99,16 +96,16 @@ def device_changes(probe: Probe) -> Iterator[Change]:
     nodes = probe.nodes(probe.rows())
     explained = devices.explanations(nodes)
     claims = dict(devices.named())
-    for one in explained:
-        for survey in one.requests if one.use else ():
-            asked = _AskedRequest(one.use, claims[one.use], survey)
-            yield from _fewer(probe, asked)
-            yield from _other_classes(probe, devices, asked)
-            yield from _tolerations(probe, devices, asked)
-            yield from _without_selectors(probe, asked)
-            yield from _one_value(probe, devices, asked)
-        if one.requests and one.use:
-            yield from _without_constraints(probe, one.use, claims[one.use])
+    for explanation in explained:
+        for survey in explanation.requests if explanation.use else ():
+            request = _AskedRequest(explanation.use, claims[explanation.use], survey)
+            yield from _fewer(probe, request)
+            yield from _other_classes(probe, devices, request)
+            yield from _tolerations(probe, devices, request)
+            yield from _without_selectors(probe, request)
+            yield from _one_value(probe, devices, request)
+        if explanation.requests and explanation.use:
+            yield from _without_constraints(probe, explanation.use, claims[explanation.use])
     yield from _freed(probe, devices, explained)
 
 
@@ -126,45 +123,45 @@ def _tried(
         yield Change(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
 
 
-def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
-    request, left = asked.survey.request, asked.survey.left.values()
+def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[Change]:
+    request, left = claim.survey.request, claim.survey.left.values()
     most = max((counts[-1] for counts in left), default=0)
     if not request.wants_all:
         most = min(most, request.count - 1)
 
     def with_count(count: int) -> ResourceClaim:
-        return asked.edited(allocation_mode=EXACT_COUNT, count=count)
+        return claim.edited(allocation_mode=EXACT_COUNT, count=count)
 
     count = largest(most, lambda count: _count_with(probe, with_count(count)) > 0)
     if count:
         before = "all" if request.wants_all else str(request.count)
         devices = number_of(count, "device", "devices")
-        text = f"ask for {devices} instead of {before} in {asked.where}"
+        text = f"ask for {devices} instead of {before} in {claim.where}"
         amount = 0.0 if request.wants_all else 1 - count / request.count
-        values = asked.values(before, str(count))
+        values = claim.values(before, str(count))
         yield from _tried(probe, FEWER_DEVICES, text, with_count(count), values, amount)
 
 
-def _other_classes(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
     """Yield other classes of the cluster with enough devices for the request and its selectors."""
     survey, nodes = devices.survey(), probe.nodes(probe.rows())
     classes = devices.state.classes()
-    own = asked.survey.request.class_name
+    own = request.survey.request.class_name
     tried = 0
     for name in sorted(classes):
         if name == own or tried == MOST_CLASSES:
             continue
-        claim = asked.edited(device_class_name=name)
-        found = {one.request.full_name: one for one in surveys(survey, nodes, claim, classes.get)}
-        if not found[asked.name].steps[-1].nodes:
+        claim = request.edited(device_class_name=name)
+        by_name = {each.request.full_name: each for each in surveys(survey, nodes, claim, classes.get)}
+        if not by_name[request.name].steps[-1].nodes:
             continue
         tried += 1
-        text = f"ask for class {name} instead of {own} in {asked.where}"
-        yield from _tried(probe, DEVICE_CLASS, text, claim, asked.values(own, name))
+        text = f"ask for class {name} instead of {own} in {request.where}"
+        yield from _tried(probe, DEVICE_CLASS, text, claim, request.values(own, name))
 
 
-def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
-    tolerated = asked.survey.request.tolerations
+def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
+    tolerated = request.survey.request.tolerations
     counts = Counter(
         (taint.key, taint.value, taint.effect)
         for device in devices.state.slices().devices()
@@ -173,54 +170,54 @@ def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iter
     )
     for (key, value, effect), _ in counts.most_common(MOST_TAINTS):
         new = DeviceToleration(key=key, operator="Equal", value=value, effect=effect)
-        claim = asked.edited(tolerations=(*tolerated, new))
+        claim = request.edited(tolerations=(*tolerated, new))
         taint = f"{key}{f'={value}' if value else ''}:{effect}"
-        text = f"tolerate the device taint {taint} in {asked.where}"
-        yield from _tried(probe, TOLERATE_DEVICE, text, claim, asked.values("", taint))
+        text = f"tolerate the device taint {taint} in {request.where}"
+        yield from _tried(probe, TOLERATE_DEVICE, text, claim, request.values("", taint))
 
 
-def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
-    selectors = asked.survey.request.selectors
+def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[Change]:
+    selectors = request.survey.request.selectors
     for dropped in dict.fromkeys(selectors):
-        claim = asked.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
+        claim = request.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
         expression = "" if dropped.cel is None else dropped.cel.expression
-        text = f"drop the selector {expression} of {asked.where}"
-        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, asked.values(expression, ""))
+        text = f"drop the selector {expression} of {request.where}"
+        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, request.values(expression, ""))
 
 
-def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
+def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
     """Yield selectors of one value of an attribute that all devices are to share.
 
     They help where the search does not find in time what there is.
     """
-    if not asked.survey.steps[-1].nodes:
+    if not request.survey.steps[-1].nodes:
         return
-    names = {asked.name, asked.name.partition("/")[0]}
-    for constraint in asked.claim.spec.devices.constraints:
+    names = {request.name, request.name.partition("/")[0]}
+    for constraint in request.claim.spec.devices.constraints:
         attribute = constraint.match_attribute or ""
         if not attribute or (constraint.requests and names.isdisjoint(constraint.requests)):
             continue
-        found = [find_attribute(device, attribute) for device in devices.state.slices().devices()]
-        typed = [comparable_value(one) for one in found if one is not None]
-        values = Counter([one for one in typed if one is not None and one[0] != "version"])
+        attributes = [find_attribute(device, attribute) for device in devices.state.slices().devices()]
+        typed = [comparable_value(value) for value in attributes if value is not None]
+        values = Counter([value for value in typed if value is not None and value[0] != "version"])
         domain, _, identifier = attribute.partition("/")
         for (_, value), _ in values.most_common(MOST_VALUES):
             literal = json.dumps(value)
             expression = f'device.attributes["{domain}"].{identifier} == {literal}'
             selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
-            claim = asked.edited(selectors=(*asked.survey.request.selectors, selector))
-            text = f"add the selector {expression} to {asked.where}"
-            yield from _tried(probe, ADD_SELECTOR, text, claim, asked.values("", expression))
+            claim = request.edited(selectors=(*request.survey.request.selectors, selector))
+            text = f"add the selector {expression} to {request.where}"
+            yield from _tried(probe, ADD_SELECTOR, text, claim, request.values("", expression))
 
 
 def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:
     constraints = claim.spec.devices.constraints
-    for at, one in enumerate(constraints):
+    for at, constraint in enumerate(constraints):
         rest = (*constraints[:at], *constraints[at + 1 :])
         rule = (
-            f"matchAttribute {one.match_attribute}"
-            if one.match_attribute is not None
-            else f"distinctAttribute {one.distinct_attribute}"
+            f"matchAttribute {constraint.match_attribute}"
+            if constraint.match_attribute is not None
+            else f"distinctAttribute {constraint.distinct_attribute}"
         )
         text = f"drop the constraint {rule} of claim {use}"
         changed = _with_devices(claim, constraints=rest)
@@ -235,12 +232,12 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
     """Yield claims with devices that the pod could use, or claims of the pod with devices of other nodes."""
     keys = {
         holder.claim
-        for one in explained
-        for survey in one.requests
+        for explanation in explained
+        for survey in explanation.requests
         for step in survey.steps
         for holder in step.holders
     }
-    keys |= {one.claim for one in explained if one.devices}
+    keys |= {explanation.claim for explanation in explained if explanation.devices}
     held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
     for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
         users = ", ".join(consumer.name for consumer in claim.status.reserved_for)
@@ -255,10 +252,7 @@ def _devices_of(claim: ResourceClaim) -> int:
     return 0 if allocation is None else len(allocation.devices.results)
 
 
-# ---- device evidence ---------------------------------------------------------------------------------------
-#
-# What keeps a pod with claims for devices off nodes: requests with too few devices, pools that cannot be
-# used, claims with devices of other nodes.
+# ---- evidence: too few devices, pools that cannot be used, devices of other nodes --------------------------
 
 MOST_NAMED = 3
 """Maximum number of devices of a claim that are named."""
@@ -277,8 +271,8 @@ def find_device_evidence(
 
     def find(rows: Rows, status: Status) -> Iterator[Fact]:
         for node in probe.nodes(rows):
-            for found in sorted(set(_of_node(devices, claims, node, status))):
-                kind, name, problem = found
+            for evidence in sorted(set(_of_node(devices, claims, node, status))):
+                kind, name, problem = evidence
                 yield Fact(kind, name, problem, values={"problem": problem})
 
     return find
@@ -296,7 +290,7 @@ def _of_node(
     for name, problem in devices.pool_problems(node):
         yield "pool", name, problem
     lacking = [request for claim in claims for request in lacking_requests(claim, node.name)]
-    yield from (("request", *one) for one in lacking)
+    yield from (("request", *request) for request in lacking)
     if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
         asking = [claim for claim in claims if claim.requests]
         requests = sum(len(claim.requests) for claim in asking)

@@ -61,9 +61,7 @@ from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorTe
 from .probe import Probe
 from .room_evidence import room_evidence
 
-# ---- node evidence -----------------------------------------------------------------------------------------
-#
-# Evidence of filters that look at each node alone: at its name, labels, features, host ports and taints.
+# ---- filters that look at each node alone: name, labels, features, host ports, taints ----------------------
 
 NO_TERMS = "terms (required node affinity has none)"
 EMPTY_TERM = "(an empty term matches no node)"
@@ -189,9 +187,7 @@ def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvide
     return find
 
 
-# ---- evidence search ---------------------------------------------------------------------------------------
-#
-# The verdicts of the filters on every node, and the evidence by which they reject nodes.
+# ---- verdicts of all filters -------------------------------------------------------------------------------
 
 NATIVE: dict[str, Callable[[Mapping[str, Plugin], Inquiry], FindEvidence]] = {
     NodeUnschedulable.name: taint_evidence,
@@ -286,12 +282,12 @@ class EvidenceSearch:
         return merge_evidence(self._of(rows, verdicts))
 
     def _of(self, rows: Rows, verdicts: Iterable[Status]) -> Iterator[Evidence]:
-        asked: set[FindEvidence] = set()
+        searches: set[FindEvidence] = set()
         for status in verdicts:
             for name in status.plugin.split():
                 find = self._finder(name)
-                if find is not None and find not in asked:
-                    asked.add(find)
+                if find is not None and find not in searches:
+                    searches.add(find)
                     yield from find(rows, status)
 
     def rejections(self, position: int) -> list[Status]:
@@ -313,9 +309,7 @@ class EvidenceSearch:
         return texts or [reason for status in others for reason in status.reasons]
 
 
-# ---- extender answers --------------------------------------------------------------------------------------
-#
-# What extenders answer about a pod that is explained: whom they reject, how they score, or their error.
+# ---- extenders: whom they reject, how they score, or their error -------------------------------------------
 
 MOST_REASONS = 3
 NO_REASON = "the extender gives no reason"
@@ -330,7 +324,7 @@ class ExtenderAnswer:
     name : str
         Its URL prefix.
     weight : int
-    asked : int
+    nodes : int
         Number of nodes that it was asked about: those that the filters and the extenders before it accept.
     rejected : dict of str to Status
         By node. A node that it drops without a reason has one that says so.
@@ -347,7 +341,7 @@ class ExtenderAnswer:
 
     name: str
     weight: int
-    asked: int
+    nodes: int
     rejected: dict[str, Status] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
     error: str = ""
@@ -360,9 +354,9 @@ class ExtenderAnswer:
         if self.error:
             also = "; preemption does not ask it" if self.is_bypassed else ""
             return f"without extender {self.name}: {self.error}; verdicts and ranking ignore it{also}"
-        if not self.asked:
+        if not self.nodes:
             return f"extender {self.name} is not asked: no node is left for it"
-        parts = [f"extender {self.name} accepts {self.asked - len(self.rejected)} of {self.asked} nodes"]
+        parts = [f"extender {self.name} accepts {self.nodes - len(self.rejected)} of {self.nodes} nodes"]
         reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
         parts += [f"{nodes} rejected: {reason}" for reason, nodes in reasons.most_common(MOST_REASONS)]
         parts += [f"scores them with weight {self.weight}"] if self.scores else []
@@ -426,13 +420,13 @@ def verdicts_of(answers: Sequence[ExtenderAnswer], order: Sequence[str]) -> list
     order : sequence of str
         Node names in list order.
     """
-    found = []
+    verdicts = []
     for answer in answers:
         if answer.rejected:
             numbers: dict[Status | None, int] = {None: 0}
             codes = [numbers.setdefault(answer.rejected.get(name), len(numbers)) for name in order]
-            found.append(FilterVerdicts(answer.name, np.array(codes, dtype=np.intp), list(numbers)))
-    return found
+            verdicts.append(FilterVerdicts(answer.name, np.array(codes, dtype=np.intp), list(numbers)))
+    return verdicts
 
 
 def after_extenders(

@@ -214,12 +214,17 @@ def _explained_group(group: ExplainedGroup | None, limit: int | None) -> Json | 
     }
 
 
-def _group_evictions(found: GroupEvictions | None) -> Json | None:
+def _group_evictions(evictions: GroupEvictions | None) -> Json | None:
     """Return the field ``group.evictions``."""
-    if found is None:
+    if evictions is None:
         return None
-    victims = [{"pod": pod.key, "priority": priority_of(pod)} for pod in found.victims]
-    return {"priority": found.priority, "own": found.is_own, "placed": found.placed, "victims": victims}
+    victims = [{"pod": pod.key, "priority": priority_of(pod)} for pod in evictions.victims]
+    return {
+        "priority": evictions.priority,
+        "own": evictions.is_own,
+        "placed": evictions.placed,
+        "victims": victims,
+    }
 
 
 def _group_change(change: GroupChange) -> Json:
@@ -249,7 +254,9 @@ def _status(status: Status | None) -> Json | None:
 
 def _group(group: NodeGroup, limit: int | None) -> Json:
     """Return one item of ``groups``."""
-    needs, blockers = ([one for one in group.evidence if one.is_need is side] for side in (True, False))
+    needs, blockers = (
+        [evidence for evidence in group.evidence if evidence.is_need is side] for side in (True, False)
+    )
     most = None if limit is None else MOST_FACTS
     return {
         "nodes": len(group.nodes),
@@ -262,17 +269,17 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
     }
 
 
-def _evidence(one: Evidence) -> Json:
+def _evidence(evidence: Evidence) -> Json:
     """Return a fact with the numbers that were compared."""
-    detail = {} if one.is_need else {"detail": one.detail}
-    facts = {"text": one.text} | one.facts()
-    return {"kind": one.kind, "name": one.name} | detail | {"nodes": one.nodes} | facts
+    detail = {} if evidence.is_need else {"detail": evidence.detail}
+    facts = {"text": evidence.text} | evidence.facts()
+    return {"kind": evidence.kind, "name": evidence.name} | detail | {"nodes": evidence.nodes} | facts
 
 
-def _need(one: Evidence) -> Json:
+def _need(evidence: Evidence) -> Json:
     """Return a fact about one node; of a resource with what is missing."""
-    found = _evidence(one)
-    return found | ({"missing": found["least"]} if "least" in found else {})
+    need = _evidence(evidence)
+    return need | ({"missing": need["least"]} if "least" in need else {})
 
 
 def _details(node: NodeExplanation) -> Json:
@@ -280,8 +287,8 @@ def _details(node: NodeExplanation) -> Json:
     return {
         "node": node.node,
         "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
-        "needs": [_need(one) for one in node.evidence if one.is_need],
-        "blockers": [_evidence(one) for one in node.evidence if not one.is_need],
+        "needs": [_need(evidence) for evidence in node.evidence if evidence.is_need],
+        "blockers": [_evidence(evidence) for evidence in node.evidence if not evidence.is_need],
         "score": asdict(node.score) if node.score else None,
         "comparison": _comparison(node.comparison) if node.comparison else None,
     }
@@ -293,8 +300,11 @@ def _comparison(comparison: NodeComparison) -> Json:
         "text": comparison.text,
         "chosen": comparison.chosen,
         "chosenTotal": comparison.chosen_total,
-        "total": comparison.asked_total,
-        "plugins": [asdict(difference) for difference in comparison.differences],
+        "total": comparison.other_total,
+        "plugins": [
+            {"plugin": each.plugin, "weight": each.weight, "chosen": each.chosen, "asked": each.other}
+            for each in comparison.differences
+        ],
         "turningWeights": comparison.turning,
     }
 
@@ -306,7 +316,7 @@ def _extender(answer: ExtenderAnswer) -> Json:
         "name": answer.name,
         "text": answer.text,
         "weight": answer.weight,
-        "asked": answer.asked,
+        "asked": answer.nodes,
         "rejected": len(answer.rejected),
         "reasons": dict(reasons),
         "scores": bool(answer.scores),
@@ -320,16 +330,16 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> Json | None:
     seen, raised = explanation.preemption, explanation.raised_priority
     if seen is None:
         return None
-    found, choice = seen.found, seen.choice
+    steps, choice = seen.found, seen.choice
     shown = seen.listed(limit)
     return {
-        "message": found.message,
-        "potential": len(found.potential),
+        "message": steps.message,
+        "potential": len(steps.potential),
         "candidates": [
-            _candidate(one) | {"violatedBudgets": list(explanation.violated_budgets.get(one.name, ()))}
-            for one in shown
+            _candidate(step) | {"violatedBudgets": list(explanation.violated_budgets.get(step.name, ()))}
+            for step in shown
         ],
-        "otherCandidates": len(found.candidates) - len(shown),
+        "otherCandidates": len(steps.candidates) - len(shown),
         "rejected": seen.rejections(),
         "chosen": None if choice is None else choice.candidate.name,
         "criterion": None if choice is None else choice.criterion,

@@ -35,9 +35,7 @@ from .explanation import ExplainedGroup, GroupChange, GroupEvictions, NodeGroup
 from .pods_in_the_way import HIGHEST
 from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, Change, Probe, largest
 
-# ---- group evictions ---------------------------------------------------------------------------------------
-#
-# Whom a pod group that fits nowhere would evict, and with which priority it would get nodes that way.
+# ---- whom a group would evict, and with which priority it would get nodes that way -------------------------
 
 
 def find_evictions(
@@ -64,12 +62,14 @@ def find_evictions(
     # Nobody can raise the priority of pods that have a node. More priority can help less: a pod that the
     # group has to be near is then evicted, too.
     there = set() if scheduled else {shape.priority for shape in context.cache.state.classes.shapes}
-    for priority in (own, *sorted(one + 1 for one in there if own <= one < HIGHEST)):
+    for priority in (own, *sorted(priority + 1 for priority in there if own <= priority < HIGHEST)):
         raised = replace(group, spec=replace(group.spec, priority=priority))
         same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
-        found = None if why_invalid(raised, same) else _evictions(context, engine, raised, same, scheduled)
-        if found is not None:
-            return GroupEvictions(priority, priority == own, *found)
+        evictions = (
+            None if why_invalid(raised, same) else _evictions(context, engine, raised, same, scheduled)
+        )
+        if evictions is not None:
+            return GroupEvictions(priority, priority == own, *evictions)
     return None
 
 
@@ -93,11 +93,11 @@ def _evictions(
     if not victims:
         return None
     nominated = [failure.nominating for failure in result.failures.values()]
-    placed = sum(bool(one and one.nominated_node_name) for one in nominated)
+    placed = sum(bool(nomination and nomination.nominated_node_name) for nomination in nominated)
     return tuple(victims), placed
 
 
-# ---- explain group -----------------------------------------------------------------------------------------
+# ---- how many fit, and what stops the next one -------------------------------------------------------------
 
 MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
@@ -133,14 +133,14 @@ def fit_of_group(context: SchedulingContext, pod: Pod, known: dict[Hashable, Fit
         As of `explain_group`.
     """
 
-    def told(trial: GroupTrial, tree: str) -> ExplainedGroup:
+    def explained(trial: GroupTrial, tree: str) -> ExplainedGroup:
         kind = trial.kind()
         fit = _fit(trial) if kind is None or kind not in known else known[kind]
         if kind is not None:
             known[kind] = fit
-        return _told(trial, tree, **fit.told(trial))
+        return _explained_group(trial, tree, **fit.facts(trial))
 
-    return _look_at_group(context, pod, told)
+    return _look_at_group(context, pod, explained)
 
 
 def _look_at_group(
@@ -225,21 +225,25 @@ class GroupTrial:
         return self.placed(attempt) if attempt.succeeded else 0
 
 
-def _told(trial: GroupTrial, tree: str, **found: object) -> ExplainedGroup:
+def _explained_group(trial: GroupTrial, tree: str, **facts: object) -> ExplainedGroup:
     """Return the explanation of a group with what was found."""
     group, count = trial.group, len(trial.pods) + len(trial.scheduled)
     numbers = max(1, group.min_count), count, len(trial.scheduled)
-    return ExplainedGroup(group.key, tree, *numbers, **found)  # type: ignore[arg-type]
+    return ExplainedGroup(group.key, tree, *numbers, **facts)  # type: ignore[arg-type]
 
 
 def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup:
     """Explain a group whose pods cannot form one. Where priorities differ, try one priority for all."""
     own = trial.group.spec.priority or 0
-    others = [one for pod in (*trial.pods, *trial.scheduled) if (one := pod.spec.priority or 0) != own]
+    others = [
+        priority for pod in (*trial.pods, *trial.scheduled) if (priority := pod.spec.priority or 0) != own
+    ]
     if error not in [OTHER_PRIORITY.format(other, own) for other in others]:
-        return _told(trial, tree, message=error)
-    found = list(_one_priority(trial, others[0]))
-    return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
+        return _explained_group(trial, tree, message=error)
+    changes = list(_one_priority(trial, others[0]))
+    return _explained_group(
+        trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=changes
+    )
 
 
 def _one_priority(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
@@ -276,8 +280,8 @@ class Fit(NamedTuple):
     domain: str = ""
     message: str = ""
 
-    def told(self, trial: GroupTrial) -> dict[str, Any]:
-        """Return what is told of a group that fits like this."""
+    def facts(self, trial: GroupTrial) -> dict[str, Any]:
+        """Return what an explanation says of a group that fits like this."""
         known = {"fits": self.fits, "domain": self.domain, "message": self.message}
         return known | (
             {"next": trial.pods[self.stopped].key} if self.stopped in self.attempt.failures else {}
@@ -299,7 +303,7 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     """Explain a group whose pods can form one."""
     fit = _fit(trial)
     attempt, fits, stopped, *_ = fit
-    known = partial(_told, trial, tree, **fit.told(trial))
+    known = partial(_explained_group, trial, tree, **fit.facts(trial))
     if stopped < 0:
         missing = trial.group.min_count - fits - len(trial.scheduled)
         return known(changes=[_smaller(trial, fits)] if fits and missing > 0 else [])
@@ -308,12 +312,14 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     domain, names = _domain(trial, attempt)
     with _assumed(trial, attempt):
         seen = explain(trial.engine, trial.pods[stopped], "")
-    found, evictions = list[GroupChange](), None
+    changes, evictions = list[GroupChange](), None
     if fits + len(trial.scheduled) < trial.group.min_count or not fits:
         evictions = find_evictions(trial.context, trial.engine, trial.group, trial.pods, trial.scheduled)
         template = next((int(row) for row in attempt.rows.tolist() if row >= 0), -1) if domain else -1
-        found = sorted(_changes(trial, fits, seen, template), key=lambda one: ORDER.get(one.kind, len(ORDER)))
-    return known(nodes=_groups_of(seen, names), changes=found, evictions=evictions)
+        changes = sorted(
+            _changes(trial, fits, seen, template), key=lambda change: ORDER.get(change.kind, len(ORDER))
+        )
+    return known(nodes=_groups_of(seen, names), changes=changes, evictions=evictions)
 
 
 @contextmanager
@@ -354,13 +360,13 @@ def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[NodeGrou
     """Return the rejected nodes of an explanation, of some nodes alone where these are given."""
     if names is None:
         return seen.groups
-    found, at = list[NodeGroup](), {name: at for at, name in enumerate(seen.order)}
+    groups, at = list[NodeGroup](), {name: at for at, name in enumerate(seen.order)}
     for group in seen.groups:
         nodes = [name for name in group.nodes if name in names]
         if nodes:
             evidence = seen.find_evidence([at[name] for name in nodes], group.verdicts)
-            found.append(NodeGroup(nodes, group.verdicts, evidence))
-    return found
+            groups.append(NodeGroup(nodes, group.verdicts, evidence))
+    return groups
 
 
 # ---- changes -----------------------------------------------------------------------------------------------
@@ -409,8 +415,8 @@ def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
 def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChange]:
     """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
     gates = trial.context.cache.state.classes.gates
-    asked = {effective_request(pod, resource, gates) for pod in trial.pods}
-    most = max(asked)
+    amounts = {effective_request(pod, resource, gates) for pod in trial.pods}
+    most = max(amounts)
     step = STEPS.get(resource, 1)
 
     def at_most(amount: int) -> list[Pod] | None:
@@ -428,15 +434,15 @@ def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChan
         pods = at_most(steps * step)
         return 0 if pods is None else trial.other(trial.group, pods).places()
 
-    found = largest((most - 1) // step, lambda steps: bool(count(steps)))
-    if found:
-        texts = quantity_text(resource, most), quantity_text(resource, found * step)
-        now, then = offered(resource, most), offered(resource, found * step)
+    steps = largest((most - 1) // step, lambda steps: bool(count(steps)))
+    if steps:
+        texts = quantity_text(resource, most), quantity_text(resource, steps * step)
+        now, then = offered(resource, most), offered(resource, steps * step)
         text = f"lower the {resource} request of each pod from {now} to {then}"
-        if len(asked) > 1:
+        if len(amounts) > 1:
             text = f"lower the {resource} request of each pod to {then} at most (now up to {now})"
         values = {"resource": resource, "from": texts[0], "to": texts[1]}
-        yield GroupChange(LOWER, text, count(found), values)
+        yield GroupChange(LOWER, text, count(steps), values)
 
 
 def _like(trial: GroupTrial, probe: Probe, seen: Explanation, template: int) -> list[Node]:

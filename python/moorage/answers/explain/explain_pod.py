@@ -150,10 +150,10 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     group = None
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
-    waiting, made = generated_claims(cast(ObjectClient, fork.handle.client), waiting, group)
-    if made and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
+    waiting, generated = generated_claims(cast(ObjectClient, fork.handle.client), waiting, group)
+    if generated and skipped.startswith(f"{DynamicResources.name}: ") and not _is_stored(fork, pod):
         skipped = ""  # its claims would be made with it
-    claims = [*made, *released_claims(devices)] if bound_to else made
+    claims = [*generated, *released_claims(devices)] if bound_to else generated
     with devices.state.assuming(claims):
         return _explain(fork, waiting, bound_to, skipped)
 
@@ -225,12 +225,12 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     changes = [*rollout, *find_changes(probe)]
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
-    found = replace(
+    explanation = replace(
         explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked, notes=notes
     )
     is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
     may_evict = is_alone and bool(preemption_plugins(engine.profile))
-    return _with_preemption(found, probe) if may_evict else found
+    return _with_preemption(explanation, probe) if may_evict else explanation
 
 
 def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
@@ -246,8 +246,8 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
         if preemption.found.potential:
             raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
     violated = {name: some for name, some in budgets.items() if some}
-    found = replace(explanation, preemption=preemption, raised_priority=raised, notes=notes)
-    return replace(found, violated_budgets=violated)
+    explanation = replace(explanation, preemption=preemption, raised_priority=raised, notes=notes)
+    return replace(explanation, violated_budgets=violated)
 
 
 # ---- notes -------------------------------------------------------------------------------------------------

@@ -28,9 +28,7 @@ from .evidence_search import ExtenderAnswer, FilterVerdicts
 from .pods_in_the_way import RaisedPriority
 from .probe import Change
 
-# ---- node comparison ---------------------------------------------------------------------------------------
-#
-# Why a pod goes to one node and not to another: their scores, plugin by plugin, and what would turn it.
+# ---- why a pod goes to one node and not to another ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +38,18 @@ class ScoreDifference:
     Attributes
     ----------
     plugin : str
-    weight, chosen, asked : int
+    weight, chosen, other : int
     """
 
     plugin: str
     weight: int
     chosen: int
-    asked: int
+    other: int
 
     @property
     def weighted(self) -> int:
-        """How far the asked node is ahead by this plugin, in points of the total."""
-        return self.weight * (self.asked - self.chosen)
+        """How far the other node is ahead by this plugin, in points of the total."""
+        return self.weight * (self.other - self.chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +58,20 @@ class NodeComparison:
 
     Attributes
     ----------
-    chosen, asked : str
-    chosen_total, asked_total : int
+    chosen, other : str
+    chosen_total, other_total : int
     differences : list of ScoreDifference
         Of the plugins by which the nodes differ, those that speak most for the chosen one first.
     turning : dict of str to int
-        By plugin, the nearest weight with which the asked node alone would have the highest total.
+        By plugin, the nearest weight with which the other node alone would have the highest total.
     cause : str
         Why the pod is not on a better node than the chosen one, where that is known; else "".
     """
 
     chosen: str
-    asked: str
+    other: str
     chosen_total: int
-    asked_total: int
+    other_total: int
     differences: list[ScoreDifference]
     turning: dict[str, int]
     cause: str = ""
@@ -81,15 +79,15 @@ class NodeComparison:
     @property
     def text(self) -> str:
         """The result in words."""
-        behind = self.chosen_total - self.asked_total
+        behind = self.chosen_total - self.other_total
         if behind == 0:
-            return f"{self.asked} has the total of {self.chosen}: the order among equal ones decides"
+            return f"{self.other} has the total of {self.chosen}: the order among equal ones decides"
         if behind < 0:
-            return f"{self.asked} is {-behind} ahead of {self.chosen}" + (self.cause and f": {self.cause}")
+            return f"{self.other} is {-behind} ahead of {self.chosen}" + (self.cause and f": {self.cause}")
         weights = {difference.plugin: difference.weight for difference in self.differences}
         turns = [f"{plugin} x{weight} (now x{weights[plugin]})" for plugin, weight in self.turning.items()]
         would = f"; it would win with {' or '.join(turns)}" if turns else "; no weight of one plugin turns it"
-        return f"{self.asked} is {behind} behind {self.chosen}{would}"
+        return f"{self.other} is {behind} behind {self.chosen}{would}"
 
 
 MOST_WEIGHT = 100
@@ -97,7 +95,7 @@ MOST_WEIGHT = 100
 
 
 def compare_nodes(
-    examination: Examination, weights: Mapping[str, int], chosen: str, asked: str
+    examination: Examination, weights: Mapping[str, int], chosen: str, other: str
 ) -> NodeComparison | None:
     """Compare a node with the one on which a pod is placed.
 
@@ -112,37 +110,39 @@ def compare_nodes(
         None unless both are feasible and different, and have scores.
     """
     feasible = examination.feasible
-    if chosen == asked or chosen not in feasible or asked not in feasible or not len(examination.total):
+    if chosen == other or chosen not in feasible or other not in feasible or not len(examination.total):
         return None
-    at, other = feasible.index(chosen), feasible.index(asked)
-    found = [
-        ScoreDifference(plugin, weights[plugin], int(column[at]), int(column[other]))
+    places = feasible.index(chosen), feasible.index(other)
+    differences = [
+        ScoreDifference(plugin, weights[plugin], int(column[places[0]]), int(column[places[1]]))
         for plugin, column in examination.normalized.items()
-        if column[at] != column[other]
+        if column[places[0]] != column[places[1]]
     ]
-    found.sort(key=lambda one: one.weighted)
+    differences.sort(key=lambda difference: difference.weighted)
     turning = {
-        one.plugin: weight
-        for one in found
-        if (weight := _turning_weight(examination, one, other)) is not None
+        difference.plugin: weight
+        for difference in differences
+        if (weight := _turning_weight(examination, difference, places[1])) is not None
     }
-    totals = int(examination.total[at]), int(examination.total[other])
-    return NodeComparison(chosen, asked, *totals, found, turning)
+    totals = int(examination.total[places[0]]), int(examination.total[places[1]])
+    return NodeComparison(chosen, other, *totals, differences, turning)
 
 
-def _turning_weight(examination: Examination, one: ScoreDifference, asked: int) -> int | None:
+def _turning_weight(examination: Examination, difference: ScoreDifference, place: int) -> int | None:
     """Return the weight of a plugin nearest to its present one with which a node has the highest total alone;
     None if there is none from 1 to `MOST_WEIGHT`."""
-    column = examination.normalized[one.plugin]
-    rest = examination.total - one.weight * column
-    for weight in sorted(range(1, MOST_WEIGHT + 1), key=lambda weight: (abs(weight - one.weight), weight)):
+    column = examination.normalized[difference.plugin]
+    rest = examination.total - difference.weight * column
+    for weight in sorted(
+        range(1, MOST_WEIGHT + 1), key=lambda weight: (abs(weight - difference.weight), weight)
+    ):
         totals = rest + weight * column
-        if np.count_nonzero(totals >= totals[asked]) == 1:
+        if np.count_nonzero(totals >= totals[place]) == 1:
             return weight
     return None
 
 
-# ---- explanation -------------------------------------------------------------------------------------------
+# ---- the explanation of a pod ------------------------------------------------------------------------------
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 
@@ -606,8 +606,8 @@ class ExplainedPod(Tabular):
         )
 
     def _compared(self, name: str) -> NodeComparison | None:
-        found = compare_nodes(self.examination, self.weights, self.chosen, name)
-        return None if found is None else replace(found, cause=self._cause)
+        comparison = compare_nodes(self.examination, self.weights, self.chosen, name)
+        return None if comparison is None else replace(comparison, cause=self._cause)
 
 
 def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[NodeGroup]:
@@ -631,8 +631,8 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvide
     groups: list[tuple[int, int, NodeGroup]] = []
     for key in range(int(keys.max(initial=-1)) + 1):
         places = np.flatnonzero(keys == key).tolist()
-        found = [each.statuses[each.codes[places[0]]] for each in filters]
-        verdicts = [status for status in found if status is not None]
+        statuses = [each.statuses[each.codes[places[0]]] for each in filters]
+        verdicts = [status for status in statuses if status is not None]
         if verdicts:
             group = NodeGroup([order[at] for at in places], verdicts, find(places, verdicts))
             groups.append((-len(places), places[0], group))

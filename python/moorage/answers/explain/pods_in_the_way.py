@@ -38,9 +38,7 @@ from moorage.store import NotFoundError, ObjectClient
 
 from .probe import ROLLOUT, Change, Probe
 
-# ---- own old pods ------------------------------------------------------------------------------------------
-#
-# Rollouts that the old pods of their own workload block, and what would help.
+# ---- old pods of its own rollout ---------------------------------------------------------------------------
 
 MOST_OLD_PODS = 32
 """Maximum number of old pods that are tried; where there are more, nothing is said of a rollout."""
@@ -80,19 +78,19 @@ def find_old_pods(probe: Probe) -> OldPods | None:
     """
     owner = probe.pod.metadata.controller()
     client, namespace = cast(ObjectClient, probe.engine.handle.client), probe.pod.namespace
-    found = None
+    own = None
     with suppress(NotFoundError):
         if owner is not None and owner.kind == ReplicaSet.__name__:
-            found = _of_deployment(client, client.get(ReplicaSet, owner.name, namespace))
+            own = _of_deployment(client, client.get(ReplicaSet, owner.name, namespace))
         elif owner is not None and owner.kind == DaemonSet.__name__:
-            found = _of_daemon_set(client, client.get(DaemonSet, owner.name, namespace), probe.pod.name)
-    if found is None:
+            own = _of_daemon_set(client, client.get(DaemonSet, owner.name, namespace), probe.pod.name)
+    if own is None:
         return None
     state = probe.engine.cache.state  # it has the nodes of pods that the store has not bound yet
-    cached = tuple(state.get_pod(pod) for pod in found.pods if is_active(pod) and state.has_pod(pod))
+    cached = tuple(state.get_pod(pod) for pod in own.pods if is_active(pod) and state.has_pod(pod))
     here = made_for(probe.pod)
     pods = cached if here is None else tuple(pod for pod in cached if pod.spec.node_name == here.about)
-    return found._replace(pods=pods) if 0 < len(pods) <= MOST_OLD_PODS else None
+    return own._replace(pods=pods) if 0 < len(pods) <= MOST_OLD_PODS else None
 
 
 def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
@@ -105,11 +103,15 @@ def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
         with suppress(NotFoundError):
             deployment = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
     sets = [] if deployment is None else _sets_of(client, pod.namespace, deployment.uid)
-    return {owner.uid, *(one.metadata.uid for one in sets)}
+    return {owner.uid, *(replica_set.metadata.uid for replica_set in sets)}
 
 
 def _sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
-    return [one for one in client.list(ReplicaSet, namespace)[0] if one.metadata.is_controlled_by(uid)]
+    return [
+        replica_set
+        for replica_set in client.list(ReplicaSet, namespace)[0]
+        if replica_set.metadata.is_controlled_by(uid)
+    ]
 
 
 def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
@@ -122,7 +124,7 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     is_new = new is not None and new.name == own.name
     if not is_new or not max_surge(deployment) or max_unavailable(deployment):
         return None
-    pods = _pods_of(client, [one for one in sets if one.name != own.name])
+    pods = _pods_of(client, [replica_set for replica_set in sets if replica_set.name != own.name])
     rolling = deployment.spec.strategy.rolling_update
     surge = "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)
     return OldPods(Workload(own.namespace, "Deployment", owner.name).text, pods, True, surge)
@@ -151,13 +153,13 @@ def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
     dict of str to int
         By ``namespace/name``.
     """
-    found = {}
+    by_workload = {}
     for pod in old.pods:
         with _with_others(probe, [pod], []):
             feasible = probe.count_feasible(probe.pod)
         if feasible:
-            found[pod.key] = feasible
-    return found
+            by_workload[pod.key] = feasible
+    return by_workload
 
 
 def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Iterator[Change]:
@@ -221,9 +223,7 @@ def _with_others(probe: Probe, pods: Iterable[Pod], others: Iterable[Pod]) -> It
         yield
 
 
-# ---- raised priority ---------------------------------------------------------------------------------------
-#
-# The smallest priority with which a pod that fits nowhere would get a node, and whom it would evict.
+# ---- the smallest priority with which it would get a node --------------------------------------------------
 
 HIGHEST = 1_000_000_000
 """The highest priority that users may give (scheduling/v1, HighestUserDefinablePriority)."""
@@ -283,7 +283,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     # A superset of the priorities that matter, of few values. More priority can help less: a pod that the pod
     # has to be near is then evicted, too.
     there = {shape.priority for shape in engine.cache.state.classes.shapes}
-    priorities = sorted(one + 1 for one in there if own <= one < HIGHEST)
+    priorities = sorted(priority + 1 for priority in there if own <= priority < HIGHEST)
 
     def candidate_with(priority: int) -> Candidate | None:
         raised = replace(pod, spec=replace(pod.spec, priority=priority))
@@ -294,7 +294,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         return None if choice is None else choice.candidate
 
     tried = ((priority, candidate_with(priority)) for priority in priorities)
-    priority, candidate = next((one for one in tried if one[1] is not None), (0, None))
+    priority, candidate = next((each for each in tried if each[1] is not None), (0, None))
     if candidate is None:
         return None
     own_uids = own_controllers(cast(ObjectClient, engine.handle.client), pod)
@@ -306,7 +306,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         for pod_class in classes
         if priority <= pod_class.value <= HIGHEST and pod_class.preemption_policy != "Never"
     ]
-    helps = (one for one in sorted(enough) if candidate_with(one[0]) is not None)
+    helps = (each for each in sorted(enough) if candidate_with(each[0]) is not None)
     value, name = next(helps, (0, ""))
     budgets = budgets_of(engine, candidate, priority)
     return RaisedPriority(priority, name, value, candidate.name, tuple(candidate.victims.pods), budgets)

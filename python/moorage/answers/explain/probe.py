@@ -38,10 +38,6 @@ from moorage.store import Indexer, Lister, ObjectClient, find_object
 
 from .claim_explanations import PodClaims
 
-# ---- probe -------------------------------------------------------------------------------------------------
-#
-# What-if queries: the feasible nodes of a changed pod, or of the pod in a changed cluster.
-
 WITH_TEMPLATE = {kind.__name__: kind for kind in MAKERS}
 
 
@@ -212,9 +208,9 @@ class Probe:
             return None
         client = cast(ObjectClient, self.engine.handle.client)
         controller: Any = find_object(client, kind, owner.name, self.pod.namespace)
-        made: PodTemplateSpec | None = controller and controller.spec.template
+        template: PodTemplateSpec | None = controller and controller.spec.template
         admission = admission_of(client, has_webhooks=False)
-        return None if made is None else _admitted(admission, replace(self.pod, spec=made.spec))
+        return None if template is None else _admitted(admission, replace(self.pod, spec=template.spec))
 
     @cached_property
     def runtime_class(self) -> RuntimeClass | None:
@@ -303,9 +299,7 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-# ---- offered change ----------------------------------------------------------------------------------------
-#
-# A change of a pod or of the cluster that places the pod.
+# ---- changes that are offered ------------------------------------------------------------------------------
 
 LOWER = "lower-request"
 SMALLER_CLAIM = "smaller-claim"

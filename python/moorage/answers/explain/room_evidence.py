@@ -30,10 +30,7 @@ from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, Node, Pod
 from moorage.kube.model.meta import Condition
 
-# ---- room holders ------------------------------------------------------------------------------------------
-#
-# Who holds room of a node that its pods do not seem to need: evidence about requests.
-#
+# ---- who holds room ----------------------------------------------------------------------------------------
 # Nominated pods, pods that are being deleted, resizes that are not done, and init containers whose request
 # sets the sum. They are named where the node would have room without them.
 
@@ -144,9 +141,9 @@ class Amounts:
         values |= {"container": self._largest(pod)} if by_init else {}
         parts = [f"set by init container {values['container']}"] if by_init else []
         parts += ["set by spec.resources of the pod"] if level else []
-        asked, own = compared(self.resource, amount, containers)
+        compared_amount, own = compared(self.resource, amount, containers)
         parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
-        text = f"it asks for {asked} {self.resource}, {', '.join(parts)}; its containers for {own}"
+        text = f"it asks for {compared_amount} {self.resource}, {', '.join(parts)}; its containers for {own}"
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
 
     def _largest(self, pod: Pod) -> str:
@@ -200,9 +197,7 @@ def find_holders(
         yield from (fact for fact, _ in holders)
 
 
-# ---- room evidence -----------------------------------------------------------------------------------------
-#
-# The room that nodes lack for the requests of a pod.
+# ---- the room that nodes lack ------------------------------------------------------------------------------
 
 NEAREST = 16
 """Maximum number of nodes of which it is said who holds their room: those that lack least."""

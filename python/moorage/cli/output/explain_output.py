@@ -342,10 +342,10 @@ def _change(change: Change) -> tuple[str, str, int]:
 def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
     """Headings and rows of the scores of two nodes by plugin."""
     rows: list[tuple[str | int, ...]] = [
-        (f"{one.plugin} x{one.weight}", one.chosen, one.asked, f"{one.weighted:+d}")
+        (f"{one.plugin} x{one.weight}", one.chosen, one.other, f"{one.weighted:+d}")
         for one in comparison.differences
     ]
-    return ("PLUGIN", comparison.chosen, comparison.asked, "OF THE TOTAL"), rows
+    return ("PLUGIN", comparison.chosen, comparison.other, "OF THE TOTAL"), rows
 
 
 def _details(node: NodeExplanation) -> list[tuple[str, str]]:

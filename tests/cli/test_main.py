@@ -53,15 +53,17 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
             "check -f {} -o table",
             {
                 "autoscalers",
-                "answers.planning",
+                "answers.asked_pods",
+                "answers.survival",
                 "answers.explain",
                 "compat",
                 "kube.cel.program",
-                "answers.report",
+                "answers.answer_pages",
+                "answers.page",
                 "live",
             },
         ),
-        ("nodes -f {} -o json", {"compat", "kube.cel.program", "answers.report", "live"}),
+        ("nodes -f {} -o json", {"compat", "kube.cel.program", "answers.page", "live"}),
     ],
 )
 def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Path) -> None:

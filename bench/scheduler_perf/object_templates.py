@@ -16,8 +16,8 @@ from moorage.kube.read.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.kube.read.files import read_text
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.read.yaml_reader import read_yaml
-from moorage.kube.workloads.naming import Names
-from moorage.store.kinds import struct_named
+from moorage.kube.workloads.ownership import Names
+from moorage.store.errors import struct_named
 
 from .go_template import GoTemplate, parse
 

@@ -15,7 +15,7 @@ from moorage.kube import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Reso
 from moorage.kube.model.node import HOSTNAME, NodeStatus
 from moorage.kube.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from moorage.kube.read.object_defaults import default_object
-from moorage.kube.workloads.naming import Names
+from moorage.kube.workloads.ownership import Names
 from moorage.store import ApiError, NotFoundError, find_object
 
 from .devices_of_nodes import SimulatedDevices

@@ -14,7 +14,7 @@ from bench import kubectl_dump
 
 from moorage import Scheduler, edit
 from moorage.kube import Cluster, Pod, load, read_object, write_cluster
-from moorage.kube.read.write import dump_yaml
+from moorage.kube.read.python_values import dump_yaml
 from moorage.sim.synthetic import synthetic
 
 LOADING = "reading 5,000 nodes, 50,000 pods from JSON"

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from .kube.model.pod import Pod as Pod
     from .kube.model.pod import Toleration as Toleration
     from .kube.read.load import load as load
-    from .kube.read.one_object import read_object as read_object
-    from .kube.read.write import object_to_dict as object_to_dict
+    from .kube.read.load import read_object as read_object
+    from .kube.read.python_values import object_to_dict as object_to_dict
     from .sim.replay import History as History
     from .sim.replay import Verification as Verification
     from .sim.replay import replay as replay
@@ -136,9 +136,9 @@ _MODULES = {
     "load": "kube.read.load",
     "load_native_plugin": "engine.framework.out_of_tree_plugins",
     "lognormal": "sim.timeline",
-    "object_to_dict": "kube.read.write",
+    "object_to_dict": "kube.read.python_values",
     "poisson": "sim.timeline",
-    "read_object": "kube.read.one_object",
+    "read_object": "kube.read.load",
     "replay": "sim.replay",
     "synthetic": "sim.synthetic",
     "verify": "sim.replay",

@@ -45,7 +45,7 @@ EXPLODING = {
 @pytest.fixture
 def little_work(monkeypatch: pytest.MonkeyPatch) -> int:
     """A lower limit, which shows the same sooner."""
-    monkeypatch.setattr("moorage.kube.cel.work.MAX_WORK", MAX_WORK // 20)
+    monkeypatch.setattr("moorage.kube.cel.cel_errors.MAX_WORK", MAX_WORK // 20)
     return MAX_WORK // 20
 
 

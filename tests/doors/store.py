@@ -4,28 +4,28 @@
 from moorage.store import store as store
 
 # Texts of times, many at once and one by one.
-from moorage.store.clock import timestamp as timestamp
-from moorage.store.clock import timestamps as timestamps
+from moorage.store.deletion import timestamp as timestamp
+from moorage.store.deletion import timestamps as timestamps
 
 # Errors that a server or a connection gives.
 from moorage.store.errors import NotSentError as NotSentError
 from moorage.store.errors import conflict as conflict
 
-# Selectors of any text.
-from moorage.store.field_selectors import predicate as predicate
+# All kinds, which a server of the wire format has to serve.
+from moorage.store.errors import structs as structs
 
 # What a list remembers of its keys.
-from moorage.store.informers.indexer import KeyLog as KeyLog
-
-# All kinds, which a server of the wire format has to serve.
-from moorage.store.kinds import structs as structs
+from moorage.store.indexer import KeyLog as KeyLog
+from moorage.store.patch import apply_patch as apply_patch
 
 # Patches of JSON values, one by one.
-from moorage.store.patches.json_patch import json_patch as json_patch
-from moorage.store.patches.patch import apply_patch as apply_patch
+from moorage.store.patch import json_patch as json_patch
 
 # What a binding makes of a pod, and bindings that a test writes.
 from moorage.store.pod_binding import Binding as Binding
+
+# Selectors of any text.
+from moorage.store.selectors import predicate as predicate
 
 # How the last state of a pod is made, for events that are compared with dicts.
 from moorage.store.store import _last_state as _last_state

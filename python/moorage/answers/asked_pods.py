@@ -24,7 +24,7 @@ from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.resource_claims import ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.kube.workloads.pod_claims import ephemeral_claims
+from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_object
 
 # ---- templates: what is left of a pod when it is asked for more of its kind --------------------------------

@@ -16,7 +16,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.changes.selection import select_nodes
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
-from moorage.kube.admission.admission import RefusedError
+from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular, rows_of
 

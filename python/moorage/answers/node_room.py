@@ -19,11 +19,11 @@ from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import admission_of
 from moorage.errors import InputError, no_label
 from moorage.kube import Pod
-from moorage.kube.admission.pod_resources import pod_limits
-from moorage.kube.model.admission_policies import ResourceQuota
+from moorage.kube.apiserver.pod_requests import pod_limits
 from moorage.kube.model.node import ZONE, Node
+from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.model.workload import Job, ReplicaSet
-from moorage.kube.workloads.top_controller import Workload, Workloads
+from moorage.kube.workloads.ownership import Workload, Workloads
 
 # ---- groups of nodes by a label; zone, region and pool have short names ------------------------------------
 

@@ -13,12 +13,12 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.changes.drain import NO_CONTROLLER, mark_unschedulable, stays
 from moorage.controllers.store_control import admission_of
 from moorage.kube import Object, PodDisruptionBudget
-from moorage.kube.admission.admission import RefusedError
+from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
-from moorage.kube.workloads.made_of import MAKERS, MadeOf
+from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
 from moorage.store import ObjectStore
 
 from .asked_pods import FIXED, as_template, checked_needs, make_again, node_verdicts, reason_not_scheduled

@@ -28,8 +28,8 @@ from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.kinds.replacements import replacement
-from moorage.kube.workloads.top_controller import Workloads
+from moorage.kube.workloads.kind_table import replacement
+from moorage.kube.workloads.ownership import Workloads
 from moorage.table import Table, Tabular
 
 from .asked_pods import make_again

@@ -18,8 +18,8 @@ from moorage.cluster.changes.drain import reason_to_stay
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
-from moorage.kube.time_spans import parse_moment
-from moorage.store.clock import timestamp
+from moorage.kube.strict_documents import parse_moment
+from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .assumed_claims import assume_claims

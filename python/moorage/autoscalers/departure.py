@@ -6,7 +6,7 @@ from math import inf
 
 from moorage.kube import NodePool
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.workloads.ages import seconds
+from moorage.kube.model.cluster import seconds
 
 from .instance_types.labels import POOL
 from .karpenter.cluster_view import ClusterView

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from moorage.cluster import PodScheduler
 from moorage.kube import Node, Pod, PodDisruptionBudget
-from moorage.kube.time_spans import parse_moment
+from moorage.kube.strict_documents import parse_moment
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleDownResult

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage.cluster import PodScheduler
 from moorage.cluster.changes import cluster_changes as changes
 from moorage.kube import Condition, Node, NodeClaim, NodePool, NodeSelectorRequirement, ObjectMeta, Quantity
-from moorage.kube.model.karpenter import NodeClaimStatus
+from moorage.kube.model.autoscaling import NodeClaimStatus
 from moorage.kube.model.node import HOSTNAME, NodeSpec, NodeStatus
 from moorage.store import NotFoundError
 

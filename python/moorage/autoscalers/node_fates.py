@@ -15,9 +15,9 @@ from moorage.cluster import PodScheduler
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
-from moorage.kube.model.karpenter import Budget
-from moorage.kube.time_spans import parse_moment
-from moorage.store.clock import timestamp
+from moorage.kube.model.autoscaling import Budget
+from moorage.kube.strict_documents import parse_moment
+from moorage.store.deletion import timestamp
 
 from .assumed_claims import assume_claims
 from .consolidation_rounds import ConsolidationRounds

@@ -10,8 +10,8 @@ from moorage.cluster import PodScheduler
 from moorage.engine.scheduler.options import check_sequence, pods_of
 from moorage.kube import NodePool, Object, Pod
 from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.kube.model.cluster import now_of
 from moorage.kube.read.python_values import Source
-from moorage.kube.workloads.ages import now_of
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.node_class_states import stored_pools

@@ -23,7 +23,7 @@ from moorage.engine.requirements import (
     whole,
 )
 from moorage.kube import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
-from moorage.kube.model.karpenter import NodeClaimRequirement
+from moorage.kube.model.autoscaling import NodeClaimRequirement
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.labels import POOL

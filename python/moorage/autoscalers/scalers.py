@@ -16,10 +16,10 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.changes.change import with_own_uids
 from moorage.cluster.changes.node_copies import NodeCopies
 from moorage.kube import Node, NodePool, Object, Pod
+from moorage.kube.apiserver.validate_object import validate
+from moorage.kube.model.cluster import now_of
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.read.object_defaults import defaults
-from moorage.kube.validate.validate_object import validate
-from moorage.kube.workloads.ages import now_of
 
 from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleUpResult
 from .cluster_autoscaler.group_templates import STABLE, TEMPLATE_LABEL, Template, is_daemon_pod

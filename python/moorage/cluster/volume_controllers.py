@@ -14,11 +14,11 @@ from moorage.controllers.persistent_volume.storage_capacities import StorageCapa
 from moorage.controllers.resource_claim_controller import ResourceClaimController
 from moorage.engine.scheduler.options import ClaimControllers, Wait
 from moorage.engine.volume.claims import NO_PROVISIONER
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from moorage.kube.workloads.ages import seconds
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .cluster_options import ClusterOptions

@@ -10,7 +10,7 @@ from moorage.controllers import ClusterControllers
 from moorage.engine.scheduler.scheduler_parts import SchedulerParts
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod
-from moorage.kube.workloads.naming import Names
+from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectStore, find_object
 
 

@@ -14,7 +14,7 @@ from moorage.engine.volume.volume_binder import BIND_CONFLICT, NODE_CONFLICT, Vo
 from moorage.kube import Node, Pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
-from moorage.store.informers.handler_functions import last_state
+from moorage.store.informer import last_state
 
 from .scheduler_binder import CachingVolumeBinder, PodBindingCache, SchedulerVolumeBinder, cached_volumes
 

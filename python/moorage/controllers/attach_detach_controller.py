@@ -19,8 +19,8 @@ from moorage.kube.model.storage import (
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
+from moorage.kube.workloads.input_facts import as_starting
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
-from moorage.kube.workloads.readiness import as_starting
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
 
 from .claim_protection import CLAIM

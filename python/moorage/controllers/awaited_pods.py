@@ -8,7 +8,7 @@ from typing import NamedTuple
 from moorage.kube.model.meta import Object
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Job, PodTemplateSpec, StatefulSet
-from moorage.kube.workloads.jobs.job_state import (
+from moorage.kube.workloads.job_state import (
     is_left_to_others,
     is_over,
     replaces_failed_only,

@@ -17,16 +17,16 @@ from msgspec.structs import replace
 from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
-from moorage.kube.admission.admission import RefusedError
+from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node
-from moorage.kube.model.other_workloads import CloneSet
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import PodGroup
 from moorage.kube.model.policy import PodDisruptionBudget
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim
 from moorage.kube.model.workload import (
+    CloneSet,
     ControllerRevision,
     DaemonSet,
     Deployment,
@@ -35,9 +35,17 @@ from moorage.kube.model.workload import (
     ReplicationController,
     StatefulSet,
 )
-from moorage.kube.workloads.kinds.replacements import replacement
+from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.workloads.deployment_rollout import (
+    PARENTS,
+    Parent,
+    changed_template,
+    is_child,
+    next_children,
+)
+from moorage.kube.workloads.input_facts import is_coming, progressing, unready_templates
+from moorage.kube.workloads.kind_table import replacement
 from moorage.kube.workloads.missing_pods import create_missing, written_revision
-from moorage.kube.workloads.other_kinds import PARENTS, Parent, changed_template, is_child, next_children
 from moorage.kube.workloads.ownership import (
     DELETE_DEPENDENTS,
     ORPHAN_DEPENDENTS,
@@ -45,12 +53,10 @@ from moorage.kube.workloads.ownership import (
     is_healthy,
     refers_to,
 )
-from moorage.kube.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.kube.workloads.revisions import is_updated, mark_of
-from moorage.kube.workloads.turns import WORKLOADS
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
-from moorage.store.informers.handler_functions import HandlerFunctions, last_state
-from moorage.store.kinds import is_namespaced
+from moorage.store.errors import is_namespaced
+from moorage.store.informer import HandlerFunctions, last_state
 
 from .attach_detach_controller import AttachDetachController
 from .availability import Availability, TimesOf

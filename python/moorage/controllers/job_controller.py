@@ -12,16 +12,17 @@ from msgspec.structs import replace
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Job, JobStatus
-from moorage.kube.workloads.jobs import indexes
-from moorage.kube.workloads.jobs.indexes import failures_before, index_of
-from moorage.kube.workloads.jobs.job_state import (
+from moorage.kube.workloads.job_state import (
     COMPLETE,
     FAILED,
     FAILURE,
     TRACKING,
     JobState,
     awaits_count,
+    failures_before,
     has_failed,
+    index_of,
+    indexes_text,
     is_left_to_others,
     is_over,
     misplaced,
@@ -194,9 +195,9 @@ class JobController:
         ends."""
         status = replace(job.status, succeeded=state.succeeded, failed=state.failed - later)
         if job.spec.completion_mode == "Indexed":
-            status = replace(status, completed_indexes=indexes.text_of(state.completed))
+            status = replace(status, completed_indexes=indexes_text(state.completed))
             if job.spec.backoff_limit_per_index is not None:
-                status = replace(status, failed_indexes=indexes.text_of(state.broken))
+                status = replace(status, failed_indexes=indexes_text(state.broken))
         if state.verdict is not None:
             status = _ended(job, pods, state, state.verdict, status)
         if status != job.status:

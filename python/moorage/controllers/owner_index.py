@@ -8,8 +8,7 @@ from typing import TypeVar
 from moorage.kube.model.meta import Object
 from moorage.kube.model.pod import Pod
 from moorage.kube.workloads.daemon_pods import node_of
-from moorage.kube.workloads.ownership import has_made_up_uid, is_active
-from moorage.kube.workloads.top_controller import group_to_show
+from moorage.kube.workloads.ownership import group_to_show, has_made_up_uid, is_active
 from moorage.store import Indexer
 
 T = TypeVar("T", bound=Object)

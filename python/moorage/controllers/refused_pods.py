@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
-from moorage.kube.admission.admission import RefusedError
+from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import LabelSelector, Object
 from moorage.kube.model.node import Node

@@ -11,9 +11,16 @@ from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import StatefulSet
 from moorage.kube.workloads.missing_pods import create_claims, create_ordinals, current_and_update
 from moorage.kube.workloads.ownership import is_active, is_healthy
-from moorage.kube.workloads.pod_claims import claim_owners, claims_of
 from moorage.kube.workloads.revisions import is_updated, mark_of
-from moorage.kube.workloads.stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
+from moorage.kube.workloads.stateful_pods import (
+    Revisions,
+    by_ordinal,
+    claim_owners,
+    claims_of,
+    next_step,
+    ordinals,
+    revision_for,
+)
 from moorage.store import Indexer, NotFoundError
 
 from .availability import Availability

@@ -10,29 +10,23 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import LabelSelectorMatcher
-from moorage.kube.admission.admission import Admission, RefusedError
-from moorage.kube.admission.policies import OWNERS
-from moorage.kube.model.admission_policies import (
-    AdmissionPlugins,
-    LimitRange,
-    ResourceQuota,
-    RuntimeClass,
-    Scheduler,
-)
+from moorage.kube.apiserver.admission import Admission, RefusedError
+from moorage.kube.apiserver.policies import OWNERS
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, ControllerRevision, DaemonSet, PriorityClass
-from moorage.kube.workloads.ages import seconds
+from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import FINISHED, controller_reference
-from moorage.kube.workloads.pod_claims import ephemeral_claims
-from moorage.kube.workloads.readiness import with_readiness
 from moorage.kube.workloads.revisions import Mark
+from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore, find_object
-from moorage.store.eviction import tell_why
-from moorage.store.kinds import is_namespaced, structs
+from moorage.store.deletion import tell_why
+from moorage.store.errors import is_namespaced, structs
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 

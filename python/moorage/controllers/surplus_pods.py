@@ -9,8 +9,7 @@ from functools import cmp_to_key
 from math import inf, log2
 from typing import NamedTuple
 
-from moorage.kube.model.field_rules import whole_number
-from moorage.kube.model.meta import Object
+from moorage.kube.model.meta import Object, whole_number
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController
 from moorage.kube.workloads.ownership import is_active, is_healthy

@@ -27,7 +27,6 @@ from moorage.kube import (
     Taint,
     Toleration,
 )
-from moorage.kube.model.admission_policies import RuntimeClass
 from moorage.kube.model.node import is_of_a_moment
 from moorage.kube.model.pod import (
     ContainerPort,
@@ -37,6 +36,7 @@ from moorage.kube.model.pod import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
+from moorage.kube.model.policy import RuntimeClass
 
 from .framework.evidence import Need, asked_by, quantity_text
 from .plugins.node_affinity_and_taints import REJECTING_EFFECTS, UNSCHEDULABLE, requirement_text

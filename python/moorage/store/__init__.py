@@ -1,5 +1,8 @@
 """An object store with the semantics of an API server, informers and listers."""
 
+from __future__ import annotations
+
+from .deletion import evict_pod as evict_pod
 from .errors import AlreadyExistsError as AlreadyExistsError
 from .errors import ApiError as ApiError
 from .errors import BadRequestError as BadRequestError
@@ -12,14 +15,13 @@ from .errors import ServerError as ServerError
 from .errors import TooManyRequestsError as TooManyRequestsError
 from .errors import UnauthorizedError as UnauthorizedError
 from .errors import UnreachableError as UnreachableError
-from .eviction import evict_pod as evict_pod
-from .informers.factory import InformerFactory as InformerFactory
-from .informers.indexer import Indexer as Indexer
-from .informers.informer import DeletedFinalStateUnknown as DeletedFinalStateUnknown
-from .informers.informer import Informer as Informer
-from .informers.informer import Registration as Registration
-from .informers.informer import ResourceEventHandler as ResourceEventHandler
-from .informers.lister import Lister as Lister
+from .indexer import Indexer as Indexer
+from .indexer import Lister as Lister
+from .informer import DeletedFinalStateUnknown as DeletedFinalStateUnknown
+from .informer import Informer as Informer
+from .informer import InformerFactory as InformerFactory
+from .informer import Registration as Registration
+from .informer import ResourceEventHandler as ResourceEventHandler
 from .pod_status_patch import patch_pod_status as patch_pod_status
 from .protocol import ObjectClient as ObjectClient
 from .protocol import Patch as Patch
@@ -28,8 +30,8 @@ from .protocol import Replacement as Replacement
 from .protocol import Watcher as Watcher
 from .protocol import WatchEvent as WatchEvent
 from .protocol import find_object as find_object
-from .references import kind_named as kind_named
-from .references import parse_reference as parse_reference
+from .selectors import kind_named as kind_named
+from .selectors import parse_reference as parse_reference
 from .store import ObjectStore as ObjectStore
 from .tables import Save as Save
 from .watch import Watch as Watch

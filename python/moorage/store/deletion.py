@@ -1,18 +1,168 @@
-"""Deletion in two steps: an object with finalizers or a grace period is marked first and removed later.
-
-apiserver v0.36: registry/rest/delete.go and update.go, registry/generic/registry/store.go.
-"""
+"""Deletion in two steps, the subresource ``pods/eviction``, and the times of objects."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage.kube import Object, ObjectMeta, Pod
+from moorage.kube import Object, ObjectMeta, Pod, PodDisruptionBudget
+from moorage.kube.model.meta import Condition, with_condition
+from moorage.kube.model.pod import disruption_condition
+from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.kube.workloads.ownership import FINISHED
 
-from .clock import shifted, timestamp
-from .errors import conflict, invalid
-from .kinds import group_kind
+from .errors import InvalidObjectError, TooManyRequestsError, conflict, group_kind, invalid
+from .protocol import ObjectClient
+
+# ---- eviction ----------------------------------------------------------------------------------------------
+#
+# The subresource ``pods/eviction``: deletes a pod if its disruption budget allows it (kube-apiserver).
+
+_SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_REFUSED = (
+    "Cannot evict pod as it would violate the pod's disruption budget. "
+    "The disruption budget {} needs {} healthy pods and has {} currently"
+)
+_EVICTED = disruption_condition("EvictionByEvictionAPI", "Eviction API: evicting")
+
+
+def evict_pod(client: ObjectClient, pod: Pod, grace_period_seconds: int | None = None) -> None:
+    """Evict a pod: its disruption budget, if it has one, allows one disruption less then.
+
+    Some pods are deleted without regard to budgets (`ignores_budgets`), and some take no disruption of their
+    budget as they are not ready (`needs_disruption`).
+
+    Parameters
+    ----------
+    pod : Pod
+        Its name and its namespace count.
+    grace_period_seconds : int, optional
+        For the deletion.
+
+    Raises
+    ------
+    NotFoundError
+        The pod does not exist.
+    TooManyRequestsError
+        The budget does not allow it now.
+    InvalidObjectError
+        The pod has several budgets.
+    """
+    current = client.get(Pod, pod.name, pod.namespace)
+    if not ignores_budgets(current):
+        _use_budget(client, current)
+    tell_why(client, current, _EVICTED)
+    uid = current.metadata.uid
+    client.delete(Pod, pod.name, pod.namespace, uid=uid, grace_period_seconds=grace_period_seconds)
+
+
+def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
+    """Give a pod that is about to be deleted a condition that says why, unless it goes at once.
+
+    Parameters
+    ----------
+    pod : Pod
+        As it is stored.
+    why : Condition
+        See `disruption_condition`.
+
+    Raises
+    ------
+    NotFoundError
+        The pod does not exist.
+    """
+    if pod.metadata.finalizers and pod.metadata.deletion_timestamp is None:
+        status = replace(pod.status, conditions=with_condition(pod.status.conditions, why))
+        client.update(replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status))
+
+
+def _use_budget(client: ObjectClient, pod: Pod) -> None:
+    """Take one disruption from the budget of a pod."""
+    budgets = BudgetSelectors(client.list(PodDisruptionBudget, pod.namespace)[0]).of(pod)
+    if len(budgets) > 1:
+        raise InvalidObjectError(_SEVERAL)
+    for budget in budgets:
+        if not needs_disruption(pod, budget):
+            continue
+        status = budget.status
+        if status.disruptions_allowed <= 0:
+            healthy = status.desired_healthy, status.current_healthy
+            raise TooManyRequestsError(_REFUSED.format(budget.name, *healthy))
+        left = status.disruptions_allowed - 1
+        client.update(replace(budget, status=replace(status, disruptions_allowed=left)))
+
+
+# ---- clock -------------------------------------------------------------------------------------------------
+#
+# The store's default clock, and times in the format of object fields (RFC 3339, UTC).
+
+
+def epoch() -> float:
+    """Return 0.0: a clock that stands still at the beginning of 1970."""
+    return 0.0
+
+
+@lru_cache(16)
+def timestamp(seconds: int) -> str:
+    """Format a time for a field of an object.
+
+    Parameters
+    ----------
+    seconds : int
+        Seconds since 1970.
+
+    Returns
+    -------
+    str
+        Such as ``2026-01-31T12:00:00Z``.
+    """
+    return _text(datetime.fromtimestamp(seconds, UTC))
+
+
+def timestamps(seconds: npt.NDArray[np.int64]) -> list[str]:
+    """Format times for fields of objects, as `timestamp` does.
+
+    Parameters
+    ----------
+    seconds : (n,) int64 array
+        Seconds since 1970.
+    """
+    texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]"), timezone="UTC").tolist()
+    return texts
+
+
+def shifted(text: str, seconds: int) -> str:
+    """Shift a time by some seconds.
+
+    Parameters
+    ----------
+    text : str
+        A time in ISO 8601.
+    seconds : int
+        May be negative.
+
+    Returns
+    -------
+    str
+        In the format of `timestamp`.
+    """
+    return _text(datetime.fromisoformat(text).astimezone(UTC) + timedelta(seconds=seconds))
+
+
+def _text(time: datetime) -> str:
+    """Format a UTC time for a field of an object."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ---- deletion ----------------------------------------------------------------------------------------------
+#
+# Deletion in two steps: an object with finalizers or a grace period is marked first and removed later.
+#
+# apiserver v0.36: registry/rest/delete.go and update.go, registry/generic/registry/store.go.
 
 
 def check_preconditions(obj: Object, uid: str, version: str) -> None:

@@ -15,21 +15,21 @@ from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.kube import Object, Pod
-from moorage.kube.admission.siblings import Siblings
+from moorage.kube.apiserver.siblings import Siblings
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
-from moorage.kube.read.one_object import read_one, with_defaults
+from moorage.kube.read.load import read_one, with_defaults
 from moorage.kube.read.python_values import Source
-from moorage.kube.workloads.naming import Names, generated_names
-from moorage.kube.workloads.seen.seen_failures import SeenFailures
+from moorage.kube.workloads.ownership import Names, generated_names
+from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
 
-from .clock import epoch, timestamp
+from .deletion import epoch, timestamp
 from .errors import BadRequestError, ResourceExpiredError, already_exists, invalid, other_uid, stale
-from .field_selectors import Predicate, predicate
-from .patches.patch import apply_patch
+from .patch import apply_patch
+from .pod_binding import why_unreadable
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
-from .quantities import why_unreadable
+from .selectors import Predicate, predicate
 from .tables import FIRST_VERSION, Save, Table, Tables
 from .watch import Changed, Followed, Watch, with_version
 

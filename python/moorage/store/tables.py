@@ -14,11 +14,10 @@ from moorage._core.base.watch_events import Cause, ObjectMap
 from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition
 
-from .errors import ResourceExpiredError, not_found
-from .field_selectors import Predicate
-from .kinds import is_namespaced, struct_named
+from .errors import ResourceExpiredError, is_namespaced, not_found, struct_named
 from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
+from .selectors import Predicate
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")

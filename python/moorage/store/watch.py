@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from moorage.kube import Object
 
 from .errors import ResourceExpiredError
-from .field_selectors import Predicate
 from .protocol import Replacement, WatchEvent
+from .selectors import Predicate
 from .tables import Table
 
 T = TypeVar("T", bound=Object)

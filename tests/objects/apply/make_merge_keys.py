@@ -2,7 +2,7 @@
 
     python -m tests.objects.apply.make_merge_keys v1.36.json v1.37.json > FILE
 
-FILE is python/moorage/kube/apply/merge_keys.json; `tests.objects.validate.make_field_names` says where
+FILE is python/moorage/kube/apiserver/merge_keys.json; `tests.objects.validate.make_field_names` says where
 the schemas are from.
 """
 

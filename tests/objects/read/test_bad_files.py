@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.kube import unpacking
+from tests.doors.kube import GZIP
 from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
@@ -184,7 +184,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    lower_limits(monkeypatch, 1000, "files.MAX_SIZE", "unpacking.MAX_SIZE")
+    lower_limits(monkeypatch, 1000, "files.MAX_SIZE")
     with open("/dev/zero") as zeros:
         monkeypatch.setattr(sys, "stdin", zeros)
         with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes; write JSON without"):
@@ -200,7 +200,7 @@ def test_a_small_file_that_unpacks_to_too_much(tmp_path: Path) -> None:
 def test_equal_objects_may_be_compressed_well(tmp_path: Path) -> None:
     pods = "".join(f"---\n{POD.replace('name: p', f'name: p{at:05}')}" for at in range(20_000))
     packed = gzip.compress(pods.encode())
-    assert len(packed) * unpacking.GZIP.max_ratio > 5 * len(pods)
+    assert len(packed) * GZIP.max_ratio > 5 * len(pods)
 
 
 def test_a_url_is_no_file() -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.doors.kube import (
     MAX_DEPTH,
     RefusedError,
+    documents,
     dump_yaml,
     read_block_style,
     read_yaml,
     resolve_plain,
-    yaml_events,
 )
 from tests.objects.refusal import refusal
 
@@ -39,7 +39,7 @@ def by_lines(text: str) -> list[Any] | None:
 def as_all_of_yaml(text: str) -> list[Any] | None:
     """The documents as the reader of all of YAML gives them; None where the text is invalid."""
     try:
-        return list(yaml_events.documents(text, "f"))
+        return list(documents(text, "f"))
     except InputError:
         return None
 

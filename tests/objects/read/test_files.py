@@ -69,11 +69,12 @@ def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "f.gz").write_bytes(gzip.compress(POD))
-    lower_limits(monkeypatch, len(POD), "unpacking.MAX_SIZE")
+    text = POD + b"# " + b"x" * 100  # which is smaller packed
+    (tmp_path / "f.gz").write_bytes(gzip.compress(text))
+    lower_limits(monkeypatch, len(text), "files.MAX_SIZE")
     assert len(load(tmp_path / "f.gz").pods) == 1
-    lower_limits(monkeypatch, len(POD) - 1, "unpacking.MAX_SIZE")
-    assert refusal(tmp_path / "f.gz") == f"f.gz: more than {len(POD) - 1} bytes; {WAY_OUT}"
+    lower_limits(monkeypatch, len(text) - 1, "files.MAX_SIZE")
+    assert refusal(tmp_path / "f.gz") == f"f.gz: more than {len(text) - 1} bytes; {WAY_OUT}"
 
 
 PACKERS = {"bz2": bz2.compress, "xz": lzma.compress}

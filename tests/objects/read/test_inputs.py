@@ -340,10 +340,10 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(name: str, tmp_path: Pat
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
 def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = pack(tmp_path / name, {f"{at}.json": json.dumps(NODE).encode() for at in range(3)})
-    lower_limits(monkeypatch, 2, "archives.MAX_MEMBERS")
+    lower_limits(monkeypatch, 2, "files.MAX_MEMBERS")
     assert refusal(packed) == f"{name}: more than 2 files"
-    lower_limits(monkeypatch, 3, "archives.MAX_MEMBERS")
-    lower_limits(monkeypatch, 10, "archives.MAX_SIZE", "unpacking.MAX_SIZE")
+    lower_limits(monkeypatch, 3, "files.MAX_MEMBERS")
+    lower_limits(monkeypatch, 10, "files.MAX_SIZE")
     assert refusal(packed).startswith(f"{name}: more than 10 bytes; write JSON without")
 
 

@@ -9,7 +9,7 @@ Then, the earliest first:
 
     python -m tests.objects.validate.make_field_names v1.36.json v1.37.json > FILE
 
-FILE is python/moorage/kube/validate/field_names.json. It has the kinds and the fields of all of them, as
+FILE is python/moorage/kube/apiserver/field_names.json. It has the kinds and the fields of all of them, as
 clusters of each release are read.
 """
 

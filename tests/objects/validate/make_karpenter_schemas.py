@@ -2,7 +2,7 @@
 
     python -m tests.objects.validate.make_karpenter_schemas CRD.yaml... > FILE
 
-FILE is python/moorage/kube/validate/karpenter_schemas.json; the definitions are karpenter.sh_*.yaml of
+FILE is python/moorage/kube/apiserver/karpenter_schemas.json; the definitions are karpenter.sh_*.yaml of
 pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0, and karpenter.k8s.aws_ec2nodeclasses.yaml there in
 the module github.com/aws/karpenter-provider-aws v1.15.0. Descriptions are left out.
 """

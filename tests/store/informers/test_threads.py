@@ -179,7 +179,7 @@ def test_an_informer_in_a_thread_goes_on_after_a_refusal(monkeypatch: pytest.Mon
                 raise ForbiddenError("not yet")
             return super().follow(*args, **kwargs)
 
-    monkeypatch.setattr("moorage.store.informers.informer.RETRY", 0.0)
+    monkeypatch.setattr("moorage.store.informer.RETRY", 0.0)
     store = Refusing()
     informer: Informer[Pod] = Informer(store, Pod)
     signals, stop = Signals("a"), Event()

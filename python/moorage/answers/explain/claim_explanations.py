@@ -39,8 +39,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimStatus,
     ResourceClaimTemplate,
 )
-from moorage.kube.model.resource_slices import ResourceSlice
-from moorage.kube.validate.pool_problems import find_pool_problems
+from moorage.kube.model.resource_slices import ResourceSlice, find_pool_problems
 from moorage.store import ObjectClient, find_object
 
 EXTENDED = "extended resources"

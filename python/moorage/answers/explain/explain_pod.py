@@ -28,10 +28,9 @@ from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.workload import Job, ReplicaSet, ReplicationController, StatefulSet
-from moorage.kube.workloads.ownership import is_active
-from moorage.kube.workloads.top_controller import Workload, Workloads, controller_of
+from moorage.kube.workloads.ownership import Workload, Workloads, controller_of, is_active
 from moorage.store import NotFoundError, ObjectClient, find_object
-from moorage.store.references import parse_reference
+from moorage.store.selectors import parse_reference
 
 from .changes import find_changes, find_pairs
 from .claim_explanations import PodClaims, generated_claims, released_claims

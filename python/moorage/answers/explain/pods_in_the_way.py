@@ -32,8 +32,7 @@ from moorage.kube.model.pod import PodAffinityTerm, TopologySpreadConstraint
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.object_defaults import merge_label_keys
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
-from moorage.kube.workloads.ownership import HASH_LABEL, is_active
-from moorage.kube.workloads.top_controller import Workload
+from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
 from moorage.store import NotFoundError, ObjectClient
 
 from .probe import ROLLOUT, Change, Probe

@@ -27,13 +27,13 @@ from moorage.engine.scheduler.cycle.examine import examine
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
 from moorage.engine.volume.volumes_in_use import VolumesInUse
 from moorage.kube import Node, Pod
-from moorage.kube.admission.admission import Admission, RefusedError
-from moorage.kube.model.admission_policies import RuntimeClass
+from moorage.kube.apiserver.admission import Admission, RefusedError
+from moorage.kube.model.policy import RuntimeClass
 from moorage.kube.model.resource_claims import ResourceClaim
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.kube.model.workload import PodTemplateSpec
-from moorage.kube.workloads.made_of import MAKERS
+from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
 from .claim_explanations import PodClaims

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from moorage.kube import Pod, PodDisruptionBudget
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import Object
-from moorage.kube.workloads.ages import seconds
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from .flags import Flags

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from moorage.kube import Node
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.resource_slices import ResourceSlice
-from moorage.kube.workloads.ages import seconds
 
 from .flags import Flags, Memory, NodeGroup, ScaleUpRequest
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from moorage.kube import Pod
 from moorage.kube.go_texts import SECOND, parse_duration
-from moorage.kube.workloads.ages import seconds
+from moorage.kube.model.cluster import seconds
 from moorage.kube.workloads.ownership import FINISHED
 
 from .equal_pods import KnownKinds

@@ -13,7 +13,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located, shorten
 from moorage.kube import NodeSelectorRequirement
-from moorage.kube.model.field_rules import labels, quantity
+from moorage.kube.model.meta import labels, quantity
 from moorage.kube.read.decode import decode
 from moorage.kube.read.files import read_text, source_name
 

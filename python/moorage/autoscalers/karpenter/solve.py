@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from moorage._core.base.go_sort import sort_order
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
-from moorage.kube.workloads.ages import seconds
 
 from .claims.claim import Candidate, Claim, Placement, Refusal
 from .claims.claim_template import ClaimTemplate, Limits

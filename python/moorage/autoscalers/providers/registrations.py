@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from operator import or_
 
 from moorage.kube import NodePool, NodeSelectorRequirement
-from moorage.kube.model.karpenter import NodeRequirement
+from moorage.kube.model.autoscaling import NodeRequirement
 
 ZONE = "topology.kubernetes.io/zone"
 ZONE_ID = "topology.k8s.aws/zone-id"

@@ -50,7 +50,7 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     """
     from moorage.kube import dump as text_of
     from moorage.kube import write
-    from moorage.kube.anonymize import anonymize as renamed
+    from moorage.kube.edit import anonymize as renamed
 
     names = ("recursive", "validate", "namespace", "hooks")
     if not options["files"] and any(map(is_given, names)):

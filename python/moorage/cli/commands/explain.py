@@ -218,7 +218,7 @@ def _pinned(
 ) -> tuple[list[Target], list[str]]:
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
-    from moorage.kube.workloads.top_controller import controller_of
+    from moorage.kube.workloads.ownership import controller_of
 
     from ..runs.simulation import PINNED, pinned_workloads
     from ..runs.targets import groups_not_made

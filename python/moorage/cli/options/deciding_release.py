@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 from moorage.kube import Cluster, Pod
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import DEFAULT, Version, nearest_release, parse_version
-from moorage.kube.workloads.seen.input_facts import input_facts
-from moorage.kube.workloads.top_controller import Workload
+from moorage.kube.workloads.input_facts import input_facts
+from moorage.kube.workloads.ownership import Workload
 
 from ..messages import FACT, note, print_warnings
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
+from moorage.kube.model.policy import OPTIONAL_PLUGINS
 from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
-from moorage.kube.releases.admission_plugins import OPTIONAL_PLUGINS
 
 from ..messages import REFUSED, print_message, with_hint
 from .command_groups import PLUGIN
@@ -254,14 +254,14 @@ class _ServerOf:
     """What the API server of a command checks of objects: one of its release, with its feature gates."""
 
     def __init__(self, options: Mapping[str, Any], selectors: SelectorValidation) -> None:
-        from moorage.kube.validate.gated_operators import GATE
+        from moorage.kube.apiserver.validate_object import GATE
 
         self._selectors, self._version = selectors, options.get("version")
         self._compares = "gates" not in options or changed_gates(options["gates"]).get(GATE, False)
 
     def __call__(self, obj: Object) -> None:
         """Raise an InputError about an object that is valid otherwise."""
-        from moorage.kube.validate.gated_operators import refuse_comparisons
+        from moorage.kube.apiserver.validate_object import refuse_comparisons
 
         self._selectors.check(obj)
         if not self._compares:  # off in every release
@@ -377,8 +377,8 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
         files.insert(0, WithHooks())
     if options.get("admission"):
-        from moorage.kube.model.admission_policies import AdmissionPlugins
         from moorage.kube.model.meta import ObjectMeta
+        from moorage.kube.model.policy import AdmissionPlugins
 
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
     return files

@@ -34,7 +34,7 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 
 def checked_time(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Check the time of an option, so that an error names it."""
-    from moorage.kube.time_spans import parse_moment
+    from moorage.kube.strict_documents import parse_moment
 
     if value is not None:
         parse_moment(value, option.opts[0])
@@ -171,7 +171,7 @@ def refuse_no_node(cluster: Cluster, options: Mapping[str, Any], source: str = "
     if cluster.nodes or node_makers(cluster, options):
         return
     from moorage.kube.read.cluster_builder import CONFIGURATION
-    from moorage.kube.workloads.seen.failed_creates import KINDS as EVENTS
+    from moorage.kube.workloads.seen_failures import KINDS as EVENTS
 
     hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
     if EVENTS & cluster.skipped.keys():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import examples, number_of
-from moorage.kube.workloads.top_controller import Workload
+from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
 from ..runs.gate import HINT, Finding, Verdict

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from moorage.errors import printable
-from moorage.kube.read.write import dump_yaml
+from moorage.kube.read.python_values import dump_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from moorage.engine.framework.evidence import held_by, readable, unit
 from moorage.engine.scheduler.cycle.results import Failure
 from moorage.errors import first_of, number_of
 from moorage.kube import Node
-from moorage.kube.workloads.top_controller import Workload
+from moorage.kube.workloads.ownership import Workload
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
 from ..options.deciding_release import facts_of

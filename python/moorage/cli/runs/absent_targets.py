@@ -13,7 +13,7 @@ from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import InputError, same_or_nearest
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup
 from moorage.kube.model.workload import CronJob, Job
-from moorage.kube.workloads.jobs.job_state import is_over
+from moorage.kube.workloads.job_state import is_over
 from moorage.store import kind_named
 
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"

@@ -18,10 +18,9 @@ from moorage.controllers import Rollout
 from moorage.controllers.awaited_pods import AwaitedPod
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
 from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
-from moorage.kube.workloads.ownership import FINISHED
+from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
-from moorage.kube.workloads.top_controller import Workload, Workloads
-from moorage.kube.workloads.turns import WORKLOADS
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 from moorage.store.tables import FIRST_VERSION

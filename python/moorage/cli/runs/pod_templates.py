@@ -13,7 +13,7 @@ from moorage.answers.asked_pods import as_template
 from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
-from moorage.kube.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
+from moorage.kube.apiserver.refusals import ValidationMode
 from moorage.kube.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.model.workload import (
@@ -21,21 +21,21 @@ from moorage.kube.model.workload import (
     CronJob,
     DaemonSet,
     Deployment,
+    DeploymentConfig,
     Job,
     JobStatus,
+    LeaderWorkerSet,
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    Rollout,
     StatefulSet,
 )
 from moorage.kube.read.cluster_builder import check_namespaces, complete
 from moorage.kube.read.load import in_namespace, read_objects
-from moorage.kube.validate.field_validation import ValidationMode
-from moorage.kube.workloads.deployment_rollout import find_new_replica_set, next_step
-from moorage.kube.workloads.jobs.cron_runs import next_run
-from moorage.kube.workloads.jobs.indexes import INDEX
+from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
+from moorage.kube.workloads.job_state import INDEX, next_run
 from moorage.kube.workloads.missing_pods import create_missing
-from moorage.kube.workloads.other_kinds import PARENTS, next_children
 from moorage.kube.workloads.ownership import refers_to
 from moorage.store import parse_reference
 

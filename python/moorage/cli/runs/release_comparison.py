@@ -15,8 +15,7 @@ from moorage.errors import InputError, located, nearest
 from moorage.kube import Cluster
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.releases import RELEASES, FeatureGates, release_named
-from moorage.kube.releases.attribution import Cause, find_causes
-from moorage.kube.releases.behaviours import Behaviour, differing, switched
+from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable
 
 from ..messages import Stages

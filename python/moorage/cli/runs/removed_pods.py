@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moorage.controllers.rollout import Rollout
 from moorage.kube import Pod
-from moorage.kube.workloads.top_controller import Workload
+from moorage.kube.workloads.ownership import Workload
 
 from .simulation import Simulation
 

@@ -34,11 +34,10 @@ from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.cluster_builder import idle_warnings, refusal_warnings
-from moorage.kube.workloads.jobs.job_state import verdict_of
-from moorage.kube.workloads.made_of import MAKERS
-from moorage.kube.workloads.ownership import is_active
-from moorage.kube.workloads.seen.kubelet_admission import kubelet_refusals, pinned_by
-from moorage.kube.workloads.top_controller import Workload, Workloads, controller_of, group_to_show
+from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
+from moorage.kube.workloads.job_state import verdict_of
+from moorage.kube.workloads.missing_pods import MAKERS
+from moorage.kube.workloads.ownership import Workload, Workloads, controller_of, group_to_show, is_active
 from moorage.sim.summary import Summary, summarize
 from moorage.store import find_object
 

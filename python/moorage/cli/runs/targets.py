@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, nearest, same_or_nearest
 from moorage.kube import Pod, PodGroup, group_of
-from moorage.kube.workloads.top_controller import Workload, controller_of
+from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.store import kind_named
 
 from .absent_targets import absent_pod, absent_workload, not_placed, reference_to

@@ -12,18 +12,17 @@ from moorage.controllers.cluster_controllers import ClusterControllers
 from moorage.controllers.store_control import admission_of
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, ObjectMeta, Pod
-from moorage.kube.admission.new_pods import is_new
-from moorage.kube.apply.apply_manifest import with_last_applied
-from moorage.kube.apply.overlay import key_of
+from moorage.kube.apiserver.admission import is_new
+from moorage.kube.apiserver.apply_manifest import with_last_applied
+from moorage.kube.apiserver.overlay import key_of
+from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
 from moorage.kube.model.workload import MAX_PODS, Job, PriorityClass
 from moorage.kube.read.cluster_builder import complete
 from moorage.kube.read.load import read_objects
 from moorage.kube.read.object_defaults import default_namespace
-from moorage.kube.read.origins import Origin
 from moorage.kube.read.python_values import Source, is_single
 from moorage.kube.releases import DEFAULT
-from moorage.kube.validate.manifests.refusals import STORED, Refusals, refused_versions
-from moorage.kube.workloads.naming import Names
+from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, find_object
 
 from .change import Change, full_name, with_own_uids

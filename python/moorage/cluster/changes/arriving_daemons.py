@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage.controllers.store_control import admission_of
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.kube import Node, Pod
-from moorage.kube.admission.admission import Admission, RefusedError
+from moorage.kube.apiserver.admission import Admission, RefusedError
 from moorage.kube.model.workload import DaemonSet
 from moorage.kube.workloads.daemon_pods import pinned_spec, should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod

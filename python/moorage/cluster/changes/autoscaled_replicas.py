@@ -9,10 +9,16 @@ from msgspec.structs import replace
 
 from moorage.kube import Object
 from moorage.kube.model.autoscaling import HorizontalPodAutoscaler, ScaledObject
-from moorage.kube.model.other_workloads import CloneSet, full_kind
-from moorage.kube.model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
+from moorage.kube.model.workload import (
+    CloneSet,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    full_kind,
+)
 from moorage.kube.read.decode import is_known
-from moorage.kube.workloads.other_kinds import PARENTS
+from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.store import ObjectClient, find_object, kind_named
 
 from .change import Change, full_name

@@ -10,8 +10,7 @@ from msgspec import Struct, structs
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object
-from moorage.kube.workloads.naming import stable_uid
-from moorage.kube.workloads.ownership import has_made_up_uid
+from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
 from moorage.store import NotFoundError, ObjectClient, kind_named
 from moorage.table import Table, Tabular
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, located
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
-from moorage.kube.admission.admission import RefusedError
+from moorage.kube.apiserver.admission import RefusedError
+from moorage.kube.apiserver.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
 from moorage.kube.read.python_values import Source
-from moorage.kube.validate.gated_operators import GATE, refuse_comparisons
-from moorage.kube.workloads.jobs.cron_runs import next_run, runs_under_way
+from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from ..pod_scheduler import PodScheduler

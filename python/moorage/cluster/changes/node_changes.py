@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located, shorten
 from moorage.kube import CSINode, Node, NodeClaim, Object, Pod, Taint
+from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME
 from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.read.object_defaults import defaults
-from moorage.kube.validate.validate_object import validate
 from moorage.store import NotFoundError, ObjectClient, find_object
 
 from .change import Change, full_name, with_own_uids

@@ -13,14 +13,19 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
-from moorage.kube.model.field_rules import quantity
-from moorage.kube.model.meta import Object
-from moorage.kube.model.other_workloads import CloneSet
+from moorage.kube.model.meta import Object, quantity
 from moorage.kube.model.pod import Container, Pod
-from moorage.kube.model.workload import CronJob, Job, PodTemplateSpec, ReplicaSet, ReplicationController
+from moorage.kube.model.workload import (
+    CloneSet,
+    CronJob,
+    Job,
+    PodTemplateSpec,
+    ReplicaSet,
+    ReplicationController,
+)
 from moorage.kube.read.decode import decode
 from moorage.kube.read.files import read_text, source_name
-from moorage.kube.workloads.other_kinds import PARENTS
+from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.store import ObjectClient, parse_reference
 
 from .change import Change, full_name

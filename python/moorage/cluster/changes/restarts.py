@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.kube.model.workload import DaemonSet, Deployment, StatefulSet
-from moorage.kube.workloads.seen.seen_failures import RESTARTED_AT
+from moorage.kube.workloads.seen_failures import RESTARTED_AT
 
 RESTARTABLE = (DaemonSet, Deployment, StatefulSet)
 

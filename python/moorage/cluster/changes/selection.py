@@ -10,7 +10,7 @@ from moorage.errors import InputError, either, examples, nearest, shorten
 from moorage.kube import LabelSelectorMatcher, Node, Object, parse_selector
 from moorage.kube.model.node import REGION, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
-from moorage.kube.workloads.other_kinds import PARENTS
+from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.store import NotFoundError, ObjectClient, parse_reference
 
 T = TypeVar("T", bound=Object)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from moorage.kube import Object, Pod
 from moorage.kube.model.cluster import Suspended
-from moorage.kube.model.other_workloads import full_kind
-from moorage.kube.model.workload import Job
+from moorage.kube.model.workload import Job, full_kind
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import ObjectClient, find_object
 

@@ -15,8 +15,7 @@ from moorage.engine.cache.node_info import CacheDump
 from moorage.engine.cache.scheduler_cache import ClusterCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, PodDisruptionBudget, PodGroup
-from moorage.kube.model.godel import CNR, Movement, NMNode, Reservation, ledger_of
-from moorage.kube.model.reservation import is_placeholder
+from moorage.kube.model.godel import CNR, Movement, NMNode, Reservation, is_placeholder, ledger_of
 
 from .cache_handler import CacheHandler
 from .cache_pod_info import CachePodInfo

@@ -11,8 +11,7 @@ from moorage._core.base.resources import is_counted
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine.cache.node_info import NodeInfo, NodeInfoClone, Resource, charge, copy_of
 from moorage.kube import Pod, Resources
-from moorage.kube.model.godel import CNR, NMNode
-from moorage.kube.model.reservation import is_placeholder
+from moorage.kube.model.godel import CNR, NMNode, is_placeholder
 
 GUARANTEED, BEST_EFFORT = 0, 1
 NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from moorage._core.binder import binder_pods
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheError
-from moorage.kube.model.godel import Reservation, node_name_of
-from moorage.kube.model.pod import Pod
-from moorage.kube.model.reservation import (
+from moorage.kube.model.godel import (
+    Reservation,
     deployment_of,
+    node_name_of,
     occupies,
     placeholder_key,
     placeholder_of,
@@ -23,6 +23,7 @@ from moorage.kube.model.reservation import (
     reserved_pod,
     wants_reservation,
 )
+from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Deployment
 
 from .cache_handler import CacheHandler

@@ -20,11 +20,11 @@ from moorage.engine.volume.claims import (
     with_annotations,
 )
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim, Resources
-from moorage.kube.apply.merge_patch import merge_difference
+from moorage.kube.apiserver.merge_patch import merge_difference
 from moorage.kube.model.storage import ObjectReference
 from moorage.kube.plain import plain
 from moorage.store import ObjectClient
-from moorage.store.informers.indexer import by_namespace
+from moorage.store.indexer import by_namespace
 
 T = TypeVar("T", bound=Object)
 

@@ -16,17 +16,14 @@ from moorage.kube.cel.cel_errors import (
     Problem,
     ProgramError,
     ResultTypeError,
+    begin_work,
 )
-from moorage.kube.cel.cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
-from moorage.kube.cel.library.all_functions import library
-from moorage.kube.cel.library.semver import parse_semver
-from moorage.kube.cel.literal_checks import literal_problems
-from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression
-from moorage.kube.cel.syntax.expressions import Expression, Identifier, Select
-from moorage.kube.cel.syntax.parser import TOO_DEEP, parse
+from moorage.kube.cel.kubernetes_functions import library
+from moorage.kube.cel.parser import TOO_DEEP, Expression, Identifier, Select, parse
+from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression, literal_problems
+from moorage.kube.cel.text_formats import parse_semver
 from moorage.kube.cel.type_checker import TypeChecker
-from moorage.kube.cel.values import MapValue, type_of_value
-from moorage.kube.cel.work import begin_work
+from moorage.kube.cel.values import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, MapValue, map_of, type_of_value
 from moorage.kube.model.resource_slices import Device, DeviceAttribute
 
 from .claim_requests import SelectorError

@@ -23,7 +23,7 @@ from moorage.kube import CompositePodGroup, Pod, group_of
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.store import ApiError, ObjectClient
-from moorage.store.clock import timestamp
+from moorage.store.deletion import timestamp
 
 from ..devices.allocated_devices import (
     POLL_INTERVAL,

@@ -20,7 +20,7 @@ from moorage.kube import AnyGroup, Pod
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import disruption_condition
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, find_object, patch_pod_status
-from moorage.store.clock import timestamp
+from moorage.store.deletion import timestamp
 
 from ..framework import Framework, FrameworkHandle, NominatingInfo
 from ..framework.preempt_handle import PreemptHandle

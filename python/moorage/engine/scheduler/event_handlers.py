@@ -45,7 +45,7 @@ from moorage.kube.model.workload import ReplicaSet, ReplicationController, Servi
 from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
-from moorage.store.informers.handler_functions import HandlerFunctions, last_state
+from moorage.store.informer import HandlerFunctions, last_state
 
 from ..cache import ClusterCache, SchedulerCache
 from ..devices.claim_requests import Features

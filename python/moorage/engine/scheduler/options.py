@@ -19,13 +19,13 @@ from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup
 from moorage.kube.model.workload import PriorityClass
-from moorage.kube.read.one_object import read_object
+from moorage.kube.read.load import read_object
 from moorage.kube.read.python_values import Source, is_path, is_single
 from moorage.kube.releases import FeatureGates
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import ObjectClient
-from moorage.store.quantities import why_unreadable
-from moorage.store.references import parse_reference
+from moorage.store.pod_binding import why_unreadable
+from moorage.store.selectors import parse_reference
 
 from ..framework.configuration import KubeSchedulerConfiguration
 from ..framework.plugin_registry import Registry

@@ -13,10 +13,10 @@ from moorage._core.queue.entrance import CreationClock
 from moorage._core.state.node_table import NodeTable
 from moorage.errors import MoorageError
 from moorage.kube import Cluster, group_of
+from moorage.kube.model.cluster import newest_timestamp, seconds
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.releases import FeatureGates
-from moorage.kube.workloads.ages import newest_timestamp, seconds
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from ..cache import SchedulerCache

@@ -16,7 +16,7 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import group_of
 from moorage.kube.model.resource_claims import DeviceClass
 from moorage.store import Lister, ObjectStore
-from moorage.store.quantities import why_unreadable
+from moorage.store.pod_binding import why_unreadable
 
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import Enlisted

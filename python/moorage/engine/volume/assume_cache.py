@@ -15,7 +15,7 @@ from moorage._core.base.indexed_objects import Reader, new_states
 from moorage._core.base.watch_events import Notice
 from moorage.kube import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer
-from moorage.store.informers.indexer import by_namespace
+from moorage.store.indexer import by_namespace
 
 from .claims import VolumeError, volume_class
 

@@ -20,7 +20,7 @@ from moorage.engine.volume import volume_topology as migration
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
-from moorage.store.informers.indexer import KeyLog
+from moorage.store.indexer import KeyLog
 
 from .claims import VolumeError, check_owner, claim_class
 

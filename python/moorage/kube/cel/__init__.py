@@ -1,1 +1,3 @@
 """CEL, the Common Expression Language, as selectors of devices use it."""
+
+from __future__ import annotations

@@ -1,25 +1,32 @@
-"""Cluster: the objects of a cluster in reading order."""
+"""Cluster: the objects of a cluster in reading order, and which of them is the newest."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from moorage.table import Table, Tabular
 
-from ..admission.siblings import Siblings
+from ..apiserver.siblings import Siblings
 from ..plain import plain
-from ..releases.ended_versions import EndedVersion
+from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
-from ..workloads.seen.seen_failures import SeenFailures
+from ..workloads.seen_failures import SeenFailures
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
+
+# ---- cluster -----------------------------------------------------------------------------------------------
+#
+# Cluster: the objects of a cluster in reading order.
 
 
 class RefusedPod(NamedTuple):
@@ -330,3 +337,36 @@ class Cluster(Tabular):
     def _objects(self) -> chain[Object]:
         """Return all objects."""
         return chain(self.nodes, self.pods, self.namespaces, self.others, self.finished)
+
+
+# ---- ages --------------------------------------------------------------------------------------------------
+#
+# When the objects of a cluster were created, and which of them is the newest.
+
+_CREATED = attrgetter("metadata.creation_timestamp")
+
+
+@lru_cache(1 << 16)
+def seconds(timestamp: str) -> float:
+    """Parse a timestamp of an object (RFC 3339); return seconds since 1970."""
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def newest_timestamp(cluster: Cluster) -> str | None:
+    """Return the creation timestamp of the newest object of a cluster; None where no object has one.
+
+    Whatever a change creates is at least as young.
+    """
+    return newest(chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others))
+
+
+def now_of(objects: Iterable[Object]) -> float:
+    """Return the time of the newest of some objects, which stands for now; 0 where none has one."""
+    youngest = newest(objects)
+    return seconds(youngest) if youngest else 0.0
+
+
+def newest(objects: Iterable[Object]) -> str | None:
+    """Return the creation timestamp of the newest of some objects; None where none has one."""
+    timestamps = dict.fromkeys(map(_CREATED, objects))
+    return max(filter(None, timestamps), key=seconds, default=None)

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from .field_rules import labels, one_of, required
-from .meta import Condition, Int64, Object, Resources, Struct
+from .meta import Condition, Int64, Object, Resources, Struct, labels, one_of, required
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HOSTNAME = "kubernetes.io/hostname"

@@ -9,8 +9,24 @@ from msgspec import field
 from moorage._core.base.selectors import decimal_integer, field_requirement_error, requirement_error
 from moorage.errors import InputError, shorten
 
-from .field_rules import between, each, labels, one_of, refuse, required, timestamp, topology_key
-from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Resources, Struct
+from .meta import (
+    Condition,
+    Int32,
+    Int64,
+    LabelSelector,
+    Object,
+    ObjectMeta,
+    Resources,
+    Struct,
+    between,
+    each,
+    labels,
+    one_of,
+    refuse,
+    required,
+    timestamp,
+    topology_key,
+)
 from .node import EFFECTS
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

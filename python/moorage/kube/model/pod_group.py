@@ -8,8 +8,7 @@ from moorage._core.base.fields import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage._core.base.fields import group_of as group_of
 from moorage.errors import InputError
 
-from .field_rules import at_most, between, labels, one_of, required
-from .meta import Condition, Int32, Int64, Object, Struct
+from .meta import Condition, Int32, Int64, Object, Struct, at_most, between, labels, one_of, required
 from .pod import PodResourceClaim, PodResourceClaimStatus
 
 GODEL = "scheduling.godel.kubewharf.io"

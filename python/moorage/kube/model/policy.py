@@ -1,4 +1,4 @@
-"""PodDisruptionBudget (policy/v1)."""
+"""What restricts pods: limit ranges, quotas, runtime classes, disruption budgets, admission plugins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from typing import Annotated
 
 from moorage.errors import InputError
 
-from .field_rules import int_or_percent, one_of
-from .meta import Int32, LabelSelector, Object, Struct
+from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
+from .pod import Toleration
+
+# ---- policy ------------------------------------------------------------------------------------------------
+#
+# PodDisruptionBudget (policy/v1).
 
 ALWAYS_ALLOW = "AlwaysAllow"
 _POLICIES = ("IfHealthyBudget", ALWAYS_ALLOW)
@@ -57,4 +61,127 @@ class PodDisruptionBudget(Object, frozen=True):
 
 
 KINDS = (PodDisruptionBudget,)
+"""The kinds of this module that files are decoded to."""
+
+
+# ---- admission plugins -------------------------------------------------------------------------------------
+#
+# Admission plugins of kube-apiserver that are off by default, and that run here if they are named.
+
+EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
+OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
+
+
+# ---- admission policies ------------------------------------------------------------------------------------
+#
+# The kinds that admission reads.
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_SCOPES = (
+    *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort"),
+    *("PriorityClass", "CrossNamespacePodAffinity", "VolumeAttributesClass"),
+)
+
+
+class LimitRangeItem(Struct, frozen=True):
+    """Limits and defaults of one type of objects: Container, Pod or PersistentVolumeClaim."""
+
+    type: Annotated[str, required] = ""
+    max: Resources = {}
+    min: Resources = {}
+    default: Resources = {}
+    default_request: Resources = {}
+    max_limit_request_ratio: Resources = {}
+
+
+class LimitRangeSpec(Struct, frozen=True):
+    """Spec of a limit range."""
+
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Object, frozen=True):
+    """Limits and defaults of the resources of a namespace's pods."""
+
+    kind: str = "LimitRange"
+    api_version: str = "v1"
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class ScopedResourceSelectorRequirement(Struct, frozen=True):
+    """A requirement on the scope of a pod."""
+
+    scope_name: Annotated[str, one_of(*_SCOPES, required=True)] = ""
+    operator: Annotated[str, one_of(*_OPERATORS, required=True)] = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Struct, frozen=True):
+    """Requirements on the scope of a pod, of which it must meet all."""
+
+    match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Struct, frozen=True):
+    """Spec of a resource quota."""
+
+    hard: Resources = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuota(Object, frozen=True):
+    """The sum of resources that the objects of a namespace may have."""
+
+    kind: str = "ResourceQuota"
+    api_version: str = "v1"
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+
+
+class Overhead(Struct, frozen=True):
+    """Resources that a pod of a runtime class takes beside those of its containers."""
+
+    pod_fixed: Resources = {}
+
+
+class RuntimeClassScheduling(Struct, frozen=True):
+    """The nodes on which a runtime class runs."""
+
+    node_selector: Annotated[dict[str, str], labels] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Object, frozen=True):
+    """A container runtime."""
+
+    kind: str = "RuntimeClass"
+    api_version: str = "node.k8s.io/v1"
+    handler: str = ""
+    overhead: Overhead | None = None
+    scheduling: RuntimeClassScheduling | None = None
+
+
+class SchedulerSpec(Struct, frozen=True):
+    """The part of OpenShift's configuration of its scheduler that admission reads."""
+
+    default_node_selector: str = ""
+
+
+class Scheduler(Object, frozen=True):
+    """OpenShift's configuration of its scheduler, with the node selector of projects that have none."""
+
+    kind: str = "Scheduler"
+    api_version: str = "config.openshift.io/v1"
+    spec: SchedulerSpec = SchedulerSpec()
+
+
+class AdmissionPlugins(Object, frozen=True):
+    """Admission plugins of the API server besides those that are on by default."""
+
+    kind: str = "AdmissionPlugins"
+    api_version: str = "admission.moorage.dev/v1"
+    plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
+
+
+ADMISSION_KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)
 """The kinds of this module that files are decoded to."""

@@ -8,8 +8,18 @@ from msgspec import field
 
 from moorage.errors import InputError
 
-from .field_rules import at_most, one_of, required, timestamp
-from .meta import Condition, Int64, Object, ObjectMeta, Resources, Struct
+from .meta import (
+    Condition,
+    Int64,
+    Object,
+    ObjectMeta,
+    Resources,
+    Struct,
+    at_most,
+    one_of,
+    required,
+    timestamp,
+)
 from .pod import NodeSelector
 
 API_VERSION = "resource.k8s.io/v1"

@@ -6,8 +6,18 @@ from typing import Annotated
 
 from msgspec import field
 
-from .field_rules import between, one_of, quantity, required
-from .meta import Int32, LabelSelector, Object, QuantityLike, Resources, Struct
+from .meta import (
+    Int32,
+    LabelSelector,
+    Object,
+    QuantityLike,
+    Resources,
+    Struct,
+    between,
+    one_of,
+    quantity,
+    required,
+)
 from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec, VolumeMode
 
 _RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")

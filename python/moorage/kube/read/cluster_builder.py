@@ -13,37 +13,100 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
 
-from ..admission.new_pods import NewPods, is_new
-from ..admission.shown_classes import shown_classes
-from ..admission.siblings import Siblings
-from ..apply.immutable_fields import check_update
-from ..apply.overlay import ListedTwiceError, Overlay, key_of
-from ..model.cluster import Cluster, LeftOut, RefusedPod, Suspended
+from ..apiserver.admission import NewPods, is_new
+from ..apiserver.manifest_rules import check_manifest
+from ..apiserver.overlay import ListedTwiceError, Overlay, check_update, key_of
+from ..apiserver.refusals import Origin, Refusals, located_at
+from ..apiserver.siblings import Siblings
+from ..apiserver.validate_object import validate
+from ..model.cluster import Cluster, LeftOut, RefusedPod, Suspended, seconds
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Namespace, Node
-from ..model.other_workloads import CustomObject
 from ..model.pod import Pod
 from ..model.resource_claims import ResourceClaim
-from ..model.resource_slices import ResourceSlice
+from ..model.resource_slices import ResourceSlice, find_pool_problems
 from ..model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
-from ..model.workload import Job, PriorityClass
-from ..validate.manifests.check_manifest import check_manifest
-from ..validate.manifests.refusals import Refusals, located_at
-from ..validate.pool_problems import find_pool_problems
-from ..validate.validate_object import validate
+from ..model.workload import (
+    CloneSet,
+    CustomObject,
+    DaemonSet,
+    Deployment,
+    Job,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from ..workloads.deployment_rollout import PARENTS
 from ..workloads.disruption import with_statuses
-from ..workloads.jobs.cron_runs import due
-from ..workloads.kinds.expand_kinds import NOT_KNOWN, expand_kinds, not_counted, suspended_warning
-from ..workloads.kinds.kind_table import AT_TIMES, is_not_read
-from ..workloads.naming import Names
-from ..workloads.ownership import FINISHED, PodIndex
-from ..workloads.pod_claims import ephemeral_claims
-from ..workloads.recognize_templates import recognize_templates
-from ..workloads.seen.seen_failures import SeenFailures
-from ..workloads.turns import put_in_turn
+from ..workloads.expand_kinds import NOT_KNOWN, expand_kinds, not_counted, suspended_warning
+from ..workloads.job_state import due
+from ..workloads.kind_table import AT_TIMES, is_not_read
+from ..workloads.ownership import FINISHED, Names, PodIndex
+from ..workloads.seen_failures import SeenFailures
+from ..workloads.stateful_pods import ephemeral_claims
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
-from .origins import Origin
+from .recognize_templates import recognize_templates, shown_classes
+
+# ---- turns -------------------------------------------------------------------------------------------------
+#
+# The order in which workloads make their pods, and single pods of files come among them.
+
+WORKLOADS: tuple[type[Object], ...] = (
+    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
+)  # fmt: skip
+"""The kinds whose pods are made by simulated controllers."""
+
+
+def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str, Object]) -> None:
+    """Sort the workloads of a cluster, and note after which of them the single pods of files come.
+
+    Workloads whose objects nobody has changed come first, the oldest of them before the others. Those that
+    are new or changed follow in the order of the files, and single pods of manifests stand among them.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Its `others` and `turns` are changed.
+    objects : iterable of Object
+        In the order of the files.
+    before : mapping of str to Object
+        By ``Kind namespace/name``, objects as they were before a file has changed them.
+    """
+    slots = [at for at, obj in enumerate(cluster.others) if isinstance(obj, WORKLOADS)]
+    if not slots:
+        return
+    workloads = {_name(obj): obj for obj in map(cluster.others.__getitem__, slots)}
+    pods = {pod.key for pod in cluster.pods}
+    new = {_name(obj): obj for obj in objects if _name(obj) in before or _is_new(obj)}
+    old = [obj for name, obj in workloads.items() if name not in new]
+    old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
+    last = _name(old[-1]) if old else ""
+    for name, obj in new.items():
+        if name in workloads:
+            old.append(workloads[name])
+            last = name
+        elif isinstance(obj, Pod) and obj.key in pods and is_single(obj):
+            cluster.turns[obj.key] = last
+    for at, obj in zip(slots, old, strict=True):
+        cluster.others[at] = obj
+
+
+def _name(obj: Object) -> str:
+    return f"{obj.kind} {obj.key}"
+
+
+def is_single(pod: Pod) -> bool:
+    """Whether a pod is to be created by itself."""
+    return not pod.spec.node_name and pod.metadata.controller() is None
+
+
+def _is_new(obj: Object) -> bool:
+    return obj.metadata.creation_timestamp is None
+
+
+# ---- cluster builder ---------------------------------------------------------------------------------------
 
 _EXAMPLES = 3
 _MOST_KINDS = 15

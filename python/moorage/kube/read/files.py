@@ -1,4 +1,4 @@
-"""Reads files: directories, standard input, compressed files."""
+"""Reads files: directories, standard input, compressed files, archives."""
 
 from __future__ import annotations
 
@@ -6,21 +6,168 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple, cast
 
 from moorage.errors import InputError, shorten
 
-from .unpacking import MAX_SIZE, packing_of, too_large, unpack
-from .unpacking import SUFFIXES as PACKED_SUFFIXES
+# ---- unpacking ---------------------------------------------------------------------------------------------
+#
+# Compressed data: gzip, bzip2, xz, and zstd where the standard library has it.
+
+MAX_SIZE = 4 << 30
+"""Maximum number of bytes in a file, packed or not: a device may have no end, and a small file may unpack to
+more than fits into memory."""
+ALWAYS_UNPACKED = 16 << 20
+"""Size in bytes to which any file is unpacked, whatever its ratio."""
+_PIECE = 1 << 20
+
+
+class Packing(NamedTuple):
+    """A form of compressed data.
+
+    Attributes
+    ----------
+    name, tool : str
+        The name, and the command that unpacks it.
+    magic : bytes
+        With which data begin.
+    module : str
+        Module of the standard library whose `open` reads a file.
+    max_ratio : int
+        Maximum compression ratio beyond `ALWAYS_UNPACKED`: dumps of clusters have 10 to 100 with gzip, and up
+        to 1,000 with forms that look at more of the file at once; zeros have more.
+    """
+
+    name: str
+    tool: str
+    magic: bytes
+    module: str
+    max_ratio: int
+
+    def open(self, packed: BinaryIO, source: str) -> BinaryIO:
+        """Open a file of this form.
+
+        Parameters
+        ----------
+        source : str
+            Its name, for errors.
+
+        Raises
+        ------
+        InputError
+            This Python cannot read it.
+        """
+        try:
+            module = import_module(self.module)
+        except ImportError:
+            since = " before 3.14" if self.name == "zstd" else ""
+            message = (
+                f"compressed with {self.name}, which Python{since} does not read; unpack it: {self.tool}"
+            )
+            raise InputError(message, source=source) from None
+        return cast(BinaryIO, module.open(packed))
+
+    def most(self, size: int) -> int:
+        """Return to how many bytes a file may unpack.
+
+        Parameters
+        ----------
+        size : int
+            Its size in bytes.
+        """
+        return min(MAX_SIZE, max(ALWAYS_UNPACKED, self.max_ratio * size))
+
+
+GZIP = Packing("gzip", "gunzip", b"\x1f\x8b", "gzip", 250)
+PACKINGS = (
+    GZIP,
+    Packing("bzip2", "bunzip2", b"BZh", "bz2", 2500),
+    Packing("xz", "unxz", b"\xfd7zXZ\x00", "lzma", 2500),
+    Packing("zstd", "unzstd", b"\x28\xb5\x2f\xfd", "compression.zstd", 2500),
+)
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+
+
+def packing_of(head: bytes) -> Packing | None:
+    """Return the form of compressed data, None for other data.
+
+    Parameters
+    ----------
+    head : bytes
+        With which the data begin.
+    """
+    return next((one for one in PACKINGS if head.startswith(one.magic)), None)
+
+
+def broken() -> tuple[type[Exception], ...]:
+    """Return what readers raise for broken data."""
+    found: list[type[Exception]] = [EOFError, OSError, ValueError]
+    for module, name in (("zlib", "error"), ("lzma", "LZMAError"), ("compression.zstd", "ZstdError")):
+        try:
+            found.append(getattr(import_module(module), name))
+        except ImportError:
+            continue
+    return tuple(found)
+
+
+def too_large(most: int, source: str) -> InputError:
+    """Return the error about a file that is, or unpacks to, more than a number of bytes.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file.
+    """
+    if most < MAX_SIZE:
+        return InputError(f"unpacks to more than {most} bytes", source=source)
+    way_out = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"
+    return InputError(f"more than {most} bytes; {way_out}", source=source)
+
+
+def unpack(data: bytes, source: str) -> bytes:
+    """Decompress data; other data are returned as they are.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for errors.
+
+    Raises
+    ------
+    InputError
+        The data are broken, unpack to too much, or this Python cannot read their form.
+    """
+    packing = packing_of(data)
+    return data if packing is None else b"".join(_pieces(packing, data, source))
+
+
+def _pieces(packing: Packing, data: bytes, source: str) -> Iterator[bytes]:
+    most, size = packing.most(len(data)), 0
+    try:
+        with packing.open(BytesIO(data), source) as file:
+            while piece := file.read(_PIECE):
+                size += len(piece)
+                if size > most:
+                    raise too_large(most, source)
+                yield piece
+    except broken():
+        raise InputError(f"broken {packing.name} data", source=source) from None
+
+
+# ---- files -------------------------------------------------------------------------------------------------
+#
+# Reads files: directories, standard input, compressed files.
 
 STDIN = "-"
-_PIECE, _HEAD = 1 << 20, 8
+_HEAD = 8
 
 YAML_SUFFIXES = (".yaml", ".yml")
-SUFFIXES = (".json", *YAML_SUFFIXES)
+MANIFEST_SUFFIXES = (".json", *YAML_SUFFIXES)
 _ARCHIVES = (".tar", ".tgz", ".zip")
 _SCHEMES = ("http://", "https://")
 _CHART = "Chart.yaml"
@@ -92,7 +239,7 @@ def list_files(path: str | Path, recursive: bool = False) -> list[str]:
     files = []
     for folder, inner, names in os.walk(path):
         inner[:] = sorted(name for name in inner if not name.startswith(".")) if recursive else []
-        paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, SUFFIXES))
+        paths = (Path(folder, name) for name in sorted(names) if has_suffix(name, MANIFEST_SUFFIXES))
         files += [str(file) for file in paths if file.is_file()]
     if not files:
         hint = unread_hint(path, recursive)
@@ -310,3 +457,167 @@ def _read(file: str) -> bytes:
             first = b""
         os.set_blocking(opened.fileno(), True)
         return first + _read_whole(opened)
+
+
+# ---- archives ----------------------------------------------------------------------------------------------
+#
+# Reads the members of tar and zip archives one after another, with limits on their size.
+
+_ZIP = b"PK\x03\x04", b"PK\x05\x06"
+"""With which a zip archive begins, and one without a file."""
+_TAR, _TAR_AT = b"ustar", 257
+_RECORD = 10_240
+"""Size in bytes of a tar archive without a file, which is all zeros."""
+_TAR_HEAD = _RECORD + 1
+MAX_MEMBERS = 1_000_000
+"""Maximum number of files in an archive, since empty ones take no space in it."""
+
+
+class Member(NamedTuple):
+    """A file of an archive."""
+
+    name: str
+    data: bytes
+
+
+class _LimitedReader:
+    """A stream that refuses to give more than a number of bytes."""
+
+    def __init__(self, stream: BinaryIO, most: int, source: str) -> None:
+        self._stream = stream
+        self._most = self._left = most
+        self._source = source
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise too_large(self._most, self._source)
+        return data
+
+
+def read_archive(file: str) -> Generator[Member] | None:
+    """Return the JSON and YAML files of an archive: tar, also compressed, or zip.
+
+    Parameters
+    ----------
+    file : str
+        A path, or ``-``.
+
+    Returns
+    -------
+    generator of Member or None
+        In the order of a tar archive, and sorted by name of a zip archive; None for a file that is no
+        archive. It raises InputError if the archive is broken, or unpacks to too much (see `Packing`).
+    """
+    opened = _open(file)
+    if opened is None:
+        return None
+    try:
+        head = opened.read(_TAR_HEAD)
+        opened.seek(0)
+    except OSError:  # whoever reads it as a file says why
+        opened.close()
+        return None
+    packing = packing_of(head)
+    if head.startswith(_ZIP) or _is_tar(head) or (packing is not None and _is_packed_tar(opened, packing)):
+        return _members(opened, head, source_name(file))
+    opened.close()
+    return None
+
+
+def _open(file: str) -> BinaryIO | None:
+    """Open a regular file; None for any other, and for one that cannot be opened."""
+    try:
+        if file != STDIN and stat.S_ISREG(os.stat(file).st_mode):
+            return open(file, "rb")
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    import tarfile
+    import zipfile
+
+    return *broken(), tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR or (0 < len(head) <= _RECORD and not any(head))
+
+
+def _is_packed_tar(opened: BinaryIO, packing: Packing) -> bool:
+    try:
+        return _is_tar(packing.open(opened, "").read(_TAR_HEAD))
+    except InputError:  # reading the file reports it
+        return False
+    except _broken():
+        return False
+    finally:
+        opened.seek(0)
+
+
+def _members(opened: BinaryIO, head: bytes, source: str) -> Generator[Member]:
+    with opened:
+        size, packing = os.fstat(opened.fileno()).st_size, packing_of(head)
+        try:
+            if head.startswith(_ZIP):
+                yield from _of_zip(opened, GZIP.most(size), source)
+            elif packing is not None:
+                yield from _of_tar(packing.open(opened, source), packing.most(size), source)
+            else:
+                yield from _of_tar(opened, MAX_SIZE, source)
+        except _broken() as error:
+            raise InputError(f"a broken archive: {error}", source=source) from None
+
+
+def _of_tar(stream: BinaryIO, most: int, source: str) -> Iterator[Member]:
+    import tarfile  # takes long to import, and most input is no archive
+
+    limited = cast(BinaryIO, _LimitedReader(stream, most, source))
+    with tarfile.open(fileobj=limited, mode="r|") as archive:
+        for number, member in enumerate(archive):
+            _check_number(number, source)
+            archive.members = []  # type: ignore[attr-defined]  # they would be kept
+            if member.isreg() and has_suffix(member.name, MANIFEST_SUFFIXES):
+                data = archive.extractfile(member)
+                assert data is not None
+                yield _unpacked(member.name, data.read(), source)
+
+
+def _of_zip(opened: BinaryIO, most: int, source: str) -> Iterator[Member]:
+    import zipfile
+
+    with zipfile.ZipFile(opened) as archive:
+        _check_number(len(archive.filelist) - 1, source)
+        left = most
+        for member in sorted(archive.infolist(), key=lambda one: one.filename):
+            if not has_suffix(member.filename, MANIFEST_SUFFIXES):  # which no folder has
+                continue
+            with archive.open(member) as file:  # a lie about the size does not help: zipfile reads no more
+                left -= member.file_size
+                if left < 0:
+                    raise too_large(most, source)
+                data = file.read(member.file_size)
+            yield _unpacked(member.filename, data, source)
+
+
+def _check_number(number: int, source: str) -> None:
+    if number >= MAX_MEMBERS:
+        raise InputError(f"more than {MAX_MEMBERS} files", source=source)
+
+
+def _unpacked(name: str, data: bytes, source: str) -> Member:
+    return Member(name, unpack(data, member_source(source, name)))
+
+
+def member_source(source: str, name: str) -> str:
+    """Return the name of a member in errors.
+
+    Parameters
+    ----------
+    source, name : str
+        Names of the archive and of the member.
+    """
+    return f"{source}!{source_name(name)}"

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET
@@ -18,36 +18,39 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
 
-from ..apply.joined_cluster import are_manifests, join
-from ..apply.overlay import is_newer
-from ..model.cluster import Cluster, EndedObject, RefusedObject
-from ..model.meta import Object, ObjectMeta
-from ..model.node import Node
-from ..model.other_workloads import full_kind
-from ..model.pod import Pod
-from ..releases import DEFAULT
-from ..releases.ended_versions import EndedVersion, ended_version
-from ..validate.field_validation import FieldValidation, ValidationMode
-from ..validate.manifests.refusals import (
+from ..apiserver.joined_cluster import are_manifests, join
+from ..apiserver.overlay import is_newer
+from ..apiserver.refusals import (
     STORED,
     Check,
+    FieldValidation,
+    Origin,
+    Origins,
     ReadEnded,
     Refusals,
+    ValidationMode,
     kept_objects,
+    label,
     refused_object,
     refused_versions,
     without_refused,
 )
-from ..validate.unknown_fields import check_kind, has_version, is_before_karpenter_1
-from ..workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
-from ..workloads.other_kinds import is_simulated
-from ..workloads.seen.autoscaler_objects import read_config_map, read_flags
-from ..workloads.seen.failed_creates import KINDS as EVENTS
-from ..workloads.seen.failed_creates import FailedCreates
-from ..workloads.seen.seen_failures import Touched
-from .archives import member_source, read_archive
+from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1
+from ..apiserver.validate_object import validate
+from ..model.cluster import Cluster, EndedObject, RefusedObject
+from ..model.meta import Object, ObjectMeta
+from ..model.node import Node
+from ..model.pod import Pod
+from ..model.workload import PriorityClass, full_kind
+from ..releases import DEFAULT
+from ..releases.release import EndedVersion, ended_version
+from ..workloads.custom_objects import makes_pods, metadata_of, read_custom
+from ..workloads.deployment_rollout import is_simulated
+from ..workloads.ownership import Names
+from ..workloads.seen_failures import KINDS as EVENTS
+from ..workloads.seen_failures import FailedCreates, Touched
 from .cluster_builder import build_cluster
-from .decode import UNREADABLE, Head, decode, decode_kind, is_json, is_known
+from .decode import UNREADABLE, Head, decode, decode_kind, is_json, is_known, versions_gone
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -56,21 +59,25 @@ from .files import (
     is_directory,
     kind_of_path,
     list_files,
+    member_source,
     open_regular,
+    read_archive,
     read_file,
     source_name,
+    unpack,
     unread_hint,
 )
-from .object_defaults import default_namespace
-from .origins import Origin, Origins, label
+from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
-from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
-from .unpacking import unpack
+from .snapshots import TABLE, read_config_map, read_flags, read_server_version, read_snapshot, refuse_answers
 from .yaml_reader import read_yaml
 
 if TYPE_CHECKING:
-    from .yaml_events import DuplicateKey
+    from .yaml_reader import DuplicateKey
+
+
+# ---- load --------------------------------------------------------------------------------------------------
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -1001,3 +1008,110 @@ def _identity(document: Any, kind: str) -> tuple[str, str, str]:
     texts = identity.kind or kind, names.get("namespace"), names.get("name")
     kind, namespace, name = (text if isinstance(text, str) else "" for text in texts)
     return kind, namespace, name
+
+
+# ---- one object --------------------------------------------------------------------------------------------
+#
+# One object from a value of Python, with the validation and the defaults that a file's objects get.
+
+T = TypeVar("T", bound=Object)
+
+_PARTS = PartsReader()
+"""Pods that are read one by one and have the same template share what was decoded and checked of it."""
+
+
+@overload
+def read_object(source: Source, kind: type[T], *, classes: Iterable[PriorityClass] = ()) -> T: ...
+
+
+@overload
+def read_object(source: Source, *, classes: Iterable[PriorityClass] = ()) -> Object: ...
+
+
+def read_object(
+    source: Source, kind: type[Object] = Object, *, classes: Iterable[PriorityClass] = ()
+) -> Object:
+    """Read one object: check it as `load` does, and set the API server's defaults.
+
+    Use it where a plugin's test or a program needs a Pod or a Node, and has a dict, a text or an object of a
+    Kubernetes client.
+
+    Parameters
+    ----------
+    source : dict, object, str, bytes, Path or file object
+        See `load`. One of moorage's own objects is returned as it is.
+    kind : type, optional
+        What it has to be, such as `Pod`.
+    classes : iterable of PriorityClass
+        The priority classes that a pod may name, besides the two built-in ones.
+
+    Returns
+    -------
+    Object
+        If it has no name or no UID, it gets one that follows from its other names.
+
+    Raises
+    ------
+    InputError
+        The object is invalid, or there is not exactly one, or it has another kind.
+    TypeError
+        The source is something else.
+
+    Examples
+    --------
+    >>> from moorage.kube import Pod
+    >>> containers = [{"name": "main", "image": "web:1"}]
+    >>> value = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": containers}}
+    >>> read_object(value, Pod).key
+    'default/web'
+    """
+    obj = read_one(source)
+    if not isinstance(obj, kind):
+        raise InputError(f"must be a {kind.__name__}", obj=f"{obj.kind} {obj.key}".strip())
+    return obj if obj is source else with_defaults(obj, classes)
+
+
+def read_one(source: Source) -> Object:
+    """Read one object as it is written: its fields are checked, and nothing is added.
+
+    Parameters
+    ----------
+    source : dict, object, str, bytes, Path or file object
+        See `load`.
+
+    Returns
+    -------
+    Object
+        One of moorage's own objects as it is.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or there is not exactly one.
+    """
+    if isinstance(source, Object):
+        return source
+    read = read_objects(source, parts=_PARTS)
+    if read.skipped:
+        kind = next(iter(read.skipped))
+        raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")
+    if len(read.objects) != 1:
+        raise InputError(f"must be one object, not {len(read.objects)}")
+    return read.objects[0]
+
+
+def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
+    """Validate an object, and set the API server's defaults.
+
+    Parameters
+    ----------
+    classes : iterable of PriorityClass
+        See `read_object`.
+
+    Raises
+    ------
+    InputError
+        The object is invalid.
+    """
+    validate(obj)
+    return default_object(obj, priority_classes(classes), Names())

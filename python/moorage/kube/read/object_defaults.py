@@ -11,11 +11,9 @@ from moorage._core.base.fields import SpecMemo
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 
-from ..model.admission_policies import LimitRange, ResourceQuota
-from ..model.karpenter import Budget, NodePool
+from ..model.autoscaling import Budget, NodePool
 from ..model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
 from ..model.node import Namespace, Node
-from ..model.other_workloads import CloneSet, CustomObject, DeploymentConfig, LeaderWorkerSet, Rollout
 from ..model.pod import (
     POD_GATED,
     POD_PENDING,
@@ -32,6 +30,7 @@ from ..model.pod import (
     TopologySpreadConstraint,
 )
 from ..model.pod_group import AnyGroup, CompositePodGroup, CompositePodGroupSpec, PodGroup, PodGroupSpec
+from ..model.policy import LimitRange, ResourceQuota
 from ..model.resource_claims import (
     EXACT_COUNT,
     DeviceRequest,
@@ -44,17 +43,22 @@ from ..model.resource_claims import (
 )
 from ..model.storage import PersistentVolume, StorageClass
 from ..model.workload import (
+    CloneSet,
     ControllerRevision,
+    CustomObject,
     DaemonSet,
     Deployment,
+    DeploymentConfig,
     Job,
+    LeaderWorkerSet,
     PodTemplateSpec,
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    Rollout,
     StatefulSet,
 )
-from ..workloads.naming import Names, stable_uid
+from ..workloads.ownership import Names, stable_uid
 from .decode import CLUSTER_SCOPED, decode_template
 
 T = TypeVar("T", bound=Object)

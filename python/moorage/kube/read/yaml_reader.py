@@ -6,14 +6,316 @@ block style have a reader of their own; PyYAML, which takes long to import, read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
-from .block_yaml import read_block_style
-from .plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
+import yaml
+from yaml import events
 
-if TYPE_CHECKING:
-    from .yaml_events import DuplicateKey
+from moorage.errors import InputError, shorten
+
+from ..apiserver.unknown_fields import Path, path_text
+
+# ---- block yaml --------------------------------------------------------------------------------------------
+#
+# Reads YAML in the block style in which programs write it, line by line.
+#
+# Each line is one entry of a map or a list, and each scalar takes one line or is a literal block. All else,
+# and all that is not valid, is left to the reader of all of YAML: anchors, tags, flow style, scalars of
+# several lines, comments behind values, duplicate keys, bad indentation.
+
+# The printable characters of YAML beyond ASCII, without line breaks and the byte order mark; of all printable
+# characters those besides blank, # and :.
+_OTHERS = r"\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
+_MAX_KEY = 250  # of 1,024 characters that YAML has between the beginning of a key and its colon
+
+
+class _Patterns(NamedTuple):
+    """Patterns of an entry, of a comment, and of the first line of a literal block."""
+
+    entry: re.Pattern[str]
+    comment: re.Pattern[str]
+    literal: re.Pattern[str]
+
+
+@cache
+def _patterns(others: str) -> _Patterns:
+    """Return the patterns for texts that have some characters beyond ASCII. Those for all of them take
+    20 ms to compile, and few texts have any."""
+    dark = rf'[!"$-9;-~{others}]'
+    double, single = rf'"[ !#-\[\]-~{others}]*+"', rf"'(?:[ -&(-~{others}]|'')*+'"
+    # A plain scalar contains neither ": " nor " #". Quantifiers are possessive, so that time is linear.
+    plain = (
+        rf"(?:[A-Za-z0-9_./+=~^$(<;]|-(?=[^ ])){dark}*+"
+        rf"(?:(?::(?=[^ ])|\#| ++(?=[^ #])){dark}*+)*+"
+    )
+    key = rf"""[A-Za-z_][\w./-]*+(?::{dark}[\w./-]*+)*+|"[\w ./:-]*+"|'[\w ./:-]*+'"""
+    value = rf"{plain}|{double}|{single}|\{{\}}|\[\]|\|-?"
+    return _Patterns(
+        re.compile(rf"( *+)((?:- ++)*+)(?:({key}):(?: ++|$))?+({value})?", re.ASCII),
+        re.compile(rf" *#[ -~{others}]*"),
+        re.compile(rf"( *)([!-~{others}][ -~{others}]*)"),
+    )
+
+
+_Frame = tuple[int, Any]
+"""A list or map that is being read, and the column of its entries."""
+
+
+class _Entry(NamedTuple):
+    """An entry of a list or a map; its value may follow on the next lines."""
+
+    column: int
+    dashes: str
+    key: str | None
+    value: Any
+    is_open: bool
+
+
+class _OtherError(Exception):
+    """The text is not in this style."""
+
+
+def read_block_style(text: str, resolve: Callable[[str], Any], max_depth: int) -> list[Any] | None:
+    """Read the documents of a YAML text in block style.
+
+    Parameters
+    ----------
+    text : str
+        YAML text.
+    resolve : callable
+        Returns the value of a plain scalar.
+    max_depth : int
+        Maximum number of lists and maps that contain each other.
+
+    Returns
+    -------
+    list or None
+        One JSON value per document, None for an empty one; None where the text is not in this style.
+    """
+    try:
+        return _BlockReader(text, resolve, max_depth).read()
+    except _OtherError:
+        return None
+
+
+class _BlockReader:
+    """The state of reading one text."""
+
+    def __init__(self, text: str, resolve: Callable[[str], Any], max_depth: int) -> None:
+        self._lines = text.split("\n")
+        self._patterns = _patterns("" if text.isascii() else _OTHERS)
+        self._resolve = resolve
+        self._max_depth = max_depth
+        self._entries: dict[str, _Entry] = {}  # by line, since the lines of like objects are the same
+        self._frames: list[_Frame] = []
+        self._pending: list[str | None] = []  # for each frame the key whose value may follow
+
+    def read(self) -> list[Any]:
+        documents: list[Any] = []
+        has_document = False
+        lines, at, entries, patterns = self._lines, 0, self._entries, self._patterns
+        while at < len(lines):
+            line = lines[at]
+            at += 1
+            entry = entries.get(line)
+            if entry is None:
+                found = patterns.entry.fullmatch(line)
+                if line == "---":
+                    if has_document:
+                        documents.append(self._root())
+                    has_document = True
+                    self._frames.clear()
+                    self._pending.clear()
+                    continue
+                if not line or (found is None and patterns.comment.fullmatch(line)):
+                    continue
+                if found is None:
+                    raise _OtherError
+                entry, at = self._parse(found, at)
+            has_document = True
+            self._enter(*entry)
+        if has_document:
+            documents.append(self._root())
+        return documents
+
+    def _parse(self, line: re.Match[str], at: int) -> tuple[_Entry, int]:
+        """Return the entry of a line, and the number of the next line."""
+        indent, dashes, key, value = line.groups()
+        name = None if key is None else self._key(key)
+        if value in ("{}", "[]"):
+            return _Entry(len(indent), dashes, name, {} if value == "{}" else [], False), at
+        if value in ("|", "|-"):
+            column = len(indent) + (len(dashes) if key else dashes.rfind("-"))
+            text, at = self._literal(at, column, value)
+            return _Entry(len(indent), dashes, name, text, False), at
+        entry = _Entry(len(indent), dashes, name, value and self._scalar(value), value is None)
+        self._entries[line[0]] = entry
+        return entry, at
+
+    def _root(self) -> Any:
+        return self._frames[0][1] if self._frames else None
+
+    def _enter(self, column: int, dashes: str, key: str | None, item: Any, is_open: bool) -> None:
+        """Add an entry to the list or map at its column; a dash before another dash or a key opens one."""
+        is_item = False
+        while dashes:
+            items: Any = self._container(column, list, is_item)
+            is_item = True
+            width = dashes.find("-", 1)
+            if width < 0:
+                width = len(dashes)
+            dashes, column = dashes[width:], column + width
+            if not dashes and key is None:
+                if is_open:
+                    raise _OtherError
+                items.append(item)
+                return
+        if key is None:
+            raise _OtherError
+        frames = self._frames
+        if not is_item and frames and frames[-1][0] == column and type(frames[-1][1]) is dict:
+            members = frames[-1][1]
+        else:
+            members = self._container(column, dict, is_item)
+        if key in members:
+            raise _OtherError
+        members[key] = item
+        self._pending[-1] = key if is_open else None
+
+    def _container(self, column: int, kind: type[list[Any] | dict[str, Any]], is_item: bool) -> Any:
+        """Return the list or map whose entries are at a column; a new one as an item of the last list."""
+        frames, pending = self._frames, self._pending
+        if not is_item:
+            while frames and frames[-1][0] > column:
+                frames.pop()
+                pending.pop()
+            if kind is dict and len(frames) > 1 and frames[-2][0] == column == frames[-1][0]:
+                frames.pop()  # a list at the column of the key that it belongs to
+                pending.pop()
+            if frames and frames[-1][0] == column and type(frames[-1][1]) is kind:
+                return frames[-1][1]
+        if len(frames) == self._max_depth:
+            raise _OtherError
+        new, name = kind(), pending[-1] if pending else None
+        if is_item:
+            frames[-1][1].append(new)
+        elif name is not None and (frames[-1][0] < column or kind is list):
+            frames[-1][1][name] = new
+            pending[-1] = None
+        elif frames or column:
+            raise _OtherError
+        frames.append((column, new))
+        pending.append(None)
+        return new
+
+    def _key(self, text: str) -> str:
+        name = text[1:-1] if text[0] in "\"'" else self._resolve(text)
+        if type(name) is not str or len(name) > _MAX_KEY:
+            raise _OtherError
+        return name
+
+    def _scalar(self, text: str) -> Any:
+        if text[0] == '"':
+            return text[1:-1]
+        return text[1:-1].replace("''", "'") if text[0] == "'" else self._resolve(text)
+
+    def _literal(self, at: int, column: int, style: str) -> tuple[str, int]:
+        """Return the text of a literal block below an entry at a column, and the number of the next line."""
+        lines, kept, end = self._lines, list[str](), 0
+        first = self._patterns.literal.fullmatch(lines[at]) if at < len(lines) else None
+        if first is None or (indent := first.end(1)) <= column:
+            raise _OtherError
+        for end in range(at, len(lines)):
+            line = lines[end]
+            if line and line[:indent].strip(" "):
+                break
+            if line and not self._patterns.literal.fullmatch(line):
+                raise _OtherError
+            kept.append(line[indent:])
+        else:
+            end = len(lines)
+            if kept[-1]:  # the last line has no end
+                raise _OtherError
+        if end < len(lines) and self._patterns.comment.fullmatch(lines[end]):
+            raise _OtherError
+        while not kept[-1]:
+            kept.pop()
+        return "\n".join(kept) + "\n" * (style == "|"), end
+
+
+# ---- plain scalars -----------------------------------------------------------------------------------------
+#
+# Plain scalars of YAML as Kubernetes reads them: booleans of YAML 1.1, Go's integers, no timestamps.
+
+_CONSTANTS: dict[str, bool | None] = {
+    word: value
+    for value, words in (
+        (True, "y Y yes Yes YES true True TRUE on On ON"),
+        (False, "n N no No NO false False FALSE off Off OFF"),
+        (None, "~ null Null NULL"),
+    )
+    for word in words.split()
+} | {"": None}
+_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"\.(nan|NaN|NAN)|[-+]?\.(inf|Inf|INF)")
+_MAX_DIGITS = 400
+MAX_DEPTH = 200
+"""How deep lists and maps may be nested."""
+
+
+class RefusedError(Exception):
+    """An error without its line, which the caller adds."""
+
+
+def resolve_plain(text: str) -> Any:
+    """Return the value of a plain scalar (sigs.k8s.io/yaml, goyaml.v2 ``resolve``).
+
+    A float without fraction is an integer, as in the JSON that Go writes for it.
+
+    Parameters
+    ----------
+    text : str
+        The scalar, without quotes and tag.
+    """
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise RefusedError(f"{text} is not a number that JSON knows")
+    plain = text.replace("_", "") if text[0] != "." else text
+    if len(plain) <= _MAX_DIGITS:
+        if _INTEGER.fullmatch(plain):
+            digits = plain.lstrip("+-")
+            octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+            return int(plain, 8) if octal else int(plain, 0)
+        if _FLOAT.fullmatch(plain):
+            number = float(plain)
+            if math.isfinite(number):
+                return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    return text
+
+
+def is_text(plain: str) -> bool:
+    """Whether a plain scalar is read as a string.
+
+    Parameters
+    ----------
+    plain : str
+        The scalar.
+    """
+    try:
+        return bool(resolve_plain(plain) == plain)
+    except RefusedError:
+        return False
+
+
+# ---- yaml reader -------------------------------------------------------------------------------------------
 
 
 def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = None) -> Iterator[Any]:
@@ -44,8 +346,6 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
     except RefusedError:
         found = None
     if found is None:
-        from .yaml_events import documents
-
         found = documents(text, source, duplicates)
     return (document for document in found if document is not None)
 
@@ -68,7 +368,172 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
     InputError
         The text is not YAML; see `read_yaml`.
     """
-    from .yaml_events import documents
 
     duplicates: list[DuplicateKey] = []
     return next(documents(text, source, duplicates), None), duplicates
+
+
+# ---- yaml events -------------------------------------------------------------------------------------------
+#
+# Builds JSON values from libyaml's events, for texts of every style.
+#
+# Because values are built from events, excessive depth, aliases and tags are refused with their line.
+
+MAX_ALIASED = 1_000_000
+"""Maximum number of characters and nodes to which the aliases of one document may expand in total."""
+_TAG = "tag:yaml.org,2002:"
+
+
+class DuplicateKey(NamedTuple):
+    """A key that occurs twice in a map."""
+
+    line: int
+    """Of the value, counted from 1."""
+    path: Path
+    """Keys and indices from the document to the value."""
+
+
+def _scalar(event: events.ScalarEvent) -> Any:
+    tag = event.tag
+    if tag is None and event.implicit[0]:
+        return resolve_plain(event.value)
+    if tag in (None, "!", _TAG + "str"):
+        return event.value
+    value = resolve_plain(event.value)
+    if (tag == _TAG + "null" and value is None) or (tag == _TAG + "bool" and isinstance(value, bool)):
+        return value
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and (tag == _TAG + "float" or (tag == _TAG + "int" and isinstance(value, int))):
+        return value
+    raise RefusedError(f"tag {tag} is not allowed here")
+
+
+def _key(value: Any) -> str:
+    """Return a map key; numbers and booleans become text, as in sigs.k8s.io/yaml."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise RefusedError("a key must be a string")
+
+
+class _Builder:
+    """Builds the values of a text's documents.
+
+    With a list of `duplicates`, duplicate keys are recorded in it and the last of equal keys counts; without
+    one they are an error.
+    """
+
+    def __init__(self, text: str, duplicates: list[DuplicateKey] | None) -> None:
+        self.duplicates = duplicates
+        self.line = 1
+        self._path: list[str | int] = []  # to the value that is being read
+        self._events = yaml.parse(text, Loader=yaml.CSafeLoader)
+
+    def documents(self) -> Iterator[Any]:
+        """The value of each document, None for an empty one."""
+        value: Any = None
+        while not isinstance(event := self._next(), events.StreamEndEvent):
+            if isinstance(event, events.DocumentStartEvent):
+                self._anchors: dict[str, tuple[Any, int]] = {}
+                self._open: list[str | None] = []  # anchors of the enclosing lists and maps
+                self._size = self._aliased = 0
+                value = self._value(self._next())
+            elif isinstance(event, events.DocumentEndEvent):
+                yield value
+
+    def _next(self) -> Any:
+        event = next(self._events)
+        if event.start_mark:
+            self.line = event.start_mark.line + 1
+        return event
+
+    def _value(self, event: Any) -> Any:
+        """The value that starts with an event; the size grows by its nodes and characters."""
+        if isinstance(event, events.AliasEvent):
+            return self._alias(event.anchor or "")
+        size = self._size
+        value: Any
+        if isinstance(event, events.ScalarEvent):
+            value = _scalar(event)
+            self._size += 1 + len(event.value)
+        else:
+            mapping = isinstance(event, events.MappingStartEvent)
+            if event.tag not in (None, "!", _TAG + ("map" if mapping else "seq")):
+                raise RefusedError(f"tag {event.tag} is not allowed here")
+            if len(self._open) == MAX_DEPTH:
+                raise RefusedError(f"nested more than {MAX_DEPTH} levels deep")
+            self._open.append(event.anchor)
+            self._size += 1
+            value = self._map() if mapping else self._list()
+            self._open.pop()
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._size - size
+        return value
+
+    def _list(self) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := self._next(), events.SequenceEndEvent):
+            self._path.append(len(items))
+            items.append(self._value(event))
+            self._path.pop()
+        return items
+
+    def _map(self) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        while not isinstance(event := self._next(), events.MappingEndEvent):
+            if isinstance(event, events.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                merged += _merged(self._value(self._next()))
+                continue
+            if isinstance(event, events.CollectionStartEvent):
+                raise RefusedError("a key must be a string")
+            key = _key(self._value(event))
+            self._path.append(key)
+            if key in members and self.duplicates is None:
+                raise RefusedError(f'duplicate field "{path_text(self._path)}"')
+            event, line = self._next(), self.line
+            value = self._value(event)
+            if key in members and self.duplicates is not None:
+                self.duplicates.append(DuplicateKey(line, tuple(self._path)))
+            members[key] = value
+            self._path.pop()
+        for source in merged:  # keys of the map itself take precedence, then earlier merges
+            members = members | source | members
+        return members
+
+    def _alias(self, name: str) -> Any:
+        if name not in self._anchors:
+            loop = name in self._open
+            raise RefusedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
+        value, size = self._anchors[name]
+        self._size += size
+        self._aliased += size
+        if self._aliased > MAX_ALIASED:
+            raise RefusedError("aliases expand to too much data")
+        return value
+
+
+def _merged(value: Any) -> list[dict[str, Any]]:
+    """The maps that ``<<`` merges."""
+    sources = value if isinstance(value, list) else [value]
+    if not all(isinstance(source, dict) for source in sources):
+        raise RefusedError("only maps can be merged with <<")
+    return sources
+
+
+def documents(text: str, source: str, duplicates: list[DuplicateKey] | None = None) -> Iterator[Any]:
+    """Yield the value of each document of a text, None for an empty one; see `read_yaml`."""
+    builder = _Builder(text, duplicates)
+    try:
+        yield from builder.documents()
+    except RefusedError as error:
+        raise InputError(shorten(str(error)), source=f"{source}:{builder.line}") from None
+    except yaml.MarkedYAMLError as error:
+        line = builder.line if error.problem_mark is None else error.problem_mark.line + 1
+        raise InputError(f"invalid YAML: {error.problem}", source=f"{source}:{line}") from None
+    except yaml.YAMLError as error:
+        reason = getattr(error, "reason", None) or str(error).splitlines()[0]
+        raise InputError(f"invalid YAML: {reason}", source=source) from None

@@ -14,7 +14,7 @@ from .feature_gates import pod_gates as pod_gates
 from .release import DEFAULT as DEFAULT
 from .release import RELEASES as RELEASES
 from .release import Release as Release
-from .versions import Version as Version
-from .versions import nearest_release as nearest_release
-from .versions import parse_version as parse_version
-from .versions import release_named as release_named
+from .release import Version as Version
+from .release import nearest_release as nearest_release
+from .release import parse_version as parse_version
+from .release import release_named as release_named

@@ -6,7 +6,14 @@ says what has changed since the one before it; docs/releases.md is made of them.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+# ---- release -----------------------------------------------------------------------------------------------
 
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
@@ -353,3 +360,131 @@ _V137 = replace(
 )
 RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137)}
 """Releases by their minor version, the earliest first."""
+
+
+# ---- versions ----------------------------------------------------------------------------------------------
+#
+# Versions of Kubernetes as clusters tell them, and the release that decides for each.
+
+_FORM = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_WHOLE = re.compile(_FORM.pattern + r"([-+]\S*)?")
+
+
+class Version(NamedTuple):
+    """A version, in the order of versions.
+
+    Attributes
+    ----------
+    major, minor, patch : int
+    """
+
+    major: int
+    minor: int
+    patch: int
+
+
+def parse_version(text: str) -> Version | None:
+    """Return the version at the beginning of a text; None if there is none.
+
+    Parameters
+    ----------
+    text : str
+        For example "v1.36.2", "v1.31.2+k3s1" or "1.37".
+    """
+    match = _FORM.match(text)
+    return None if match is None else Version(int(match[1]), int(match[2]), int(match[3] or 0))
+
+
+def nearest_release(version: Version) -> tuple[Release, bool]:
+    """Return the release that decides for a version.
+
+    Returns
+    -------
+    release : Release
+        That of the minor version, or the nearest one.
+    is_its_own : bool
+        Whether the release is that of the version.
+    """
+    by_minor = {(int(major), int(minor)): name for name in RELEASES for major, minor in [name.split(".")]}
+    wanted = (version.major, version.minor)
+    nearest = min(max(wanted, min(by_minor)), max(by_minor))
+    return RELEASES[by_minor[nearest]], nearest == wanted
+
+
+def release_named(text: str) -> Release:
+    """Return the release of a version that a user names. A release is a minor version: patches and what
+    distributions add do not matter.
+
+    Parameters
+    ----------
+    text : str
+        For example "1.36", "v1.36", "1.36.2" or "v1.36.2-eks-1-1".
+
+    Raises
+    ------
+    ValueError
+        It is not one of `RELEASES`.
+    """
+    version = parse_version(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+    found = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
+    if found is None:
+        raise ValueError(f"kubernetes_version must be one of {', '.join(RELEASES)}, not {text!r}")
+    return found
+
+
+# ---- ended versions ----------------------------------------------------------------------------------------
+#
+# Versions of APIs that a release of Kubernetes has ended, and what to write instead.
+#
+# ``ended_versions.txt`` has them.
+
+
+class EndedVersion(NamedTuple):
+    """A version of a kind that is not served any more.
+
+    Attributes
+    ----------
+    kind, api_version : str
+    release : str
+        The first release without it, for example "1.25".
+    instead : str
+        The version to write; "" where the kind has ended.
+    """
+
+    kind: str
+    api_version: str
+    release: str
+    instead: str
+
+    def is_served(self, release: str) -> bool:
+        """Whether a release serves it still."""
+        last, first = parse_version(release), parse_version(self.release)
+        return last is not None and first is not None and last < first
+
+    @property
+    def depends_on_release(self) -> bool:
+        """Whether any release that moorage has serves it."""
+        return any(map(self.is_served, RELEASES))
+
+    @property
+    def text(self) -> str:
+        """The text of kubectl, and what to write instead."""
+        instead = f"write {self.instead}" if self.instead else f"{self.kind} has ended with this version"
+        return f'no matches for kind "{self.kind}" in version "{self.api_version}"; {instead}'
+
+
+def ended_version(kind: str, api_version: str) -> EndedVersion | None:
+    """Return when a version of a kind ended; None for one that has not."""
+    return _table().get((kind, api_version))
+
+
+@cache
+def _table() -> Mapping[tuple[str, str], EndedVersion]:
+    found = {}
+    for line in Path(__file__).with_name("ended_versions.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            release, version, instead, *kinds = line.split()
+            for kind in kinds:
+                ended = EndedVersion(kind, version, release, "" if instead == "-" else instead)
+                found[kind, version] = ended
+    return found

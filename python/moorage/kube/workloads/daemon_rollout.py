@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from ..model.field_rules import share
+from ..model.meta import share
 from ..model.node import Node
 from ..model.pod import Pod
 from ..model.workload import DaemonSet, RollingUpdateDaemonSet

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from moorage._core.base.selectors import LabelSelectorMatcher
 
 from ..model.cluster import Cluster
-from ..model.field_rules import share
-from ..model.meta import Object
+from ..model.meta import Object, share
 from ..model.pod import Pod
 from ..model.policy import ALWAYS_ALLOW, NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from ..model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet

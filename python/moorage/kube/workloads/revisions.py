@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from ..model.meta import ObjectMeta
-from ..model.other_workloads import CloneSet
-from ..model.pod import Pod
-from ..model.workload import ControllerRevision, DaemonSet, PodTemplateSpec, StatefulSet
+from ..model.pod import Pod, PodSpec
+from ..model.workload import CloneSet, ControllerRevision, DaemonSet, PodTemplateSpec, StatefulSet
+from ..read.object_defaults import missing_tolerations
+from .daemon_pods import node_of
 from .deployment_rollout import comparable
-from .naming import template_hash
-from .ownership import HASH_LABEL, controller_reference
+from .ownership import HASH_LABEL, controller_reference, template_hash
+
+# ---- revisions ---------------------------------------------------------------------------------------------
 
 Revisioned = StatefulSet | DaemonSet | CloneSet
 REVISION_LABEL = "controller-revision-hash"
@@ -132,3 +135,169 @@ def template_mark(pod: Pod) -> Mark | None:
     labels, owner = pod.metadata.labels, pod.metadata.controller()
     mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL)
     return None if mark is None or owner is None else (pod.namespace, owner.kind, owner.name, mark)
+
+
+# ---- inferred templates ------------------------------------------------------------------------------------
+#
+# Which templates the pods of a workload had, where a file has the pods and no ReplicaSets or revisions.
+
+_OF_EVERY_POD = frozenset(missing_tolerations(()))
+
+
+def infer_templates(
+    pods: Mapping[str, Iterable[Pod]], label: str, template: PodTemplateSpec, known: str | None = None
+) -> dict[str, PodTemplateSpec]:
+    """Return the template of the pods with each hash, the oldest first.
+
+    Parameters
+    ----------
+    pods : mapping of str to iterable of Pod
+        At least one by hash.
+    label : str
+        The label that has the hash.
+    template : PodTemplateSpec
+        The template that the workload had when the pods were read.
+    known : str or None
+        The hash of this template, which pods need not have; None where nothing tells it. Then it is that of
+        the pods that show the template best, of several the newest.
+
+    Returns
+    -------
+    dict of str to PodTemplateSpec
+        Pods of other hashes have the template that they show.
+    """
+    newest = {suffix: max(each, key=by_creation) for suffix, each in pods.items()}
+    found: dict[str, PodTemplateSpec] = {}
+    for suffix, pod in sorted(newest.items(), key=lambda item: by_creation(item[1])):
+        found[suffix] = _shown(pod, label, suffix)
+    if known is None:
+        best = _closest(newest, template)
+        known = max(best, key=lambda suffix: by_creation(newest[suffix]), default="")
+    if known in found:
+        found[known] = template
+    return found
+
+
+def recognized(
+    template: PodTemplateSpec, label: str, templates: Mapping[str, PodTemplateSpec], pods: Iterable[Pod]
+) -> str:
+    """Return the hash of the pods that show a template best, if their own template was inferred.
+
+    So a workload goes back to a template of which it has pods, although no file has that template. Fields
+    that no struct of a pod has, such as environment variables, do not count.
+
+    Parameters
+    ----------
+    template : PodTemplateSpec
+        One that the workload has now.
+    label : str
+        The label that has the hash.
+    templates : mapping of str to PodTemplateSpec
+        By hash, those of which the workload may have pods.
+
+    Returns
+    -------
+    str
+        "" if no pods show it, or those of a known template do so as well.
+    """
+    if not any(label in one.metadata.annotations for one in templates.values()):
+        return ""
+    newest: dict[str, Pod] = {}
+    for pod in sorted(pods, key=by_creation):
+        if (suffix := pod.metadata.labels.get(label, "")) in templates:
+            newest[suffix] = pod
+    best = _closest(newest, template)
+    is_inferred = best and all(label in templates[suffix].metadata.annotations for suffix in best)
+    return max(best, key=lambda suffix: by_creation(newest[suffix])) if is_inferred else ""
+
+
+def _shown(pod: Pod, label: str, suffix: str) -> PodTemplateSpec:
+    # Other hashes are those of other templates, also if they differ in fields that are not read.
+    annotations = pod.metadata.annotations | {label: suffix}
+    meta = ObjectMeta(labels=pod.metadata.labels, annotations=annotations)
+    return PodTemplateSpec(metadata=meta, spec=replace(pod.spec, node_name=""))
+
+
+def by_creation(pod: Pod) -> tuple[str, str]:
+    """Return the sort key of pods, the oldest first."""
+    return pod.metadata.creation_timestamp or "", pod.name
+
+
+# ---- what pods show of a template --------------------------------------------------------------------------
+
+
+def _closest(pods: Mapping[str, Pod], template: PodTemplateSpec) -> list[str]:
+    """Return the hashes of those pods that have all of a template and the least besides."""
+    more: dict[str, int] = {}
+    for suffix, pod in pods.items():
+        is_pinned = bool(node_of(replace(pod.spec, node_name="")))
+        its, wanted = (_visible(one.metadata, one.spec, is_pinned) for one in (pod, template))
+        if (number := _additions(its, wanted)) is not None:
+            more[suffix] = number
+    least = min(more.values(), default=0)
+    return [suffix for suffix, number in more.items() if number == least]
+
+
+def _visible(meta: ObjectMeta, spec: PodSpec, is_pinned: bool) -> Any:
+    """Return as a JSON value what a template and its pods have in common: without what every pod gets, and
+    what it loses. In a pod that is pinned to its node this stands in place of the node affinity that the
+    template requires."""
+    tolerations = tuple([one for one in spec.tolerations if one not in _OF_EVERY_POD])
+    spec = replace(spec, tolerations=tolerations, priority=None, preemption_policy=None)
+    spec = replace(spec, node_name="", scheduling_gates=())
+    if is_pinned and spec.affinity is not None and spec.affinity.node_affinity is not None:
+        others = replace(spec.affinity.node_affinity, required=None)
+        spec = replace(spec, affinity=replace(spec.affinity, node_affinity=others))
+    return comparable([meta.labels, meta.annotations, spec])
+
+
+def _additions(its: Any, wanted: Any) -> int | None:
+    """Return how many values an object has besides those of another one; None if it lacks one of these."""
+    if isinstance(wanted, dict):
+        its = its if isinstance(its, dict) else {}
+        pairs = [(its.get(key), wanted.get(key)) for key in {**wanted, **its}]
+    elif isinstance(wanted, list):
+        pairs = _pairs(its if isinstance(its, list) else [], wanted)
+    elif _is_empty(wanted):
+        return _size(its)
+    else:
+        return 0 if its == wanted else None
+    total = 0
+    for its_own, asked in pairs:
+        number = _additions(its_own, asked)
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def _pairs(its: list[Any], wanted: list[Any]) -> list[tuple[Any, Any]]:
+    """Return the items of a list with the items that they are to have all of, by name where they have one."""
+    left, pairs = list(its), []
+    for asked in wanted:
+        name = asked.get("name") if isinstance(asked, dict) else None
+        at = next(
+            (
+                at
+                for at, one in enumerate(left)
+                if (
+                    one.get("name") == name
+                    if name and isinstance(one, dict)
+                    else _additions(one, asked) is not None
+                )
+            ),
+            None,
+        )
+        pairs.append((None if at is None else left.pop(at), asked))
+    return pairs + [(one, None) for one in left]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, str | dict | list) and not value)
+
+
+def _size(value: Any) -> int:
+    """Return the number of values in a JSON value."""
+    if isinstance(value, dict | list):
+        return sum(map(_size, value.values() if isinstance(value, dict) else value))
+    return int(not _is_empty(value))

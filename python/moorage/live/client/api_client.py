@@ -12,11 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.kube import Object, ObjectMeta, Pod
-from moorage.kube.apply.merge_patch import merge_difference
+from moorage.kube.apiserver.merge_patch import merge_difference
 from moorage.kube.plain import plain
-from moorage.kube.read.one_object import read_one
-from moorage.kube.read.python_values import Source
-from moorage.kube.read.write import object_to_dict
+from moorage.kube.read.load import read_one
+from moorage.kube.read.python_values import Source, object_to_dict
 from moorage.store.errors import (
     ApiError,
     BadRequestError,
@@ -27,8 +26,8 @@ from moorage.store.errors import (
     UnreachableError,
     other_uid,
     stale,
+    struct_named,
 )
-from moorage.store.kinds import struct_named
 from moorage.store.protocol import ListResult, Patch, PatchType, Selector
 
 from .collection import Collection

@@ -9,19 +9,16 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import Namespace, Node, Object, Pod
-from moorage.kube.model.admission_policies import AdmissionPlugins
-from moorage.kube.model.meta import LAST_APPLIED
+from moorage.kube.model.meta import LAST_APPLIED, resource
+from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.plain import plain
 from moorage.kube.read.decode import UNREADABLE, Head, decode, decode_as, is_known
 from moorage.kube.read.object_defaults import decoded_revision
+from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.read.snapshots import read_server_version
-from moorage.kube.read.write import object_to_dict
-from moorage.kube.resource_names import resource
-from moorage.kube.workloads.seen.failed_creates import FailedCreates
-from moorage.kube.workloads.seen.seen_failures import FAILED_CREATE
-from moorage.store.errors import ApiError, ForbiddenError, NotFoundError
-from moorage.store.kinds import structs
+from moorage.kube.workloads.seen_failures import FAILED_CREATE, FailedCreates
+from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, structs
 
 from .api_client import ApiClient
 

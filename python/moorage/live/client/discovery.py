@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from moorage.kube import Object
-from moorage.kube.resource_names import plural
-from moorage.store.errors import NotFoundError
-from moorage.store.kinds import is_namespaced
+from moorage.kube.model.meta import plural
+from moorage.store.errors import NotFoundError, is_namespaced
 
 from .connection import Connection
 from .server_errors import read_answer

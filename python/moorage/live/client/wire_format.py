@@ -15,9 +15,8 @@ from moorage.kube import Node, Object, Pod
 from moorage.kube.model.meta import Struct
 from moorage.kube.read.decode import UNREADABLE, Head, decode_kind
 from moorage.kube.read.parts_reader import PartsReader
-from moorage.store.errors import ServerError
-from moorage.store.kinds import is_namespaced, structs
-from moorage.store.quantities import why_unreadable
+from moorage.store.errors import ServerError, is_namespaced, structs
+from moorage.store.pod_binding import why_unreadable
 
 from .server_errors import StatusAnswer, read_answer
 

@@ -21,7 +21,7 @@ from prometheus_client import Histogram
 
 from moorage.engine.framework.handle import Event, EventRecorder, truncated
 from moorage.kube import Object, Pod
-from moorage.kube.validate.validate_object import is_subdomain
+from moorage.kube.apiserver.validate_object import is_subdomain
 from moorage.store import AlreadyExistsError, NotFoundError, UnreachableError
 
 from ..client.connection import Connection, Method

@@ -27,7 +27,7 @@ from moorage.errors import InputError, MoorageError
 from moorage.kube import Pod
 from moorage.kube.read.decode import UNREADABLE, decode_kind
 from moorage.store import ApiError
-from moorage.store.quantities import why_unreadable
+from moorage.store.pod_binding import why_unreadable
 
 if TYPE_CHECKING:
     from ..client.reflector import Arrivals

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from moorage.kube import Object, Pod
 from moorage.store import ApiError
-from moorage.store.informers.factory import InformerFactory
-from moorage.store.informers.informer import Informer
+from moorage.store.informer import Informer, InformerFactory
 
 from ..client import ApiClient
 from ..client.cluster_objects import REQUIRED, kinds_of_clusters, without_contents

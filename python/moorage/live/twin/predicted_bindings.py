@@ -21,7 +21,7 @@ from moorage.errors import CacheError
 from moorage.kube import Node, Pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import DeletedFinalStateUnknown
-from moorage.store.informers.handler_functions import last_state
+from moorage.store.informer import last_state
 from moorage.store.protocol import WatchEvent
 
 logger = logging.getLogger("moorage.serve")

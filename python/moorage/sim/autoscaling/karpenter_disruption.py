@@ -37,8 +37,8 @@ from moorage.cluster.changes.drain import stays
 from moorage.errors import number_of
 from moorage.kube import Node, NodeClaim, NodePool, Pod
 from moorage.kube.go_texts import parse_duration
+from moorage.kube.model.cluster import seconds
 from moorage.kube.read.object_defaults import GRACE_PERIOD
-from moorage.kube.workloads.ages import seconds
 
 from .karpenter_nodes import NOMINATED, KarpenterNodes
 from .karpenter_state import Departure, Proposal, Replacing

@@ -21,10 +21,10 @@ from moorage.autoscalers.pending_provisioning import PassQuestion, pass_question
 from moorage.cluster.changes.change import with_own_uids
 from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
 from moorage.kube.read.object_defaults import defaults
-from moorage.kube.time_spans import parse_moment
+from moorage.kube.strict_documents import parse_moment
 from moorage.store import find_object
-from moorage.store.clock import timestamp
-from moorage.store.informers.handler_functions import HandlerFunctions
+from moorage.store.deletion import timestamp
+from moorage.store.informer import HandlerFunctions
 
 from ..timeline import Event, Verb
 from .karpenter_state import KarpenterState, Launching

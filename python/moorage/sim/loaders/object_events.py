@@ -12,7 +12,7 @@ from moorage.errors import InputError
 from moorage.kube import Object, Pod
 from moorage.kube.read.decode import decode_object, is_known
 from moorage.kube.read.object_defaults import default_namespace
-from moorage.kube.read.write import object_to_dict
+from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.workloads.ownership import FINISHED
 
 from ..timeline.timeline_event import Verb

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from moorage.errors import InputError
 from moorage.kube import parse_selector
 from moorage.kube.model.node import ZONE
-from moorage.kube.time_spans import parse_duration
+from moorage.kube.strict_documents import parse_duration
 from moorage.table import Table
 
 from ..replay import History

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from moorage.errors import InputError
-from moorage.kube.time_spans import parse_duration
+from moorage.kube.strict_documents import parse_duration
 
 if TYPE_CHECKING:
     from .replayer import Replayer

@@ -11,7 +11,7 @@ from moorage.controllers import PodTimes
 from moorage.engine.scheduler.place_group import ignored_groups
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, ObjectMeta
-from moorage.kube.time_spans import parse_duration
+from moorage.kube.strict_documents import parse_duration
 
 from ..autoscaling.autoscaler import autoscale
 from ..timeline import Timeline

@@ -17,12 +17,13 @@ from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler import Eviction, Failure
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError, located
-from moorage.kube import Node, Object, ObjectMeta, Pod, validate
-from moorage.kube.validate.field_validation import FieldValidation
+from moorage.kube import Node, Object, ObjectMeta, Pod
+from moorage.kube.apiserver.refusals import FieldValidation
+from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
-from moorage.store.clock import timestamp, timestamps
-from moorage.store.informers.handler_functions import last_state
+from moorage.store.deletion import timestamp, timestamps
+from moorage.store.informer import last_state
 from moorage.store.pod_binding import Binding
 
 from ..timeline import Event, Timeline, Verb

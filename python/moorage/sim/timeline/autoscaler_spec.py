@@ -11,9 +11,8 @@ from moorage.autoscalers.group_settings import GroupSettings, Time, checked_grou
 from moorage.autoscalers.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
 from moorage.kube import Node, Object
-from moorage.kube.read.write import object_to_dict
-from moorage.kube.strict_documents import Strict
-from moorage.kube.time_spans import parse_moment
+from moorage.kube.read.python_values import object_to_dict
+from moorage.kube.strict_documents import Strict, parse_moment
 
 LEAST_INTERVAL = 0.001
 """Seconds between scans."""

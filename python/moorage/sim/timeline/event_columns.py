@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Node, Object, Pod
+from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.read.object_defaults import default_object, priority_classes
-from moorage.kube.validate.validate_object import validate
-from moorage.kube.workloads.naming import Names
+from moorage.kube.workloads.ownership import Names
 from moorage.store import parse_reference
 from moorage.table import Table, Tabular
 

@@ -16,9 +16,8 @@ from moorage.kube import Cluster, Object, Pod
 from moorage.kube.read.decode import decode_object
 from moorage.kube.read.files import source_name
 from moorage.kube.read.load import load
-from moorage.kube.read.write import dump_yaml, object_to_dict
-from moorage.kube.strict_documents import Strict, decode_part, read_document
-from moorage.kube.time_spans import parse_duration
+from moorage.kube.read.python_values import dump_yaml, object_to_dict
+from moorage.kube.strict_documents import Strict, decode_part, parse_duration, read_document
 
 from .arrivals import Times, bursts, diurnal, exponential, lognormal, poisson
 from .autoscaler_spec import AutoscalerSpec, checked, spec_value

@@ -12,7 +12,7 @@ from math import inf
 from moorage.autoscalers.instance_types.labels import POOL
 from moorage.kube import NodePool
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.model.field_rules import share
+from moorage.kube.model.meta import share
 
 from ..nodes.state_nodes import StateNode, is_true
 from .cron_times import next_hit

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
 from moorage.kube import EC2NodeClass, NodeClaim, NodePool
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.workloads.ages import seconds
+from moorage.kube.model.cluster import seconds
 
 from ..claims.type_columns import KnownType
 from ..cluster_view import ClusterView

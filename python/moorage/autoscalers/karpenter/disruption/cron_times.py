@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from math import inf
 
-from moorage.kube.validate.manifests.cron_schedules import parse_schedule
+from moorage.kube.apiserver.job_rules import parse_schedule
 
 
 def next_hit(schedule: str, after: float, until: float) -> float:

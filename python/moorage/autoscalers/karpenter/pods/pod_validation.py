@@ -14,9 +14,9 @@ from moorage.autoscalers.instance_types.labels import POOL
 from moorage.autoscalers.providers.registrations import Registration
 from moorage.kube import NodeSelectorRequirement, Pod, PodDisruptionBudget, PodSpec, Taint
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.model.karpenter import NodeRequirement
+from moorage.kube.model.autoscaling import NodeRequirement
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
-from moorage.kube.workloads.ages import seconds
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import FINISHED, is_active
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from moorage.autoscalers.providers.registrations import CORE, NOTHING, Registration
 from moorage.kube import NodeSelectorRequirement
-from moorage.kube.model.karpenter import NodeRequirement
+from moorage.kube.model.autoscaling import NodeRequirement
 from moorage.kube.model.node import HOSTNAME
 
 from .requirement import EXCLUDING, INTEGER, LAST, Key, Requirement

@@ -12,7 +12,7 @@ from msgspec import Struct
 from moorage.autoscalers.instance_types.own_prices import read_price
 from moorage.errors import InputError, located, shorten
 from moorage.kube.read.decode import decode
-from moorage.kube.time_spans import parse_moment
+from moorage.kube.strict_documents import parse_moment
 
 from .ec2_types import Ec2Type
 

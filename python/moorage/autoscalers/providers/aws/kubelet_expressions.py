@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from math import isfinite
 
-from moorage.kube.cel.cel_errors import CompileError, CostError, EvaluationError
-from moorage.kube.cel.cel_types import DOUBLE, INT, STRING
-from moorage.kube.cel.library.standard_functions import add_standard_functions
-from moorage.kube.cel.overloads import Library
+from moorage.kube.cel.cel_errors import CompileError, CostError, EvaluationError, begin_work
+from moorage.kube.cel.parser import parse
 from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression
-from moorage.kube.cel.syntax.parser import parse
-from moorage.kube.cel.type_checker import TypeChecker
-from moorage.kube.cel.work import begin_work
+from moorage.kube.cel.standard_functions import add_standard_functions
+from moorage.kube.cel.type_checker import Library, TypeChecker
+from moorage.kube.cel.values import DOUBLE, INT, STRING
 
 Variables = Mapping[str, int | str]
 _VARIABLES = dict.fromkeys(("vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods"), INT)

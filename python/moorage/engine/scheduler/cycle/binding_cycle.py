@@ -25,7 +25,7 @@ from moorage.errors import CacheError
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import Pod
 from moorage.store import ObjectClient, ObjectStore
-from moorage.store.clock import timestamp
+from moorage.store.deletion import timestamp
 
 from ..options import ClaimControllers
 from .engine import Engine

@@ -1,0 +1,454 @@
+"""Applies a manifest to an object that exists, as ``kubectl apply`` does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError
+
+from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct
+from ..model.pod import Pod
+from ..model.workload import CustomObject
+from ..plain import plain
+from ..read.decode import decode, decode_as, to_v1
+from ..read.object_defaults import missing_tolerations
+from ..workloads.custom_objects import read_custom
+from ..workloads.ownership import stable_uid
+from .merge_patch import (
+    DIRECTIVE,
+    ORDER,
+    REMOVE,
+    RETAIN,
+    MergeRule,
+    identity,
+    json_text,
+    merge_patch,
+    rule_of,
+    strategic_merge,
+    three_way_patch,
+)
+from .unknown_fields import struct_of
+
+# ---- strategic patch ---------------------------------------------------------------------------------------
+#
+# The strategic merge patch with which kubectl applies a manifest.
+
+Json: TypeAlias = Any
+_Map: TypeAlias = dict[str, Any]
+_ABSENT = object()
+
+
+def three_way_strategic_patch(original: _Map, new: _Map, live: _Map, struct: str) -> _Map:
+    """Return the patch that `kubectl apply` makes: what the last manifest had and the new one lacks is
+    removed, and what the new one has is set.
+
+    Parameters
+    ----------
+    original : dict
+        The manifest that was applied last.
+    struct : str
+        Their struct; see `rule_of`.
+
+    Returns
+    -------
+    dict
+        Empty if there is nothing to change.
+    """
+    return _joined(_removals(original, new, struct), _changes(live, new, struct), struct)
+
+
+# ---- what the new manifest sets ----------------------------------------------------------------------------
+
+
+def _changes(live: _Map, new: _Map, struct: str, retains: bool = False) -> _Map:
+    """Return the patch that sets what a manifest has and the object lacks."""
+    patch: _Map = {}
+    for field in sorted(new):
+        item, old, rule = new[field], live.get(field, _ABSENT), rule_of(struct, field)
+        if isinstance(item, dict) and isinstance(old, dict) and not rule.replaces:
+            if changed := _changes(old, item, rule.struct, rule.retains):
+                patch[field] = changed
+        elif isinstance(item, list) and isinstance(old, list) and rule.merges:
+            patch |= _list_changes(field, old, item, rule)
+        elif old is _ABSENT or json_text(old) != json_text(item):
+            patch[field] = item
+    if retains and patch:
+        patch[RETAIN] = sorted(new)
+    return patch
+
+
+def _list_changes(field: str, live: Sequence[Json], new: Sequence[Json], rule: MergeRule) -> _Map:
+    """Return the part of a patch that changes and adds items of a list, and gives their order."""
+    items: list[Json] = []
+    if rule.key:
+        matches = _by_key(live, rule.key)
+        for one in new:
+            old = _next(matches, one, rule.key)
+            changed = one if old is None else _changes(old, one, rule.struct, rule.retains)
+            if changed:
+                items.append({rule.key: one.get(rule.key)} | changed)
+    else:
+        known = set(map(json_text, live))
+        items = [one for one in new if json_text(one) not in known]
+    is_in_order = _keys(live, rule.key, new) == _keys(new, rule.key, live)
+    if not items and is_in_order:
+        return {}
+    return {ORDER + field: _order(new, rule.key)} | ({field: items} if items else {})
+
+
+# ---- what the last manifest had ----------------------------------------------------------------------------
+
+
+def _removals(original: _Map, new: _Map, struct: str) -> _Map:
+    """Return the patch that removes what the last manifest had and the new one lacks."""
+    patch: _Map = {}
+    for field, old in original.items():
+        item, rule = new.get(field, _ABSENT), rule_of(struct, field)
+        if item is _ABSENT:
+            patch[field] = None
+        elif isinstance(item, dict) and isinstance(old, dict) and not rule.replaces:
+            if removed := _removals(old, item, rule.struct):
+                patch[field] = removed
+        elif isinstance(item, list) and isinstance(old, list) and rule.merges:
+            patch |= _list_removals(field, old, item, rule)
+    return patch
+
+
+def _list_removals(field: str, original: Sequence[Json], new: Sequence[Json], rule: MergeRule) -> _Map:
+    """Return the part of a patch that removes items of a list, and fields of items."""
+    order = {ORDER + field: _order(new, rule.key)}
+    if not rule.key:
+        kept = set(map(json_text, new))
+        gone = [one for one in original if json_text(one) not in kept]
+        return order | {REMOVE + field: gone} if gone else {}
+    items, matches = list[Json](), _by_key(new, rule.key)
+    for old in original:
+        one = _next(matches, old, rule.key)
+        removed = {DIRECTIVE: "delete"} if one is None else _removals(old, one, rule.struct)
+        if removed:
+            items.append({rule.key: old.get(rule.key)} | removed)
+    return order | {field: items} if items else {}
+
+
+# ---- both --------------------------------------------------------------------------------------------------
+
+
+def _joined(removals: _Map, changes: _Map, struct: str) -> _Map:
+    """Return both patches as one."""
+    patch = dict(removals)
+    for field, item in changes.items():
+        old, rule = patch.get(field), rule_of(struct, field)
+        if isinstance(old, dict) and isinstance(item, dict) and not rule.replaces:
+            item = _joined(old, item, rule.struct)
+        elif isinstance(old, list) and isinstance(item, list) and rule.merges and rule.key:
+            item = _joined_items(old, item, rule)
+        patch[field] = item
+    return patch
+
+
+def _joined_items(removals: Sequence[Json], changes: Sequence[Json], rule: MergeRule) -> list[Json]:
+    matches = _by_key(changes, rule.key)
+    found = [(one, _next(matches, one, rule.key)) for one in removals if DIRECTIVE not in one]
+    joined = [one if other is None else _joined(one, other, rule.struct) for one, other in found]
+    rest = [one for of_key in matches.values() for one in of_key]
+    deleted = [one for one in removals if DIRECTIVE in one]
+    return [*deleted, *joined, *rest]
+
+
+def _by_key(items: Sequence[Json], key: str) -> defaultdict[bytes, list[_Map]]:
+    """Return the items of a list by their keys; of two with one key the first counts first."""
+    found: defaultdict[bytes, list[_Map]] = defaultdict(list)
+    for one in items:
+        if isinstance(one, dict):
+            found[json_text(one.get(key))].append(one)
+    return found
+
+
+def _next(matches: defaultdict[bytes, list[_Map]], item: Json, key: str) -> _Map | None:
+    """Take the next item with the key of another one."""
+    found = matches[json_text(item.get(key))] if isinstance(item, dict) else []
+    return found.pop(0) if found else None
+
+
+def _order(items: Sequence[Json], key: str) -> list[Json]:
+    return [{key: one.get(key)} if isinstance(one, dict) else one for one in items] if key else list(items)
+
+
+def _keys(items: Sequence[Json], key: str, others: Sequence[Json]) -> list[bytes]:
+    """Return the identities of the items that another list has as well."""
+    known = {identity(one, key) for one in others}
+    return [text for one in items if (text := identity(one, key)) in known]
+
+
+# ---- managed fields ----------------------------------------------------------------------------------------
+#
+# Removes what server-side apply has set and a new manifest lacks, by managed fields (meta/v1, FieldsV1).
+
+_APPLY, _ITSELF = "Apply", "."
+_FIELD, _KEYS, _VALUE = "f:", "k:", "v:"
+_GONE = object()
+
+
+class _Manager(Struct, frozen=True):
+    """The fields of a manager; `fields_v1` is a tree whose leaves are empty maps."""
+
+    operation: str = ""
+    fields_v1: dict[str, Any] = {}
+
+
+def without_applied(live: dict[str, Any], managed_fields: str, new: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what one server-side apply has set, nobody else has, and a manifest lacks.
+
+    Parameters
+    ----------
+    managed_fields : str
+        Its ``metadata.managedFields`` as JSON text. Of several who have applied it, the one with the most
+        fields counts.
+    """
+    managers = msgspec.json.decode(managed_fields or "[]", type=tuple[_Manager, ...])
+    applied = [one for one in managers if one.operation == _APPLY]
+    if not applied:
+        return live
+    chosen = max(applied, key=lambda one: _size(one.fields_v1))
+    tree = chosen.fields_v1
+    for other in managers:
+        if other is not chosen:
+            tree = _owned_alone(tree, other.fields_v1)
+    left = _without(live, tree, new)
+    return left if isinstance(left, dict) else {}
+
+
+def _size(tree: dict[str, Any]) -> int:
+    """Return the number of leaves."""
+    return sum(map(_size, tree.values())) or 1
+
+
+def _owned_alone(tree: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return a tree without the leaves that another one has."""
+    found: dict[str, Any] = {}
+    for key, inner in tree.items():
+        if key not in other:
+            found[key] = inner
+        elif rest := _owned_alone(inner, other[key]):
+            found[key] = rest
+    return found
+
+
+def _without(value: Any, tree: dict[str, Any], new: Any) -> Any:
+    """Return a value without the fields of a tree that a manifest lacks; `_GONE` if nothing is left."""
+    if set(tree) <= {_ITSELF}:
+        return _GONE if new is None else value
+    left: Any = value
+    if isinstance(value, dict):
+        given = new if isinstance(new, dict) else {}
+        left = {
+            name: item if inner is None else _without(item, inner, given.get(name))
+            for name, item in value.items()
+            for inner in [tree.get(_FIELD + name)]
+        }
+        left = {name: item for name, item in left.items() if item is not _GONE}
+    elif isinstance(value, list):
+        left = [item for item in _items_without(value, tree, new) if item is not _GONE]
+    return left or _GONE
+
+
+def _items_without(items: list[Any], tree: dict[str, Any], new: Any) -> list[Any]:
+    """Return the items of a list, each without what is removed of it."""
+    given = new if isinstance(new, list) else []
+    found = list(items)
+    for key, inner in tree.items():
+        if key.startswith(_VALUE):
+            text = key.removeprefix(_VALUE).encode()
+            is_given = any(json_text(one) == text for one in given)
+            found = [_GONE if json_text(one) == text and not is_given else one for one in found]
+        elif key.startswith(_KEYS):
+            keys = msgspec.json.decode(key.removeprefix(_KEYS), type=dict[str, Any])
+            match = next((one for one in given if _has(one, keys)), None)
+            found = [_item_without(one, inner, match, keys) if _has(one, keys) else one for one in found]
+    return found
+
+
+def _item_without(item: dict[str, Any], tree: dict[str, Any], new: Any, keys: dict[str, Any]) -> Any:
+    """Return an item without what is removed of it; with its keys it stays while others have fields of it."""
+    left = _without(item, tree, new)
+    rest = left if isinstance(left, dict) else {}
+    is_gone = new is None and _ITSELF in tree and rest.keys() <= keys.keys()
+    return _GONE if is_gone else keys | rest
+
+
+def _has(item: Any, keys: dict[str, Any]) -> bool:
+    return isinstance(item, dict) and all(item.get(name) == value for name, value in keys.items())
+
+
+# ---- apply manifest ----------------------------------------------------------------------------------------
+
+T = TypeVar("T", bound=Object)
+
+_OWN = ("labels", "annotations", "ownerReferences", "finalizers")
+"""The fields of metadata that a manifest changes; others are the server's."""
+_WRITTEN = ("nodeName", "volumeName")
+"""What schedulers and controllers write to the spec of a pod and of a claim."""
+_COMPUTED = ("priority", "preemptionPolicy")
+"""What admission sets in a pod's spec from its class, and `default_object` in a template."""
+
+
+def apply_manifest(live: T, manifest: bytes | dict[str, Any]) -> T:
+    """Return an object after ``kubectl apply`` of a manifest.
+
+    A three-way merge: what the manifest has is set; what it lacks, and the one that was applied last had, is
+    removed; everything else stays, such as the replicas that an autoscaler has set. The last manifest is that
+    of the annotation kubectl.kubernetes.io/last-applied-configuration; without it, what server-side apply has
+    set. An object of a server without both loses nothing. One that was read from a manifest is that manifest.
+
+    Parameters
+    ----------
+    manifest : bytes or dict
+        A manifest of this kind, namespace and name, as JSON text or value.
+
+    Returns
+    -------
+    Object
+        With the status and the metadata of `live`. `live` itself if nothing changes.
+
+    Raises
+    ------
+    InputError
+        A field has a wrong type.
+    """
+    given = to_v1(decode(manifest, dict[str, Any]), live.kind)
+    new, struct = _applied_part(given), _struct(live)
+    present = _applied_part(_value(live))
+    original = _last_applied(live, present)
+    _drop_computed(present, (original, new))
+    before = without_applied(present, live.metadata.managed_fields, new)
+    if struct:
+        patch = three_way_strategic_patch(original, new, before, struct)
+        after = strategic_merge(before, patch, struct)
+    else:
+        after = merge_patch(before, three_way_patch(original, new, before))
+    if after == present:
+        return live
+    meta, text = after.setdefault("metadata", {}), live.metadata.annotations.get(LAST_APPLIED)
+    if text or is_served(live):
+        text = text if text and original == new else _text(given)
+        meta["annotations"] = meta.get("annotations", {}) | {LAST_APPLIED: text}
+    return _read(live, after)
+
+
+def _read(live: T, after: dict[str, Any]) -> T:
+    """Return an object with the fields that a manifest changes."""
+    if isinstance(live, CustomObject):
+        whole = _value(live)
+        kept = {key: whole[key] for key in ("apiVersion", "kind", "status") if key in whole}
+        meta = {key: item for key, item in whole["metadata"].items() if key not in _OWN}
+        document = kept | after | {"metadata": meta | after["metadata"]}
+        made: Any = read_custom(document, live.kind, live.api_version)
+        return cast("T", made)
+    read = decode_as(after, type(live))
+    if isinstance(read, Pod) and isinstance(live, Pod) and read.spec.tolerations != live.spec.tolerations:
+        tolerations = (*read.spec.tolerations, *missing_tolerations(read.spec.tolerations))
+        read = replace(read, spec=replace(read.spec, tolerations=tolerations))
+    changes: dict[str, Any] = {"metadata": _merged_metadata(live.metadata, read.metadata)}
+    if "status" in live.__struct_fields__:
+        changes["status"] = live.status  # type: ignore[attr-defined]
+    return replace(read, kind=live.kind, api_version=live.api_version, **changes)
+
+
+def _value(obj: Object) -> dict[str, Any]:
+    """Return an object as a JSON value."""
+    value: dict[str, Any] = (
+        decode(obj.document, dict[str, Any]) if isinstance(obj, CustomObject) else plain(obj)
+    )
+    return value
+
+
+def with_last_applied(obj: T, manifest: bytes) -> T:
+    """Return a new object with the annotation of the manifest that it was made of.
+
+    Parameters
+    ----------
+    manifest : bytes
+        JSON text.
+    """
+    annotations = obj.metadata.annotations | {LAST_APPLIED: _text(decode(manifest, dict[str, Any]))}
+    return replace(obj, metadata=replace(obj.metadata, annotations=annotations))
+
+
+def is_served(obj: Object) -> bool:
+    """Whether an object is from an API server, and not from a manifest."""
+    meta = obj.metadata
+    return bool(meta.uid) and meta.uid != stable_uid(obj.kind, meta.namespace, obj.name)
+
+
+def has_last_applied(obj: Object) -> bool:
+    """Whether it is known what was applied last, so that fields that a new manifest lacks are removed."""
+    return not is_served(obj) or LAST_APPLIED in obj.metadata.annotations or bool(obj.metadata.managed_fields)
+
+
+def _struct(obj: Object) -> str:
+    """Return the name of the struct of a built-in kind, also of a version that it had before."""
+    known = struct_of(obj.kind, obj.api_version)
+    return known if known or isinstance(obj, CustomObject) else struct_of(obj.kind, type(obj)().api_version)
+
+
+def _applied_part(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest of this value would change."""
+    part = {
+        key: item for key, item in value.items() if key not in ("apiVersion", "kind", "status", "metadata")
+    }
+    metadata = value.get("metadata")
+    given = metadata if isinstance(metadata, dict) else {}
+    meta = {key: given[key] for key in _OWN if key in given}
+    if isinstance(meta.get("annotations"), dict):
+        meta["annotations"] = {key: item for key, item in meta["annotations"].items() if key != LAST_APPLIED}
+    return part | {"metadata": {key: item for key, item in meta.items() if item not in (None, {}, [])}}
+
+
+def _last_applied(live: Object, value: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest that was applied last; an empty one if it is not known."""
+    text = live.metadata.annotations.get(LAST_APPLIED)
+    if text:
+        try:
+            return _applied_part(to_v1(msgspec.json.decode(text, type=dict[str, Any]), live.kind))
+        except (msgspec.MsgspecError, RecursionError):
+            path = f"metadata.annotations[{LAST_APPLIED}]"
+            raise InputError("is not a manifest, so nothing can be applied", path=path) from None
+    if not is_served(live):
+        meta = {key: one for key, one in value["metadata"].items() if key in ("labels", "annotations")}
+        spec = value.get("spec", {})
+        kept = {key: one for key, one in spec.items() if key not in _WRITTEN}
+        return value | {"metadata": meta} | ({"spec": kept} if spec else {})
+    return {}
+
+
+def _drop_computed(value: dict[str, Any], manifests: tuple[dict[str, Any], ...]) -> None:
+    """Drop the priority of a template that follows from its class, unless a manifest names it."""
+    spec = _template_spec(value)
+    for key in _COMPUTED:
+        if key in spec and not any(key in _template_spec(one) for one in manifests):
+            del spec[key]
+
+
+def _template_spec(value: Any) -> dict[str, Any]:
+    for key in ("spec", "template", "spec"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _text(manifest: dict[str, Any]) -> str:
+    return msgspec.json.encode(manifest, order="sorted").decode()
+
+
+def _merged_metadata(live: ObjectMeta, read: ObjectMeta) -> ObjectMeta:
+    return replace(
+        live,
+        labels=read.labels,
+        annotations=read.annotations,
+        owner_references=read.owner_references,
+        finalizers=read.finalizers,
+    )

@@ -1,0 +1,445 @@
+"""Admission that changes what new pods ask for: LimitRanger, RuntimeClass, vertical autoscaling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
+
+from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
+from ..model.meta import QuantityLike, Resources
+from ..model.pod import Container, Pod, PodSpec, ResourceRequirements, Toleration
+from ..model.policy import LimitRange, LimitRangeItem, RuntimeClass
+
+# ---- pod resources -----------------------------------------------------------------------------------------
+#
+# Requests and limits of pods as admission counts them.
+
+Quantities = dict[str, Quantity]
+
+
+def quantities(resources: Resources) -> Quantities:
+    """Return the quantities of a resource list."""
+    return {name: Quantity(raw) for name, raw in resources.items()}
+
+
+def pod_limits(pod: Pod) -> Quantities:
+    """Return the effective limits of a pod: of containers, sidecars and init containers as for requests.
+
+    The overhead is added to the resources that have a limit (component-helpers v0.36, resource.PodLimits).
+    """
+    spec = pod.spec
+    resources = None if spec.resources is None else _limits_as_requests(spec.resources)
+    swapped = replace(
+        spec,
+        containers=tuple(_swapped(spec.containers)),
+        init_containers=tuple(_swapped(spec.init_containers)),
+        resources=resources,
+        overhead={},
+    )
+    limits = pod_requests(Pod(spec=swapped), resizes=False)
+    for name, quantity in quantities(spec.overhead).items():
+        if name in limits:
+            limits[name] += quantity
+    return limits
+
+
+def _swapped(containers: Iterable[Container]) -> Iterable[Container]:
+    return (replace(one, resources=_limits_as_requests(one.resources)) for one in containers)
+
+
+def _limits_as_requests(resources: ResourceRequirements) -> ResourceRequirements:
+    return ResourceRequirements(requests=resources.limits)
+
+
+def without_overhead(pod: Pod) -> Pod:
+    """Return a pod without its overhead."""
+    return replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
+
+
+def is_best_effort(pod: Pod) -> bool:
+    """Whether no container of a pod requests or limits cpu or memory (v1.36, qos.GetPodQOS)."""
+    if pod.status.qos_class:
+        return pod.status.qos_class == "BestEffort"
+    parts = [one.resources for one in (*pod.spec.containers, *pod.spec.init_containers)]
+    if pod.spec.resources is not None:
+        parts.append(pod.spec.resources)
+    return not any(
+        Quantity(amounts[name]).sign() > 0
+        for part in parts
+        for amounts in (part.requests, part.limits)
+        for name in ("cpu", "memory")
+        if name in amounts
+    )
+
+
+# ---- limit ranges ------------------------------------------------------------------------------------------
+#
+# The admission plugin LimitRanger (kubernetes v1.36, plugin/pkg/admission/limitranger).
+
+_MAX_MILLI = (2**63 - 1) // 1000
+_ZERO = Quantity("0")
+
+
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_SET = re.compile(r"(?P<resources>[^;:]+) (?P<what>request|limit) for (?:init )?container (?P<name>[^;]+)")
+
+
+class Defaulted(NamedTuple):
+    """The resources of a container that a limit range has set."""
+
+    requests: frozenset[str] = frozenset()
+    limits: frozenset[str] = frozenset()
+
+
+def defaulted_by_limit_range(pod: Pod) -> dict[str, Defaulted]:
+    """Return by container what a limit range has set in a new pod, as the annotation of the pod tells."""
+    found: dict[str, Defaulted] = {}
+    for match in _SET.finditer(pod.metadata.annotations.get(_ANNOTATION, "").partition(":")[2]):
+        names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
+        own = found.get(container, Defaulted())
+        is_request = match["what"] == "request"
+        found[container] = own._replace(**{"requests" if is_request else "limits": names})
+    return found
+
+
+def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
+    """Return the default limits and requests of containers.
+
+    A default limit is that of the item, else its maximum; a default request is that of the item, else the
+    default limit, else the minimum (SetDefaults_LimitRangeItem).
+    """
+    limits: Resources = {}
+    requests: Resources = {}
+    for item in limit_range.spec.limits:
+        if item.type == "Container":
+            own = item.max | item.default
+            limits |= own
+            requests |= item.min | own | item.default_request
+    return limits, requests
+
+
+def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
+    """Set the requests and limits that the containers of a pod lack.
+
+    The annotation ``kubernetes.io/limit-ranger`` is not written.
+
+    Parameters
+    ----------
+    limit_ranges : iterable of LimitRange
+        Those of the pod's namespace; the first one that has a default counts.
+    """
+    for limit_range in limit_ranges:
+        limits, requests = container_defaults(limit_range)
+        if limits or requests:
+            spec = replace(
+                spec,
+                containers=tuple([_filled(one, limits, requests) for one in spec.containers]),
+                init_containers=tuple([_filled(one, limits, requests) for one in spec.init_containers]),
+            )
+    return spec
+
+
+def _filled(container: Container, limits: Resources, requests: Resources) -> Container:
+    own = container.resources
+    filled = replace(own, limits=limits | own.limits, requests=requests | own.requests)
+    return replace(container, resources=filled)
+
+
+def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
+    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names.
+
+    Parameters
+    ----------
+    limit_range : LimitRange
+        Of the pod's namespace.
+    """
+    for item in limit_range.spec.limits:
+        if item.type == "Container":
+            for container in (*pod.spec.containers, *pod.spec.init_containers):
+                own = container.resources
+                yield from _of_item(item, quantities(own.requests), quantities(own.limits))
+        elif item.type == "Pod":
+            bare = without_overhead(pod)
+            yield from _of_item(item, pod_requests(bare, resizes=False), pod_limits(bare))
+
+
+def bounds_of_requests(item: LimitRangeItem, requests: Quantities) -> Iterator[str]:
+    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim."""
+    for check, bounds in ((_minimum, item.min), (_most_requested, item.max)):
+        for name in sorted(bounds):
+            message = check(f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), None)
+            if message:
+                yield message
+
+
+def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
+    for check, bounds in (
+        (_minimum, item.min),
+        (_maximum, item.max),
+        (_ratio, item.max_limit_request_ratio),
+    ):
+        for name in sorted(bounds):
+            message = check(
+                f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), limits.get(name)
+            )
+            if message:
+                yield message
+
+
+def _minimum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"minimum {name}usage per {kind} is {bound}"
+    requested, limited, least = _values(request, limit, bound)
+    if request is None:
+        return f"{head}.  No request is specified"
+    if requested < least:
+        return f"{head}, but request is {request}"
+    return f"{head}, but limit is {limit}" if limit is not None and limited < least else ""
+
+
+def _maximum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"maximum {name}usage per {kind} is {bound}"
+    requested, limited, most = _values(request, limit, bound)
+    if limit is None:
+        return f"{head}.  No limit is specified"
+    if limited > most:
+        return f"{head}, but limit is {limit}"
+    return f"{head}, but request is {request}" if request is not None and requested > most else ""
+
+
+def _most_requested(
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+) -> str:
+    head = f"maximum {name}usage per {kind} is {bound}"
+    requested, _, most = _values(request, limit, bound)
+    if request is None:
+        return f"{head}.  No request is specified"
+    return f"{head}, but request is {request}" if requested > most else ""
+
+
+def _ratio(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    head = f"{name}max limit to request ratio per {kind} is {bound}, but"
+    requested, limited, _ = _values(request, limit, bound)
+    if not requested:
+        return f"{head} no request is specified or request is 0"
+    if not limited:
+        return f"{head} no limit is specified or limit is 0"
+    ratio = limited / requested
+    is_exact = bound.value() <= _MAX_MILLI
+    exceeds = ratio * 1000 > bound.milli_value() if is_exact else ratio > bound.value()
+    return f"{head} provided ratio is {ratio:.6f}" if exceeds else ""
+
+
+def _values(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
+    """Request, limit and bound in one unit: thousandths, unless one is too large for them."""
+    request, limit = request if request is not None else _ZERO, limit if limit is not None else _ZERO
+    whole = request.value(), limit.value(), bound.value()
+    if max(whole) > _MAX_MILLI:
+        return whole
+    return request.milli_value(), limit.milli_value(), bound.milli_value()
+
+
+# ---- runtime classes ---------------------------------------------------------------------------------------
+#
+# The admission plugin RuntimeClass (kubernetes v1.36, plugin/pkg/admission/runtimeclass).
+
+_REJECTED = "pod rejected:"
+
+
+class NotAdmittedError(Exception):
+    """What admission says against a pod, without the pod's name."""
+
+
+def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> PodSpec:
+    """Add overhead, node selector and tolerations of its runtime class to a pod.
+
+    Parameters
+    ----------
+    classes : mapping of str to RuntimeClass
+        By name.
+
+    Raises
+    ------
+    NotAdmittedError
+        There is no such class, or the pod contradicts it.
+    """
+    name = spec.runtime_class_name
+    if name is None:
+        return _checked_overhead(spec, None)
+    if name not in classes:
+        raise NotAdmittedError(f'{_REJECTED} RuntimeClass "{name}" not found')
+    spec = _checked_overhead(spec, classes[name])
+    scheduling = classes[name].scheduling
+    if scheduling is None:
+        return spec
+    selector = dict(spec.node_selector or {})
+    for key, value in sorted(scheduling.node_selector.items()):
+        own = selector.setdefault(key, value)
+        if own != value:
+            raise NotAdmittedError(
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {own}"
+            )
+    tolerations = merge_tolerations((*spec.tolerations, *scheduling.tolerations))
+    return replace(spec, node_selector=selector or spec.node_selector, tolerations=tolerations)
+
+
+def _checked_overhead(spec: PodSpec, runtime_class: RuntimeClass | None) -> PodSpec:
+    if runtime_class is None or runtime_class.overhead is None:
+        if spec.overhead:
+            raise NotAdmittedError(
+                f"{_REJECTED} Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
+        return spec
+    fixed = runtime_class.overhead.pod_fixed
+    if spec.overhead and quantities(spec.overhead) != quantities(fixed):
+        raise NotAdmittedError(f"{_REJECTED} Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    return replace(spec, overhead=fixed)
+
+
+def merge_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """Leave out tolerations that another one includes (kubernetes v1.36, pkg/util/tolerations)."""
+    merged: list[Toleration] = []
+    for at, one in enumerate(tolerations):
+        later = [other for other in tolerations[at + 1 :] if other != one]
+        if not any(includes(other, one) for other in (*merged, *later)):
+            merged.append(one)
+    return tuple(merged)
+
+
+def includes(other: Toleration, one: Toleration) -> bool:
+    """Whether a toleration tolerates all that another one does."""
+    if one == other:
+        return True
+    if one.key != other.key and (other.key or other.operator != "Exists"):
+        return False
+    if other.effect not in ("", one.effect):
+        return False
+    if other.effect == "NoExecute" and other.toleration_seconds is not None:
+        seconds = one.toleration_seconds
+        if seconds is None or seconds > other.toleration_seconds:
+            return False
+    if other.operator in ("Equal", ""):
+        return one.operator == "Equal" and one.value == other.value
+    return other.operator == "Exists"
+
+
+# ---- vertical autoscaling ----------------------------------------------------------------------------------
+#
+# The admission webhook of VerticalPodAutoscalers (kubernetes/autoscaler, vertical-pod-autoscaler 1.5).
+
+_ALL = "*"
+_OFF, _REQUESTS_ONLY = "Off", "RequestsOnly"
+
+
+def strongest(autoscalers: Iterable[VerticalPodAutoscaler]) -> VerticalPodAutoscaler | None:
+    """Return the autoscaler that acts on a workload: of several the oldest, then the first by name.
+
+    All modes but Off act on new pods, Initial too; without a mode it is Recreate.
+
+    Parameters
+    ----------
+    autoscalers : iterable of VerticalPodAutoscaler
+        With the workload as their target.
+
+    Returns
+    -------
+    VerticalPodAutoscaler or None
+        None if none of them acts.
+    """
+    acting = [one for one in autoscalers if one.spec.update_policy.update_mode != _OFF]
+    return min(acting, key=lambda one: (one.metadata.creation_timestamp or "~", one.name), default=None)
+
+
+def controlled(autoscaler: VerticalPodAutoscaler, container: str) -> Resources:
+    """Return what an autoscaler recommends for a container, before bounds are applied.
+
+    Returns
+    -------
+    dict of str to QuantityLike
+        Empty for a container that it leaves alone.
+    """
+    policy = _policy(autoscaler, container)
+    recommendation = autoscaler.status.recommendation
+    if policy.mode == _OFF or recommendation is None:
+        return {}
+    target = next((one.target for one in recommendation.containers if one.container_name == container), {})
+    chosen = policy.controlled_resources
+    return {name: amount for name, amount in target.items() if chosen is None or name in chosen}
+
+
+def with_recommendation(
+    spec: PodSpec, autoscaler: VerticalPodAutoscaler, limit_ranges: Iterable[LimitRange]
+) -> PodSpec:
+    """Return a spec whose containers request what an autoscaler recommends. Init containers keep theirs.
+
+    A request is brought within the bounds of the namespace for containers, then within those of the
+    autoscaler's policy. A limit keeps its ratio to the request; with the policy RequestsOnly it stays, and
+    the request is at most the limit.
+
+    Parameters
+    ----------
+    limit_ranges : iterable of LimitRange
+        Of the namespace. Bounds for whole pods do not count.
+    """
+    items = [item for one in limit_ranges for item in one.spec.limits if item.type == "Container"]
+    containers = tuple([_resized(one, autoscaler, items) for one in spec.containers])
+    return spec if containers == spec.containers else replace(spec, containers=containers)
+
+
+def _policy(autoscaler: VerticalPodAutoscaler, container: str) -> ContainerResourcePolicy:
+    policies = {one.container_name: one for one in autoscaler.spec.resource_policy.container_policies}
+    return policies.get(container) or policies.get(_ALL) or ContainerResourcePolicy()
+
+
+def _resized(
+    container: Container, autoscaler: VerticalPodAutoscaler, items: Sequence[LimitRangeItem]
+) -> Container:
+    """Return a container with the requests, and limits, that an autoscaler sets."""
+    policy, own = _policy(autoscaler, container.name), container.resources
+    requests, limits = dict(own.requests), dict(own.limits)
+    for name, amount in controlled(autoscaler, container.name).items():
+        request, limit = own.requests.get(name), own.limits.get(name)
+        follows = policy.controlled_values != _REQUESTS_ONLY
+        amount = amount if follows else _bounded(amount, limit, False)
+        for item in items:
+            limit = item.default.get(name) if limit is None else limit
+            for bound, is_least in ((item.min.get(name), True), (item.max.get(name), False)):
+                amount = _bounded(amount, _scaled(name, request, limit, bound), is_least)
+            amount = _bounded(amount, item.min.get(name), True)
+        amount = _bounded(
+            _bounded(amount, policy.min_allowed.get(name), True), policy.max_allowed.get(name), False
+        )
+        requests[name] = amount
+        if follows and limit is not None:
+            limits[name] = amount if request is None else _scaled(name, limit, request, amount) or amount
+    return replace(container, resources=replace(own, requests=requests, limits=limits))
+
+
+def _bounded(amount: QuantityLike, bound: QuantityLike | None, is_least: bool) -> QuantityLike:
+    """Return an amount, or its bound if it is beyond; a bound of zero is none."""
+    if bound is None or not Quantity(bound).sign():
+        return amount
+    exceeds = Quantity(amount) < Quantity(bound) if is_least else Quantity(amount) > Quantity(bound)
+    return bound if exceeds else amount
+
+
+def _scaled(
+    name: str, amount: QuantityLike | None, base: QuantityLike | None, result: QuantityLike | None
+) -> QuantityLike | None:
+    """Return what has the ratio to an amount that a result has to a base; in thousandths of a cpu, or in
+    whole bytes. Without a base there is no result, without an amount it is unchanged."""
+    if base is None or result is None or not Quantity(base).sign():
+        return None
+    if amount is None:
+        return result
+    parts = [
+        Quantity(one).milli_value() if name == "cpu" else Quantity(one).value()
+        for one in (amount, result, base)
+    ]
+    return f"{parts[0] * parts[1] // parts[2]}{'m' if name == 'cpu' else ''}"

@@ -1,0 +1,290 @@
+"""The objects of a cluster by which the API server changes new pods: ranges, classes, and autoscalers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.errors import InputError, examples, shorten
+
+from ..model.autoscaling import VerticalPodAutoscaler
+from ..model.meta import Object
+from ..model.node import Namespace, Node
+from ..model.pod import Pod, PodSpec, Toleration
+from ..model.policy import EXTENDED_RESOURCE_TOLERATION, AdmissionPlugins, LimitRange, RuntimeClass, Scheduler
+from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
+from ..read.decode import decode
+from ..read.object_defaults import other_preemption_policy, priority_fields
+from ..workloads.ownership import Workload, Workloads
+from .pod_requests import (
+    NotAdmittedError,
+    includes,
+    is_best_effort,
+    merge_tolerations,
+    strongest,
+    with_defaults,
+    with_runtime_class,
+)
+from .resource_quotas import is_extended
+
+# ---- distributions -----------------------------------------------------------------------------------------
+#
+# Admission that some clusters and distributions add: node selectors and tolerations of namespaces, and
+# tolerations for extended resources.
+
+_PROJECT = "openshift.io/node-selector"
+_ALPHA = "scheduler.alpha.kubernetes.io/"
+_SELECTOR = f"{_ALPHA}node-selector"
+_DEFAULT, _WHITELIST = f"{_ALPHA}defaultTolerations", f"{_ALPHA}tolerationsWhitelist"
+_ANNOTATIONS = (_PROJECT, _SELECTOR, _DEFAULT, _WHITELIST)
+MEMORY_PRESSURE = Toleration(key="node.kubernetes.io/memory-pressure", operator="Exists", effect="NoSchedule")
+"""What PodTolerationRestriction, which is on in OpenShift, adds to all pods with requests."""
+_EXAMPLES = 3
+_MANAGED = {"cloud.google.com/gke-nodepool": "GKE", "kubernetes.azure.com/cluster": "AKS"}
+
+
+class Additions:
+    """What admission adds to new pods besides what kube-apiserver does by default.
+
+    The annotations of a namespace are read by PodNodeSelector and PodTolerationRestriction, which are off by
+    default (kubernetes v1.36), and by OpenShift's OriginPodNodeEnvironment: a cluster that has them runs the
+    plugin. OpenShift's controller makes no pods of a DaemonSet for nodes that the project's selector leaves
+    out, so that selector is not added to them.
+
+    Parameters
+    ----------
+    policies : iterable of Object
+        Namespaces, OpenShift's Schedulers, and AdmissionPlugins; other kinds are ignored.
+    """
+
+    def __init__(self, policies: Iterable[Object]) -> None:
+        self._default = ""
+        self._plugins: set[str] = set()
+        self._annotations: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for obj in policies:
+            if isinstance(obj, Namespace):
+                found = obj.metadata.annotations
+                if not found.keys().isdisjoint(_ANNOTATIONS):
+                    self._annotations[obj.name] = {key: found[key] for key in _ANNOTATIONS if key in found}
+            elif isinstance(obj, Scheduler):
+                self._default = obj.spec.default_node_selector
+            elif isinstance(obj, AdmissionPlugins):
+                self._plugins.update(obj.plugins)
+        self._restricts = any({_DEFAULT, _WHITELIST} & one.keys() for one in self._annotations.values())
+
+    def applied(self, pod: Pod) -> PodSpec:
+        """Return the spec of a new pod with what is added.
+
+        Raises
+        ------
+        NotAdmittedError
+            The pod contradicts its namespace.
+        """
+        of_namespace, spec = self._annotations.get(pod.namespace, {}), pod.spec
+        spec = self._with_selectors(spec, of_namespace, pod)
+        if self._restricts:
+            added = _tolerations(of_namespace, _DEFAULT)
+            if not is_best_effort(pod):
+                added = (*added, MEMORY_PRESSURE)
+            spec = replace(spec, tolerations=merge_tolerations((*spec.tolerations, *added)))
+            allowed = _tolerations(of_namespace, _WHITELIST)
+            if allowed and not all(any(includes(one, own) for one in allowed) for own in spec.tolerations):
+                raise NotAdmittedError(
+                    "pod tolerations (possibly merged with namespace default tolerations) conflict with its "
+                    "namespace whitelist"
+                )
+        return with_resource_tolerations(spec) if self._plugins else spec
+
+    def _with_selectors(self, spec: PodSpec, of_namespace: Mapping[str, str], pod: Pod) -> PodSpec:
+        owner = pod.metadata.controller()
+        rules = [(_SELECTOR, "namespace", of_namespace.get(_SELECTOR, ""))]
+        if _SELECTOR not in of_namespace and (owner is None or owner.kind != "DaemonSet"):
+            rules.append((_PROJECT, "project", of_namespace.get(_PROJECT, self._default)))
+        own = dict(spec.node_selector or {})
+        for annotation, whose, text in rules:
+            for key, value in _selector(annotation, text):
+                if own.setdefault(key, value) != value:
+                    raise NotAdmittedError(
+                        f"pod node label selector conflicts with its {whose} node label selector"
+                    )
+        return replace(spec, node_selector=own) if own else spec
+
+    def warnings(
+        self, namespaces: Collection[str], pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]
+    ) -> Iterator[str]:
+        """Yield sentences about what is added, and what the input's distribution would add.
+
+        Parameters
+        ----------
+        namespaces : collection of str
+            Those that have pods.
+        pods : iterable of Pod
+            Those without a node.
+        """
+        texts = [
+            f"{name} ({', '.join(given)})"
+            for name in namespaces
+            if (given := [key for key, value in self._annotations.get(name, {}).items() if value])
+        ]
+        if self._default and any(
+            self._annotations.get(name, {}).keys().isdisjoint((_PROJECT, _SELECTOR)) for name in namespaces
+        ):
+            texts.append(f"others (defaultNodeSelector {shorten(self._default)} of OpenShift's Scheduler)")
+        if texts:
+            shown = examples(texts, _EXAMPLES)
+            yield f"New pods get the node selectors and tolerations that their namespaces have: {shown}."
+        if not self._plugins and (found := _untolerated(pods, nodes)):
+            name, resource = found
+            yield (
+                f"{name} lets pods that ask for {resource} tolerate the taint of this key "
+                f"({EXTENDED_RESOURCE_TOLERATION}): --admission {EXTENDED_RESOURCE_TOLERATION} does so, too."
+            )
+
+
+def with_resource_tolerations(spec: PodSpec) -> PodSpec:
+    """Return a spec that tolerates taints with the names of the extended resources that it requests
+    (kubernetes v1.36, ExtendedResourceToleration).
+    """
+    containers = (*spec.containers, *spec.init_containers)
+    names = sorted({name for one in containers for name in one.resources.requests if is_extended(name)})
+    added = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in names]
+    new = tuple(one for one in added if one not in spec.tolerations)
+    return replace(spec, tolerations=(*spec.tolerations, *new)) if new else spec
+
+
+def _selector(annotation: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the labels of a selector such as ``a=b,c=d``."""
+    for part in filter(None, text.split(",")):
+        key, equals, value = (one.strip() for one in part.partition("="))
+        if not (key and equals):
+            raise NotAdmittedError(f"invalid selector in {annotation}: [{text}]")
+        yield key, value
+
+
+def _tolerations(of_namespace: Mapping[str, str], annotation: str) -> tuple[Toleration, ...]:
+    text = of_namespace.get(annotation, "")
+    if not text:
+        return ()
+    try:
+        return decode(f'{{"tolerations": {text}}}'.encode(), PodSpec).tolerations
+    except (InputError, ValueError) as error:
+        raise NotAdmittedError(f"invalid tolerations in {annotation}: {error}") from None
+
+
+class _Lacking(NamedTuple):
+    distribution: str
+    resource: str
+
+
+def _untolerated(pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]) -> _Lacking | None:
+    """Return a distribution that adds tolerations for extended resources, and a resource of a waiting pod
+    that would get one."""
+    wanted = [
+        (one, pod)
+        for pod in pods
+        for one in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]
+    ]
+    taints = {
+        taint.key: name
+        for node in (nodes() if wanted else ())
+        for name in [_distribution(node)]
+        for taint in node.spec.taints
+        if name and is_extended(taint.key)
+    }
+    for one, pod in wanted:
+        if one.key in taints and not any(map(partial(_covers, one.key), pod.spec.tolerations)):
+            return _Lacking(taints[one.key], one.key)
+    return None
+
+
+def _covers(key: str, toleration: Toleration) -> bool:
+    """Whether a toleration is for a key, or for all."""
+    return toleration.key in ("", key) and toleration.effect in ("", "NoSchedule")
+
+
+def _distribution(node: Node) -> str:
+    """Return the distribution that a node is of, if its API server tolerates extended resources."""
+    if "-gke." in node.status.node_info.kubelet_version:
+        return "GKE"
+    return next((name for label, name in _MANAGED.items() if label in node.metadata.labels), "")
+
+
+# ---- policies ----------------------------------------------------------------------------------------------
+
+OWNERS = (ReplicaSet, Job, CronJob)
+"""The kinds among which the workload of a pod is looked up."""
+
+
+class Policies:
+    """Changes the specs of new pods as the plugins of the API server do.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Of these, limit ranges, runtime and priority classes, VerticalPodAutoscalers, the owners of owners of
+        pods, and what `Additions` reads count.
+
+    Attributes
+    ----------
+    additions : Additions
+    limit_ranges : dict of str to list of LimitRange
+        By namespace.
+    """
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self.limit_ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
+        self.runtime_classes: dict[str, RuntimeClass] = {}
+        self.classes: dict[str, PriorityClass] = {}
+        self._autoscalers: defaultdict[Workload, list[VerticalPodAutoscaler]] = defaultdict(list)
+        self._owners: list[Object] = []
+        objects = list(objects)
+        self.additions = Additions(objects)
+        for obj in objects:
+            if isinstance(obj, LimitRange):
+                self.limit_ranges[obj.namespace].append(obj)
+            elif isinstance(obj, RuntimeClass):
+                self.runtime_classes[obj.name] = obj
+            elif isinstance(obj, PriorityClass):
+                self.classes[obj.name] = obj
+            elif isinstance(obj, VerticalPodAutoscaler) and obj.spec.target_ref is not None:
+                target = obj.spec.target_ref
+                self._autoscalers[Workload(obj.namespace, target.kind, target.name)].append(obj)
+            elif isinstance(obj, OWNERS):
+                self._owners.append(obj)
+
+    @cached_property
+    def workloads(self) -> Workloads:
+        """Finds the workloads of pods."""
+        return Workloads(self._owners)
+
+    def completed(self, pod: Pod) -> PodSpec:
+        """Return the spec of a pod with what LimitRanger, Priority, RuntimeClass and `Additions` set.
+
+        Raises
+        ------
+        NotAdmittedError
+            A class does not exist, or a class or the namespace contradicts the pod.
+        """
+        spec = with_defaults(pod.spec, self.limit_ranges.get(pod.namespace, ()))
+        spec = self.additions.applied(replace(pod, spec=spec))
+        return with_runtime_class(self._with_priority(spec), self.runtime_classes)
+
+    def _with_priority(self, spec: PodSpec) -> PodSpec:
+        """Return a spec with the priority of its class, if it has none yet: the class is a new one."""
+        name = spec.priority_class_name
+        if spec.priority is None and name and name not in self.classes:
+            raise NotAdmittedError(f"no PriorityClass with name {name} was found")
+        spec = replace(spec, **priority_fields(spec, self.classes))
+        if (refusal := other_preemption_policy(spec, self.classes)) is not None:
+            raise NotAdmittedError(refusal)
+        return spec
+
+    def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:
+        """Return the VerticalPodAutoscaler that sets the requests of a new pod; None for none."""
+        if not self._autoscalers:
+            return None
+        return strongest(self._autoscalers.get(self.workloads.of(pod), ()))

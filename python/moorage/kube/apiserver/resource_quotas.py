@@ -1,0 +1,304 @@
+"""The admission plugin ResourceQuota for pods (kubernetes v1.36, pkg/quota/v1/evaluator/core)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
+
+from ..model.meta import Object, Resources, is_native, plural, resource
+from ..model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
+from ..model.policy import LimitRange, ResourceQuota, ScopedResourceSelectorRequirement
+from ..model.resource_claims import OF_DEVICE_CLASS
+from ..model.storage import PersistentVolumeClaim
+from ..workloads.ownership import FINISHED
+from .pod_requests import (
+    NotAdmittedError,
+    Quantities,
+    bounds_of_requests,
+    is_best_effort,
+    pod_limits,
+    quantities,
+)
+
+# ---- object counts -----------------------------------------------------------------------------------------
+#
+# What objects other than pods use of quotas (kubernetes v1.36, generic and persistent_volume_claims.go).
+
+_ONE = Quantity("1")
+_OF_CLASS = ".storageclass.storage.k8s.io/"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_STORAGE = "storage"
+_LEGACY = frozenset(
+    {
+        "services",
+        "secrets",
+        "configmaps",
+        "replicationcontrollers",
+        "resourcequotas",
+        "persistentvolumeclaims",
+    }
+)
+"""Kinds that quotas may also count without the prefix ``count/``."""
+
+
+def counts_objects(name: str) -> bool:
+    """Whether a quota counts other objects than pods by the name of a resource.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``spec.hard``.
+    """
+    is_count = name.startswith("count/") and name != "count/pods"
+    return is_count or name in _LEGACY or name == "requests.storage" or _OF_CLASS in name
+
+
+def usage_of_object(obj: Object) -> Quantities:
+    """Return what an object that is no pod uses of the resources of quotas."""
+    used, name = {f"count/{resource(type(obj))}": _ONE}, plural(type(obj))
+    if name in _LEGACY:
+        used[name] = _ONE
+    if isinstance(obj, PersistentVolumeClaim):
+        storage = quantities(obj.spec.resources.requests).get(_STORAGE)
+        owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
+        used |= owned
+        of_class = obj.metadata.annotations.get(_BETA_CLASS) or obj.spec.storage_class_name
+        if of_class:
+            used |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
+    return used
+
+
+def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
+    """Yield what a limit range forbids of an object that is no pod, in upstream's words: of claims alone.
+
+    Parameters
+    ----------
+    limit_range : LimitRange
+        Of its namespace.
+    """
+    if isinstance(obj, PersistentVolumeClaim):
+        requests = quantities(obj.spec.resources.requests)
+        for item in limit_range.spec.limits:
+            if item.type == obj.kind:
+                yield from bounds_of_requests(item, requests)
+
+
+# ---- resource quotas ---------------------------------------------------------------------------------------
+
+_ZERO = Quantity("0")
+_COUNT = "count/pods"
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_REQUESTS, _HUGE_PAGES = "requests.", "hugepages-"
+_COUNTED = {
+    *(_COUNT, "pods", *_COMPUTE),
+    *(f"{prefix}{name}" for prefix in (_REQUESTS, "limits.") for name in _COMPUTE),
+}
+_MANDATORY = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
+"""Resources that each container must set if a quota limits them."""
+
+
+def is_counted(resource: str) -> bool:
+    """Whether the usage of pods counts for a resource of a quota.
+
+    Parameters
+    ----------
+    resource : str
+        Key of ``spec.hard``.
+    """
+    return (
+        resource in _COUNTED
+        or resource.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES))
+        or (resource.startswith(_REQUESTS) and is_extended(resource.removeprefix(_REQUESTS)))
+    )
+
+
+def is_extended(resource: str) -> bool:
+    return resource.startswith(OF_DEVICE_CLASS) or not is_native(resource)
+
+
+def _computed(requests: Quantities | Resources, limits: Quantities | Resources) -> dict[str, object]:
+    """Amounts by the names that quotas have for them (podComputeUsageHelper)."""
+    found: dict[str, object] = {"pods": _ONE}
+    for name, amount in requests.items():
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES):
+            found[name] = amount
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or is_extended(name):
+            found[f"{_REQUESTS}{name}"] = amount
+    found |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
+    return found
+
+
+def usage(pod: Pod) -> Quantities:
+    """Return what a pod uses of the resources of quotas (PodUsageFunc).
+
+    Returns
+    -------
+    dict of str to Quantity
+        A finished pod counts for ``count/pods`` only.
+    """
+    used = {_COUNT: _ONE}
+    if pod.status.phase not in FINISHED:
+        used |= _computed(pod_requests(pod), pod_limits(pod))  # type: ignore[arg-type]
+    return used
+
+
+class QuotaUsage:
+    """A quota of a namespace, and what its pods use of it.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+        The pods of its namespace.
+    objects : iterable of Object
+        The other objects of its namespace.
+    """
+
+    def __init__(self, quota: ResourceQuota, pods: Iterable[Pod], objects: Iterable[Object] = ()) -> None:
+        self.name = quota.name
+        self._scopes = list(_scopes(quota))
+        self._hard = quantities(quota.spec.hard)
+        self._counted = {name for name in self._hard if is_counted(name)}
+        self._counts_objects = not self._scopes and any(map(counts_objects, self._hard))
+        self._used = dict.fromkeys(self._hard, _ZERO)
+        for pod in pods if self._counted else ():
+            if self.matches(pod):
+                self.charge(usage(pod))
+        for obj in objects if self._counts_objects else ():
+            self.charge(usage_of_object(obj))
+
+    def use(self) -> dict[str, tuple[str, str]]:
+        """Return what is used and what is allowed, as quantities by resource."""
+        return {name: (str(self._used[name]), str(hard)) for name, hard in self._hard.items()}
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether the quota counts a pod."""
+        return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
+
+    def counts_object(self, used: Quantities) -> bool:
+        """Whether the quota counts an object that is no pod; one with scopes counts none.
+
+        Parameters
+        ----------
+        used : mapping
+            See `usage_of_object`.
+        """
+        return self._counts_objects and not self._hard.keys().isdisjoint(used)
+
+    def check_constraints(self, spec: PodSpec) -> None:
+        """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.
+
+        Raises
+        ------
+        NotAdmittedError
+            A container does not.
+        """
+        whole = spec.resources or ResourceRequirements()
+        if any(
+            name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
+            for name in whole.requests | whole.limits
+        ):
+            return
+        missing: dict[str, set[str]] = {}
+        for container in (*spec.containers, *spec.init_containers):
+            own = _computed(container.resources.requests, container.resources.limits)
+            for name in self._counted & _MANDATORY - own.keys():
+                missing.setdefault(name, set()).add(container.name)
+        if missing:
+            texts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]
+            raise NotAdmittedError(f"failed quota: {self.name}: must specify {'; '.join(texts)}")
+
+    def check(self, used: Quantities) -> None:
+        """Check that the quota has room for the usage of one more pod.
+
+        Parameters
+        ----------
+        used : dict of str to Quantity
+            See `usage`.
+
+        Raises
+        ------
+        NotAdmittedError
+            It does not.
+        """
+        more = self._more(used)
+        exceeded = [name for name, amount in more.items() if self._used[name] + amount > self._hard[name]]
+        if exceeded:
+            parts = (("requested", more), ("used", self._used), ("limited", self._hard))
+            texts = [
+                f"{word}: " + ",".join(f"{name}={amounts[name]}" for name in sorted(exceeded))
+                for word, amounts in parts
+            ]
+            raise NotAdmittedError(f"exceeded quota: {self.name}, {', '.join(texts)}")
+
+    def room(self, used: Quantities, most: int) -> int:
+        """Return for how many pods of one usage the quota has room.
+
+        Parameters
+        ----------
+        used : dict of str to Quantity
+            See `usage`.
+        most : int
+            The largest answer.
+        """
+        for name, amount in self._more(used).items():
+            left = self._hard[name] - self._used[name]
+            most = bisect_right(range(1, most + 1), left, key=partial(_times, amount))
+        return most
+
+    def charge(self, used: Quantities, n: int = 1) -> None:
+        """Add the usage of pods.
+
+        Parameters
+        ----------
+        used : dict of str to Quantity
+            See `usage`.
+        n : int
+            Number of pods, each of which uses that.
+        """
+        for name, amount in self._more(used).items():
+            self._used[name] += _times(amount, n)
+
+    def _more(self, used: Quantities) -> Quantities:
+        """The part of a usage that the quota counts."""
+        return {name: used[name] for name in self._hard if name in used and used[name].sign()}
+
+
+def _times(amount: Quantity, n: int) -> Quantity:
+    return amount if n == 1 else amount * Quantity(n)
+
+
+def _scopes(quota: ResourceQuota) -> Iterator[ScopedResourceSelectorRequirement]:
+    for name in quota.spec.scopes:
+        yield ScopedResourceSelectorRequirement(scope_name=name, operator="Exists")
+    if quota.spec.scope_selector is not None:
+        yield from quota.spec.scope_selector.match_expressions
+
+
+def _is_in_scope(pod: Pod, scope: ScopedResourceSelectorRequirement) -> bool:
+    """Whether a pod is in a scope (podMatchesScopeFunc)."""
+    name = scope.scope_name
+    if name in ("Terminating", "NotTerminating"):
+        deadline = pod.spec.active_deadline_seconds
+        return (deadline is not None and deadline >= 0) == (name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        return is_best_effort(pod) == (name == "BestEffort")
+    if name == "PriorityClass":
+        own = pod.spec.priority_class_name
+        if scope.operator in ("Exists", "DoesNotExist"):
+            return bool(own) == (scope.operator == "Exists")
+        return (own in scope.values and bool(own)) == (scope.operator == "In")
+    return name == "CrossNamespacePodAffinity" and any(
+        term.namespaces or term.namespace_selector is not None for term in _affinity_terms(pod.spec)
+    )
+
+
+def _affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+    affinity = spec.affinity
+    for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        if part is not None:
+            yield from part.required
+            yield from (one.pod_affinity_term for one in part.preferred)

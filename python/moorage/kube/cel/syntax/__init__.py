@@ -1,1 +1,0 @@
-"""Text of an expression to its tree."""

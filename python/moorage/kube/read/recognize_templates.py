@@ -1,0 +1,285 @@
+"""What listed pods show of objects that a file lacks: templates of workloads, priority classes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import replace as replace_fields
+from functools import cached_property
+from itertools import chain
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from moorage.errors import examples, shorten
+
+from ..model.cluster import Cluster
+from ..model.meta import Object, ObjectMeta, OwnerReference
+from ..model.pod import PREEMPTS, Pod
+from ..model.workload import (
+    CloneSet,
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    PodTemplateSpec,
+    PriorityClass,
+    ReplicaSet,
+    StatefulSet,
+)
+from ..workloads.deployment_rollout import replica_set
+from ..workloads.ownership import HASH_LABEL, PodIndex, is_active, refers_to, stable_uid
+from ..workloads.revisions import (
+    REVISION_LABEL,
+    Revisioned,
+    by_creation,
+    infer_templates,
+    make_revision,
+    mark_of,
+    recognized,
+)
+from ..workloads.stateful_pods import by_ordinal
+
+# ---- recognize templates -----------------------------------------------------------------------------------
+#
+# Recognises the templates that listed pods have, where a file has the pods and not what tells it.
+
+Templated = Deployment | StatefulSet | DaemonSet | CloneSet
+T = TypeVar("T", bound=Object)
+_GUESSED = (
+    "Which templates older pods have is guessed from these pods, as the input has no ControllerRevisions or "
+    "ReplicaSets that tell it: {}."
+)
+_GENERATION, _GENERATION_LABEL = "deprecated.daemonset.template.generation", "pod-template-generation"
+"""Annotation of a DaemonSet and label of its pods: the number of their template."""
+
+
+def recognize_templates(cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> Cluster:
+    """Return a cluster with the ReplicaSets and the revisions of templates that its pods name.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Valid objects with defaults.
+    before : mapping of str to Object
+        By ``Kind namespace/name``, workloads as they were when the pods were read, where another file has
+        changed them.
+    pods : PodIndex
+        All pods, finished ones included.
+    """
+    recognition = _Recognition(cluster, before, pods)
+    others = recognition.with_revisions(recognition.with_replica_sets())
+    guesses = recognition.guesses
+    told = [_GUESSED.format(examples(guesses, 3))] if guesses else []
+    return replace_fields(cluster, others=others, warnings=[*cluster.warnings, *told])
+
+
+class _Recognition:
+    """The templates of the pods of a cluster that is read.
+
+    Attributes
+    ----------
+    guesses : list of str
+        See `_note_guess`.
+    """
+
+    def __init__(self, cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> None:
+        self.cluster = cluster
+        self.guesses: list[str] = []
+        self._before = before
+        self._index = pods
+
+    def _template_before(self, owner: Templated) -> PodTemplateSpec:
+        """Return the template that a workload had when the pods were read."""
+        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        return before.spec.template if isinstance(before, Templated) else owner.spec.template
+
+    # ---- revisions -----------------------------------------------------------------------------------------
+
+    def with_revisions(self, others: list[Object]) -> list[Object]:
+        """Return objects with the revisions that pods name, and StatefulSets whose status names one of them:
+        where a file has no status, the pod of the lowest ordinal has the current revision."""
+        kept, found = list[Object](), list[ControllerRevision]()
+        for obj in others:
+            if isinstance(obj, Revisioned):
+                listed = self._listed_revisions.get((obj.namespace, obj.kind, obj.name), ())
+                revisions = [one for one in listed if refers_to(one.metadata.controller(), obj)]
+                inferred = self._inferred_revisions(obj, revisions)
+                found += inferred
+                if isinstance(obj, StatefulSet):
+                    obj = self._with_status(obj, {one.name for one in (*revisions, *inferred)})
+            kept.append(obj)
+        return [*kept, *found]
+
+    def _with_status(self, obj: StatefulSet, revisions: Container[str]) -> StatefulSet:
+        pods = by_ordinal(obj, filter(is_active, self._index.owned(obj)))
+        lowest = pods[min(pods)].metadata.labels.get(REVISION_LABEL, "") if pods else ""
+        if obj.status.current_revision in revisions or lowest not in revisions:
+            return obj
+        return replace(obj, status=replace(obj.status, current_revision=lowest))
+
+    @cached_property
+    def _listed_revisions(self) -> Mapping[tuple[str, str, str], list[ControllerRevision]]:
+        found: defaultdict[tuple[str, str, str], list[ControllerRevision]] = defaultdict(list)
+        for obj in self.cluster.others:
+            reference = obj.metadata.controller() if isinstance(obj, ControllerRevision) else None
+            if isinstance(obj, ControllerRevision) and reference is not None:
+                found[obj.namespace, reference.kind, reference.name].append(obj)
+        return found
+
+    def _inferred_revisions(
+        self, owner: Revisioned, listed: list[ControllerRevision]
+    ) -> list[ControllerRevision]:
+        """Return the revisions that the pods of a workload name, and that are not listed."""
+        pods: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in self._index.owned(owner):
+            if is_active(pod) and REVISION_LABEL in pod.metadata.labels:
+                pods[pod.metadata.labels[REVISION_LABEL]].append(pod)
+        for one in listed:
+            pods.pop(mark_of(owner, one), None)
+        prefix = "" if isinstance(owner, DaemonSet) else f"{owner.name}-"
+        known = self._known_mark(owner, pods)
+        templates = infer_templates(pods, REVISION_LABEL, self._template_before(owner), known)
+        self._note_guess(owner, REVISION_LABEL, templates, known is not None)
+        born = owner.metadata.creation_timestamp
+        return [
+            _identified(make_revision(owner, template, number, mark.removeprefix(prefix)), born)
+            for number, (mark, template) in enumerate(templates.items(), 1)
+        ]
+
+    def _known_mark(self, owner: Revisioned, pods: Mapping[str, list[Pod]]) -> str | None:
+        """Return the hash of the template that a workload had when its pods were read, which pods need not
+        have; None if nothing tells it."""
+        if not isinstance(owner, DaemonSet):
+            return owner.status.update_revision or None
+        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        generation = before.metadata.annotations.get(_GENERATION)
+        told = {mark: each[-1].metadata.labels.get(_GENERATION_LABEL) for mark, each in pods.items()}
+        if generation is None or None in told.values():
+            return None
+        return next((mark for mark, label in told.items() if label == generation), "")
+
+    def _note_guess(
+        self, owner: Templated, label: str, templates: Mapping[str, PodTemplateSpec], is_known: bool
+    ) -> None:
+        """Note a workload if it depends on inferred templates which pods are replaced: where its own has
+        changed, or nothing tells which of several it was.
+
+        Parameters
+        ----------
+        templates : mapping of str to PodTemplateSpec
+            See `infer_templates`.
+        is_known : bool
+            Whether something tells which pods have the template that it had.
+        """
+        is_inferred = any(label in one.metadata.annotations for one in templates.values())
+        has_changed = owner.spec.template != self._template_before(owner)
+        if is_inferred and (has_changed or not (is_known or len(templates) == 1)):
+            self.guesses.append(f"{owner.kind} {owner.key}")
+
+    # ---- ReplicaSets of Deployments ------------------------------------------------------------------------
+
+    def with_replica_sets(self) -> list[Object]:
+        """Return the objects of the cluster, with the ReplicaSets that pods name of Deployments that control
+        none; listed ones of their names are theirs."""
+        others = self.cluster.others
+        owners: defaultdict[tuple[str, str], list[OwnerReference]] = defaultdict(list)
+        for obj in others:
+            reference = obj.metadata.controller() if isinstance(obj, ReplicaSet) else None
+            if reference is not None:
+                owners[obj.namespace, reference.name].append(reference)
+        named = {
+            one.key: one
+            for obj in others
+            if isinstance(obj, Deployment)
+            if not any(refers_to(one, obj) for one in owners.get((obj.namespace, obj.name), ()))
+            for one in self._replica_sets(obj)
+        }
+        listed = [named.pop(obj.key, obj) if isinstance(obj, ReplicaSet) else obj for obj in others]
+        return [*listed, *named.values()]
+
+    def _replica_sets(self, deployment: Deployment) -> list[ReplicaSet]:
+        """Return the ReplicaSets that the pods of a Deployment name."""
+        pods: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in self._index.of_template(deployment.namespace, deployment.name):
+            pods[pod.metadata.labels[HASH_LABEL]].append(pod)
+        sets = []
+        templates = infer_templates(pods, HASH_LABEL, self._template_before(deployment))
+        self._note_guess(deployment, HASH_LABEL, templates, False)
+        wanted = deployment.spec.template
+        if wanted != self._template_before(deployment):
+            again = recognized(wanted, HASH_LABEL, templates, chain.from_iterable(pods.values()))
+            templates |= {again: wanted} if again else {}
+        for suffix, template in templates.items():
+            owner = max(pods[suffix], key=by_creation).metadata.controller()
+            made = replica_set(deployment, suffix, template, len(pods[suffix]))
+            born = deployment.metadata.creation_timestamp
+            sets.append(_identified(made, born, owner.uid if owner else ""))
+        return sets
+
+
+def _identified(made: T, created: str | None, uid: str = "") -> T:
+    """Return a new object of a workload with a UID and a creation time."""
+    uid = uid or stable_uid(made.kind, made.namespace, made.name)
+    return replace(made, metadata=replace(made.metadata, uid=uid, creation_timestamp=created))
+
+
+# ---- shown classes -----------------------------------------------------------------------------------------
+#
+# Priority classes that are not in the input, as the listed pods show them.
+
+_EXAMPLES = 10
+
+
+def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[list[PriorityClass], list[str]]:
+    """Find the priority classes that pods of an API server name and that are not listed.
+
+    The admission plugin Priority has written value and preemption policy of the class into these pods, so a
+    new pod of the class gets the same. If pods differ, because the class was made again with another value,
+    the newest pod is right.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Objects of any kinds.
+    known : collection of str
+        Names of the classes that need not be found.
+
+    Returns
+    -------
+    list of PriorityClass
+        In the order of their first pods.
+    list of str
+        Warnings.
+    """
+    newest: dict[str, dict[tuple[int, str], Pod]] = {}
+    for obj in objects:
+        if isinstance(obj, Pod) and obj.spec.priority_class_name and obj.spec.priority is not None:
+            spec, meta = obj.spec, obj.metadata
+            is_served = spec.node_name or meta.uid or meta.resource_version
+            if is_served and spec.priority_class_name not in known:
+                shown = newest.setdefault(spec.priority_class_name, {})
+                values = obj.spec.priority, spec.preemption_policy or PREEMPTS
+                if values not in shown or _created(shown[values]) < _created(obj):
+                    shown[values] = obj
+    found, warnings = list[PriorityClass](), list[str]()
+    for name, pods in newest.items():
+        value, policy = chosen = max(pods, key=lambda values: _created(pods[values]))
+        found.append(PriorityClass(metadata=ObjectMeta(name=name), value=value, preemption_policy=policy))
+        if len(pods) > 1:
+            texts = examples([f"{_text(*one)} by {pod.key}" for one, pod in pods.items()], _EXAMPLES)
+            text = f"Pods show different values of the PriorityClass {shorten(name)}: {texts}"
+            warnings.append(f"{text}; that of the newest pod counts, {_text(*chosen)}.")
+    if found:
+        names = [f"{shorten(one.name)} ({_text(one.value, one.preemption_policy)})" for one in found]
+        head = "PriorityClasses that are not in the input are taken from pods that have them"
+        hint = "kubectl get priorityclass -o json lists them"
+        warnings.append(f"{head}: {examples(names, _EXAMPLES)}; {hint}.")
+    return found, warnings
+
+
+def _created(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or ""
+
+
+def _text(value: int, policy: str | None) -> str:
+    return str(value) if policy in (None, PREEMPTS) else f"{value}, {policy}"

@@ -1,1 +1,0 @@
-"""Validation of objects, with the texts of the API server."""

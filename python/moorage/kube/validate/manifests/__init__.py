@@ -1,1 +1,0 @@
-"""What the API server refuses of new and changed objects, beside the rules of single fields."""

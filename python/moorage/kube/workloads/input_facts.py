@@ -1,0 +1,294 @@
+"""What the status of objects says, beside scheduling: nodes that are not ready, pods that do not become
+ready, autoscalers that cannot act. None of them changes a decision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.errors import examples, shorten
+
+from ..model.autoscaling import HorizontalPodAutoscaler
+from ..model.cluster import Cluster, seconds
+from ..model.meta import Condition, Object, with_condition
+from ..model.pod import ContainerState, ContainerStatus, Pod
+from ..model.workload import Deployment, Job, ReplicaSet
+from .daemon_pods import PRESSURES, pinned_by
+from .missing_pods import MAKERS
+from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
+from .revisions import Mark, template_mark
+
+# ---- readiness ---------------------------------------------------------------------------------------------
+#
+# Which pods become ready: those that start, but none of a template that never is.
+
+STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+_IS_COMPLETE = "NewReplicaSetAvailable"
+_PROGRESS_DEADLINE = 600
+"""Seconds (kubernetes v1.36, SetDefaults_Deployment)."""
+_NOT_READY = Condition(type="Ready", status="False", reason="ContainersNotReady")
+
+
+def is_starting(pod: Pod) -> bool:
+    """Whether a pod is reported not to be ready as its kubelet is about to start it, and has met no error."""
+    status = pod.status
+    if status.phase != "Pending" or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
+        return False
+    if not any(one.type == "Ready" and one.status != "True" for one in status.conditions):
+        return False
+    states = (one.state for one in (*status.container_statuses, *status.init_container_statuses))
+    reasons = {one.waiting.reason for one in states if one is not None and one.waiting is not None}
+    return reasons <= STARTING
+
+
+def progressing(objects: Iterable[Object], now: float) -> set[str]:
+    """Return the Deployments whose controller reports that a rollout goes on and is not late.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        The others are ignored.
+    now : float
+        When they were read, in seconds since 1970.
+
+    Returns
+    -------
+    set of str
+        As ``namespace/name``.
+    """
+    return {one.key for one in objects if isinstance(one, Deployment) and _progresses(one, now)}
+
+
+def _progresses(deployment: Deployment, now: float) -> bool:
+    limit = deployment.spec.progress_deadline_seconds
+    for one in deployment.status.conditions:
+        if one.type == "Progressing" and one.status == "True" and one.reason != _IS_COMPLETE:
+            with suppress(ValueError):  # times of conditions are not validated
+                since = now - seconds(one.last_update_time or "")
+                return since <= (_PROGRESS_DEADLINE if limit is None else limit)
+    return False
+
+
+def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
+    """Whether a pod that is not ready becomes so: its kubelet is starting it, or its containers run for the
+    first time in a rollout that goes on.
+
+    Parameters
+    ----------
+    rollouts : container of str
+        See `progressing`.
+    """
+    if is_starting(pod):
+        return True
+    owner, suffix = pod.metadata.controller(), f"-{pod.metadata.labels.get(HASH_LABEL)}"
+    if owner is None or f"{pod.namespace}/{owner.name.removesuffix(suffix)}" not in rollouts:
+        return False
+    states = pod.status.container_statuses
+    runs = all(one.restart_count == 0 and one.state == ContainerState() for one in states)
+    return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
+
+
+def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:
+    """Return the templates whose bound pods are all reported not to be ready, and how many these are.
+
+    Their new pods are not taken as ready either: what keeps those from it is not known.
+
+    Parameters
+    ----------
+    rollouts : container of str
+        See `progressing`.
+
+    Returns
+    -------
+    dict of (str, str, str, str) to int
+        By `template_mark`.
+    """
+    sick: Counter[Mark] = Counter()
+    well: set[Mark] = set()
+    for pod in pods:
+        mark = template_mark(pod) if pod.status.conditions and pod.spec.node_name and is_active(pod) else None
+        if mark is None:
+            continue
+        if is_healthy(pod) or is_coming(pod, rollouts):
+            well.add(mark)
+        else:
+            sick[mark] += 1
+    return {mark: number for mark, number in sick.items() if mark not in well}
+
+
+def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
+    """Return a new pod as one that will not be ready, if its template is known not to.
+
+    Parameters
+    ----------
+    unready : container of (str, str, str, str)
+        See `unready_templates`.
+    """
+    if template_mark(pod) not in unready:
+        return pod
+    conditions = with_condition(pod.status.conditions, _NOT_READY)
+    return replace(pod, status=replace(pod.status, conditions=conditions))
+
+
+def as_starting(pod: Pod) -> Pod:
+    """Return a pod as its kubelet reports one that it has not started yet (`is_starting`)."""
+    conditions = with_condition(pod.status.conditions, _NOT_READY)
+    status = replace(pod.status, phase="Pending", conditions=conditions)
+    return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status)
+
+
+# ---- input facts -------------------------------------------------------------------------------------------
+
+_EXAMPLES = 3
+
+
+class Fact(NamedTuple):
+    """A sentence about an object; without a workload for a node."""
+
+    workload: Workload | None
+    text: str
+
+
+def input_facts(cluster: Cluster) -> list[Fact]:
+    """Return what the objects of a cluster say of themselves, nodes first."""
+    sets = [obj for obj in cluster.others if isinstance(obj, ReplicaSet | Job)]
+    workloads = Workloads(sets)
+    facts = [*_of_nodes(cluster), *_of_pods(cluster.pods, workloads)]
+    for obj in cluster.others:
+        if isinstance(obj, (*MAKERS, Deployment)):
+            top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
+            facts += (_fact(top, text) for text in _of_workload(obj))
+        if isinstance(obj, HorizontalPodAutoscaler):
+            target = obj.spec.scale_target_ref
+            about = Workload(obj.namespace, target.kind, target.name)
+            head = f"hpa/{obj.name} in namespace {obj.namespace}"
+            facts += (Fact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
+    for obj, text in cluster.failures.past:
+        top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
+        facts.append(_fact(top, text))
+    return list(dict.fromkeys(facts))
+
+
+def _fact(workload: Workload, text: str) -> Fact:
+    return Fact(workload, f"{workload.text} in namespace {workload.namespace}: {text}")
+
+
+def condition_text(one: Condition) -> str:
+    """Return what a condition says, and since when."""
+    since = f" since {one.last_transition_time}" if one.last_transition_time else ""
+    why = ", ".join(filter(None, (one.reason, one.message.rstrip("."))))
+    return f"{one.type} is {one.status}{since}" + (f": {shorten(why)}" if why else "")
+
+
+def _of_nodes(cluster: Cluster) -> Iterator[Fact]:
+    bad = {
+        node.name: texts
+        for node in cluster.nodes
+        if (texts := [condition_text(one) for one in node.status.conditions if _is_bad(one)])
+    }
+    on_node: dict[str, list[str]] = defaultdict(list)
+    for pod in cluster.pods if bad else ():
+        if pod.spec.node_name in bad:
+            on_node[pod.spec.node_name].append(pod.key)
+    for name, texts in bad.items():
+        pods = on_node[name]
+        on_it = f"; {len(pods)} on it: {examples(pods, _EXAMPLES)}" if pods else ""
+        yield Fact(None, f"node {name}: {', '.join(texts)}{on_it}")
+
+
+def _is_bad(one: Condition) -> bool:
+    if one.type in (*PRESSURES, "NetworkUnavailable"):
+        return one.status == "True"
+    return one.type == "Ready" and one.status != "True"
+
+
+def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[Fact]:
+    """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
+    numbers, ready = Counter[Workload](), Counter[Workload]()
+    reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
+    since: dict[tuple[Workload, str], str] = {}
+    for pod in pods:
+        if not (pod.spec.node_name and pod.status.conditions and is_active(pod)):
+            continue
+        workload = workloads.of(pod)
+        numbers[workload] += 1
+        if is_healthy(pod):
+            ready[workload] += 1
+        elif (found := _why_not_ready(pod)) is not None:
+            why, when = found
+            reasons[workload][why] += 1
+            since[workload, why] = min(filter(None, (since.get((workload, why)), when)), default="")
+    for workload, counts in reasons.items():
+        told = [
+            f"{why}{f' since {since[workload, why]}' if since[workload, why] else ''} ({number})"
+            for why, number in counts.items()
+        ]
+        yield _fact(workload, f"{ready[workload]} of {numbers[workload]} ready: {'; '.join(told)}")
+
+
+def _why_not_ready(pod: Pod) -> tuple[str, str] | None:
+    """Return why a pod is not ready, and since when; None for one that is about to start."""
+    conditions = {one.type: one for one in pod.status.conditions}
+    ready, when = conditions.get("Ready", Condition()), pod.status.start_time or ""
+    if conditions.get("Initialized", Condition()).status == "False":
+        for one in pod.status.init_container_statuses:
+            if not _has_succeeded(one):
+                why = f", {waits}" if (waits := _waits_for(one)) else ""
+                when = conditions["Initialized"].last_transition_time or when
+                return f"in init container {one.name}{why}", when
+    if ready.reason == "ReadinessGatesNotReady":
+        message = shorten(ready.message.rstrip(".")) or ready.reason
+        return f"waits for a readiness gate, {message}", when
+    for one in pod.status.container_statuses:
+        if waits := _waits_for(one):
+            return f"container {one.name}: {waits}", when
+    ended = [one.name for one in pod.status.container_statuses if _has_ended(one)]
+    left = [one.name for one in pod.status.container_statuses if not _has_ended(one)]
+    if ended and left and pod.spec.restart_policy != "Always":
+        return f"container {', '.join(ended)} has ended, {', '.join(left)} runs on", when
+    return None if is_starting(pod) else ("not ready", ready.last_transition_time or when)
+
+
+def _waits_for(one: ContainerStatus) -> str:
+    """Return why a container does not run, if it is not just about to start; "" otherwise."""
+    waiting = None if one.state is None else one.state.waiting
+    return "" if waiting is None or waiting.reason in STARTING else waiting.reason
+
+
+def _has_ended(one: ContainerStatus) -> bool:
+    return one.state is not None and one.state.terminated is not None
+
+
+def _has_succeeded(one: ContainerStatus) -> bool:
+    return one.state is not None and one.state.terminated is not None and one.state.terminated.exit_code == 0
+
+
+def _of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[str]:
+    for one in obj.status.conditions:
+        if one.type in ("ScalingActive", "AbleToScale") and one.status == "False":
+            yield f"it cannot act: {condition_text(one)}"
+        if one.type == "ScalingLimited" and one.status == "True" and one.reason == "TooManyReplicas":
+            yield f"it is at spec.maxReplicas {obj.spec.max_replicas}: {condition_text(one)}"
+
+
+def _of_workload(obj: Object) -> Iterator[str]:
+    """Yield that a Job has failed, and what the template of a workload asks for that it hardly means."""
+    spec: Any = obj.spec  # type: ignore[attr-defined]
+    if getattr(spec, "replicas", None) == 0:
+        return
+    conditions = obj.status.conditions if isinstance(obj, Job) else ()
+    yield from (condition_text(one) for one in conditions if one.type == "Failed" and one.status == "True")
+    if name := pinned_by(obj):
+        yield f"spec.template.spec.nodeName is {name}, so the scheduler passes its pods by"
+    ports: dict[tuple[object, ...], str] = {}
+    for at, container in enumerate(spec.template.spec.containers if spec.template is not None else ()):
+        for number, port in enumerate(container.ports):
+            field = f"spec.template.spec.containers[{at}].ports[{number}]"
+            key = port.container_port, port.protocol or "TCP", port.host_port, port.host_ip
+            if ports.setdefault(key, field) != field:
+                yield f"{field}: duplicate port definition with {ports[key]}"

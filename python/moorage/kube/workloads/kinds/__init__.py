@@ -1,1 +1,0 @@
-"""Which pods kinds of other projects make: one table, and what follows from it."""

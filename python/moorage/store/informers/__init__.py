@@ -1,1 +1,0 @@
-"""Informers, indexers and listers over a store."""

@@ -21,8 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moorage.autoscalers import KarpenterOptions, read_instance_types
-from moorage.autoscalers.karpenter import ClusterObjects, Situation, provision
+from moorage.autoscalers.karpenter.cluster_view import ClusterObjects, Situation
+from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
+from moorage.autoscalers.karpenter.provisioning import provision
+from moorage.autoscalers.providers.type_files import read_instance_types
 from moorage.kube import decode_object
 
 Json = dict[str, Any]

@@ -54,7 +54,7 @@ def test_what_karpenter_would_not_find_in_time_is_not_certain(monkeypatch: pytes
         return [note for note in answer(items()).notes if "not certain" in note]
 
     assert doubts() == []
-    monkeypatch.setattr("moorage.autoscalers.karpenter.disruption.disrupt.SECONDS_A_NODE", 20.0)
+    monkeypatch.setattr("moorage.autoscalers.karpenter.disrupt.SECONDS_A_NODE", 20.0)
     assert doubts() == [
         "Command 1 and its saving are not certain: Karpenter would look for it for some 80 s, and ends after "
         "60 s with what it has."

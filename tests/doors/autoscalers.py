@@ -1,33 +1,30 @@
 """What tests need of the inside of autoscalers."""
 
 # A loop by itself: what vectors give it, and what they compare.
-from moorage.autoscalers.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
-from moorage.autoscalers.cluster_autoscaler import Flags as Flags
-from moorage.autoscalers.cluster_autoscaler import Instance as Instance
-from moorage.autoscalers.cluster_autoscaler import Loop as Loop
-from moorage.autoscalers.cluster_autoscaler import Memory as Memory
-from moorage.autoscalers.cluster_autoscaler import NodeGroup as NodeGroup
-from moorage.autoscalers.cluster_autoscaler import PodPrices as PodPrices
-from moorage.autoscalers.cluster_autoscaler import ScaleUpResult as ScaleUpResult
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import Loop as Loop
 
 # Expanders choose among options that are made one by one.
-from moorage.autoscalers.cluster_autoscaler.expander_chain import Option as Option
-from moorage.autoscalers.cluster_autoscaler.expander_chain import _price_score as _price_score
-from moorage.autoscalers.cluster_autoscaler.expander_chain import narrow as narrow
+from moorage.autoscalers.cluster_autoscaler.expanders import Option as Option
+from moorage.autoscalers.cluster_autoscaler.expanders import _price_score as _price_score
+from moorage.autoscalers.cluster_autoscaler.expanders import narrow as narrow
 
 # The page names all expanders; hints say where pods were last.
 from moorage.autoscalers.cluster_autoscaler.flags import EXPANDERS as EXPANDERS
+from moorage.autoscalers.cluster_autoscaler.flags import Flags as Flags
 from moorage.autoscalers.cluster_autoscaler.flags import Hints as Hints
+from moorage.autoscalers.cluster_autoscaler.flags import Instance as Instance
+from moorage.autoscalers.cluster_autoscaler.flags import Memory as Memory
+from moorage.autoscalers.cluster_autoscaler.flags import NodeGroup as NodeGroup
+from moorage.autoscalers.cluster_autoscaler.flags import PodPrices as PodPrices
 
 # What an option of an expander is made of.
-from moorage.autoscalers.cluster_autoscaler.group_templates import Template as Template
+from moorage.autoscalers.cluster_autoscaler.group_states import Template as Template
 
 # Pods in turns, compared with the way one by one, which is forced.
 from moorage.autoscalers.cluster_autoscaler.node_snapshot import NodeSnapshot as NodeSnapshot
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as place_pods
-
-# Facts and changes as values: each change is made, to see that it helps.
-from moorage.autoscalers.group_fates import group_node_fate as group_node_fate
+from moorage.autoscalers.cluster_autoscaler.scale_up_pass import ScaleUpResult as ScaleUpResult
 from moorage.autoscalers.group_refusals import group_refusals as group_refusals
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
@@ -36,66 +33,69 @@ from moorage.autoscalers.group_settings import checked_groups as checked_groups
 from moorage.autoscalers.group_settings import flags_of as flags_of
 from moorage.autoscalers.group_sources import known_groups as known_groups
 
-# Types of pools as values, with the sentences about where they come from.
-from moorage.autoscalers.instance_types.pool_types import types_of_objects as types_of_objects
+# Why a pool is idle, for each condition.
+from moorage.autoscalers.karpenter.claim_template import why_idle as why_idle
 
 # A pass by itself: what vectors give it, and what they compare.
-from moorage.autoscalers.karpenter import ClusterObjects as ClusterObjects
-from moorage.autoscalers.karpenter import ClusterView as ClusterView
-from moorage.autoscalers.karpenter import Situation as Situation
-from moorage.autoscalers.karpenter import provision as provision
-from moorage.autoscalers.karpenter.claims.catalogue import Catalogue as Catalogue
-
-# Why a pool is idle, for each condition.
-from moorage.autoscalers.karpenter.claims.claim_template import why_idle as why_idle
-
-# What vectors compare of the types of a claim.
-from moorage.autoscalers.karpenter.claims.type_columns import KnownType as KnownType
-from moorage.autoscalers.karpenter.claims.type_columns import known_type as known_type
-
-# A command of a method, for annotations of the players of vectors.
-from moorage.autoscalers.karpenter.disruption.command import Command as Command
-
-# Times of cron schedules, for schedules that never come.
-from moorage.autoscalers.karpenter.disruption.cron_times import next_hit as next_hit
-from moorage.autoscalers.karpenter.disruption.disrupt import METHODS as METHODS
-from moorage.autoscalers.karpenter.disruption.disrupt import VALIDATION_DELAY as VALIDATION_DELAY
+from moorage.autoscalers.karpenter.cluster_view import ClusterObjects as ClusterObjects
+from moorage.autoscalers.karpenter.cluster_view import ClusterView as ClusterView
+from moorage.autoscalers.karpenter.cluster_view import Situation as Situation
+from moorage.autoscalers.karpenter.disrupt import METHODS as METHODS
+from moorage.autoscalers.karpenter.disrupt import VALIDATION_DELAY as VALIDATION_DELAY
 
 # Each method by itself, as vectors ask for it.
-from moorage.autoscalers.karpenter.disruption.disrupt import Disruption as Disruption
-from moorage.autoscalers.karpenter.disruption.disrupt import MethodResult as MethodResult
+from moorage.autoscalers.karpenter.disrupt import Disruption as Disruption
+from moorage.autoscalers.karpenter.disrupt import MethodResult as MethodResult
 
-# Go's sort, compared with recorded orders.
-from moorage.autoscalers.karpenter.go_order import go_sorted as go_sorted
+# Times of cron schedules, for schedules that never come.
+from moorage.autoscalers.karpenter.disruption_candidates import next_hit as next_hit
 
-# Passes without the table, which has to change nothing.
-from moorage.autoscalers.karpenter.host_table import HostTable as HostTable
+# A command of a method, for annotations of the players of vectors.
+from moorage.autoscalers.karpenter.disruption_moves import Command as Command
+
+# The algebra of requirements, compared with sets of values.
+from moorage.autoscalers.karpenter.label_requirements import RequirementSet as RequirementSet
+from moorage.autoscalers.karpenter.label_requirements import Vocabulary as Vocabulary
 
 # What vectors compare of a pass, and of a loop.
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim as FinishedClaim
-from moorage.autoscalers.karpenter.pods.pod_validation import is_reschedulable as is_reschedulable
 
-# The algebra of requirements, compared with sets of values.
-from moorage.autoscalers.karpenter.requirements.requirement_set import RequirementSet as RequirementSet
-from moorage.autoscalers.karpenter.requirements.requirement_set import Vocabulary as Vocabulary
-from moorage.autoscalers.node_fates import node_fate as node_fate
+# Go's sort, compared with recorded orders.
+from moorage.autoscalers.karpenter.pod_shape import go_sorted as go_sorted
+from moorage.autoscalers.karpenter.pod_validation import is_reschedulable as is_reschedulable
+from moorage.autoscalers.karpenter.provisioning import provision as provision
+
+# Passes without the table, which has to change nothing.
+from moorage.autoscalers.karpenter.solve import HostTable as HostTable
+from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
+
+# What vectors compare of the types of a claim.
+from moorage.autoscalers.karpenter.type_columns import KnownType as KnownType
+from moorage.autoscalers.karpenter.type_columns import known_type as known_type
+
+# Facts and changes as values: each change is made, to see that it helps.
+from moorage.autoscalers.node_removal import group_node_fate as group_node_fate
+from moorage.autoscalers.node_removal import node_fate as node_fate
 from moorage.autoscalers.pool_refusals import pool_refusals as pool_refusals
+from moorage.autoscalers.providers.aws.ec2_answers import Ec2Type as Ec2Type
 
 # The provider for AWS by itself: what vectors give it, and what they compare.
-from moorage.autoscalers.providers.aws.ec2_catalogue import catalogue as catalogue
-from moorage.autoscalers.providers.aws.ec2_catalogue import price_list as price_list
+from moorage.autoscalers.providers.aws.ec2_answers import catalogue as catalogue
+from moorage.autoscalers.providers.aws.ec2_answers import price_list as price_list
+from moorage.autoscalers.providers.aws.ec2_instance_types import Market as Market
 from moorage.autoscalers.providers.aws.ec2_instance_types import instance_types as instance_types
-from moorage.autoscalers.providers.aws.ec2_offerings import Market as Market
-from moorage.autoscalers.providers.aws.ec2_types import Ec2Type as Ec2Type
 from moorage.autoscalers.providers.aws.fleet import Fleet as Fleet
 from moorage.autoscalers.providers.aws.fleet import fleet as fleet
 from moorage.autoscalers.providers.aws.fleet import launched as launched
 from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions
+
+# Types of pools as values, with the sentences about where they come from.
+from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects
 from moorage.autoscalers.providers.registrations import AWS as AWS
 
 # A pod that comes late, as a value of an answer.
 from moorage.autoscalers.scale_up_answer import LatePod as LatePod
 
 # The nodes of two rounds, whose names have to differ.
-from moorage.autoscalers.scalers import make_nodes as make_nodes
+from moorage.autoscalers.scaling_rounds import make_nodes as make_nodes

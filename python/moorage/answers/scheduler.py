@@ -24,8 +24,9 @@ from moorage.kube.read.python_values import Source
 if TYPE_CHECKING:
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.autoscalers.group_settings import GroupSettings
-    from moorage.autoscalers.instance_types.pool_types import Types
-    from moorage.autoscalers.karpenter import KarpenterOptions, Provisioning
+    from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
+    from moorage.autoscalers.karpenter.new_nodes_result import Provisioning
+    from moorage.autoscalers.providers.pool_types import Types
     from moorage.autoscalers.scale_up_answer import ScaleUp
     from moorage.cluster.changes.change import Change
     from moorage.kube.model.cluster import Suspended
@@ -190,7 +191,7 @@ class Scheduler(PodScheduler):
             Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
             and why the others get none, in Karpenter's words.
         """
-        from moorage.autoscalers.pending_provisioning import pass_question
+        from moorage.autoscalers.karpenter.provisioning import pass_question
 
         return pass_question(self, pods, types, options, seed).answer()
 
@@ -225,8 +226,7 @@ class Scheduler(PodScheduler):
         ScaleUp
             The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
         """
-        from moorage.autoscalers.scalers import Growth
-        from moorage.autoscalers.scaling_rounds import scale_up
+        from moorage.autoscalers.scaling_rounds import Growth, scale_up
 
         return scale_up(self, Growth(types, options, seed, groups=groups), keep)
 
@@ -267,7 +267,7 @@ class Scheduler(PodScheduler):
             There is no NodePool, or `at` is no time with its zone.
         """
         from moorage.autoscalers.consolidation_rounds import consolidate
-        from moorage.autoscalers.scalers import Growth
+        from moorage.autoscalers.scaling_rounds import Growth
 
         return consolidate(self, Growth(types, options, seed), once, at)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, structs
 
-from moorage.autoscalers.scalers import Growth
-from moorage.autoscalers.scaling_rounds import grow
+from moorage.autoscalers.scaling_rounds import Growth, grow
 from moorage.cluster import PodScheduler
 from moorage.cluster.changes.cluster_changes import remove_nodes
 from moorage.cluster.changes.drain import NO_CONTROLLER

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, combinations
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,25 +23,62 @@ from moorage.kube.strict_documents import parse_moment
 from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
-from .assumed_claims import assume_claims
-from .instance_types.labels import POOL
-from .instance_types.shortages import refuse_unoffered
-from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import ClusterView
-from .karpenter.disruption.candidates import price_of
-from .karpenter.disruption.claim_conditions import consolidatable_at, consolidate_after, is_fresh
-from .karpenter.disruption.command import Command
-from .karpenter.disruption.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult
-from .karpenter.disruption.staying_nodes import Stay, staying
+from .karpenter.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult, Stay, staying
+from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
+from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
-from .karpenter.pods.pod_validation import is_reschedulable
-from .launched_nodes import remove_claims
-from .least_price import LEFT_OUT, least_price
-from .node_prices import NodesPrice, foreign_zones
-from .pending_provisioning import check_type, pass_question
+from .karpenter.pod_validation import is_reschedulable
+from .karpenter.provisioning import check_type, pass_question
+from .karpenter.solve import RESOURCES
+from .karpenter.type_columns import Catalogue
+from .launched_nodes import assume_claims, remove_claims
+from .providers.instance_type import POOL, refuse_unoffered
+from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import NewNode, WaitingPod, kinds_of
-from .scalers import Growth, make_nodes
-from .scaling_rounds import grow, left_pods
+from .scaling_rounds import Growth, grow, left_pods, make_nodes
+
+# ---- least price -------------------------------------------------------------------------------------------
+#
+# The least that nodes could cost on which pods fit, whatever the packing.
+
+LEFT_OUT = (
+    "requirements, topologies, daemons, limits and whole nodes are left out; each resource is bought where "
+    "it is cheapest"
+)
+"""What the bound does not take into account."""
+_MIXES = 2.0 ** np.linspace(-16, 16, 129)
+
+
+def least_price(view: ClusterView, pods: Sequence[Pod]) -> float | None:
+    """A price per hour below which pods cannot run on nodes of the pools; None without prices.
+
+    Amounts of resources, with any weights, cost at least what the type costs that has the most of them for
+    its price. The best of some weights of one resource, and of two, is taken.
+    """
+    have, prices = [], []
+    for template in view.templates[0]:
+        offered = view.finisher.offers(template.columns, template.requirements).prices.tolist()
+        for known, price in zip(template.columns.types, offered, strict=True):
+            if isfinite(price) and price > 0:
+                have.append([float(known.groups[0][0].get(name, 0)) for name in RESOURCES])
+                prices.append(price)
+    if not have:
+        return None
+    asked = np.zeros(len(RESOURCES))
+    for pod in pods:
+        amounts = view.book.shape(pod).amounts
+        asked += [float(amounts.get(name, 0)) for name in RESOURCES]
+    scale = np.maximum(np.max(have, axis=0), 1.0)
+    per_price, asked = np.array(have) / scale / np.array(prices)[:, None], asked / scale
+    best = max(float(asked[at] / max(per_price[:, at].max(), 1e-300)) for at in range(len(RESOURCES)))
+    for one, other in combinations(range(len(RESOURCES)), 2):
+        bought = (per_price[:, [one]] + per_price[:, [other]] * _MIXES).max(axis=0)
+        best = max(best, float(((asked[one] + asked[other] * _MIXES) / bought).max()))
+    return best
+
+
+# ---- consolidation rounds ----------------------------------------------------------------------------------
 
 _BETWEEN = 600.0
 """Seconds between commands, besides the longest consolidateAfter."""

@@ -13,14 +13,13 @@ from moorage.engine.requirements import whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 
-from .cluster_autoscaler import ScaleUpResult
-from .cluster_autoscaler.group_templates import Template
+from .cluster_autoscaler.group_states import Template
 from .cluster_autoscaler.pods_to_help import is_expendable
-from .cluster_autoscaler.scale_up_pass import FULL
+from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_settings import GroupSettings, NodeGroup
 from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
-from .scalers import GroupScaler, Growth
+from .scaling_rounds import GroupScaler, Growth
 
 
 def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:

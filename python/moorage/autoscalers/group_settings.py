@@ -11,7 +11,6 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 from msgspec.structs import asdict, replace
 
-from moorage.autoscalers import cluster_autoscaler
 from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
 from moorage.kube.apiserver.validate_object import validate
@@ -21,10 +20,10 @@ from moorage.kube.read.object_defaults import defaults
 from moorage.kube.read.yaml_reader import read_first
 from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
-from .cluster_autoscaler import Flags, PodPrices
-from .cluster_autoscaler.flags import EXPANDERS
-from .instance_types.labels import ZONE
-from .providers.group_labels import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE
+from .cluster_autoscaler.expanders import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE
+from .cluster_autoscaler.flags import EXPANDERS, Flags, PodPrices
+from .cluster_autoscaler.flags import NodeGroup as ProviderGroup
+from .providers.instance_type import ZONE
 
 Time = str | float | int
 Settings = TypeVar("Settings", bound="GroupSettings")
@@ -393,10 +392,10 @@ def flags_of(spec: GroupSettings) -> Flags:
     return dataclasses.replace(flags, **own)
 
 
-def groups_of(spec: GroupSettings) -> list[cluster_autoscaler.NodeGroup]:
+def groups_of(spec: GroupSettings) -> list[ProviderGroup]:
     """Return the groups of checked settings as cluster-autoscaler knows them."""
     return [
-        cluster_autoscaler.NodeGroup(
+        ProviderGroup(
             one.name,
             one.template,
             one.min_size,

@@ -16,8 +16,7 @@ from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, 
 from moorage.kube.read.files import source_name
 from moorage.kube.read.yaml_reader import read_first
 
-from .cluster_autoscaler import Flags
-from .cluster_autoscaler.flags import EXPANDERS
+from .cluster_autoscaler.flags import EXPANDERS, Flags
 from .group_settings import (
     LABEL_VALUE,
     LONGEST_NAME,

@@ -1,24 +1,59 @@
-"""Nodes as they are once they are ready: of a claim, or of an instance type of a pool."""
+"""Nodes of NodePools as they are once they are ready: of a claim or of an instance type, as templates for
+a plan, and with what a dump leaves out of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from math import inf
+from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.base.resources import PodGates
 from moorage.cluster import PodScheduler
 from moorage.cluster.changes import cluster_changes as changes
-from moorage.kube import Condition, Node, NodeClaim, NodePool, NodeSelectorRequirement, ObjectMeta, Quantity
+from moorage.cluster.changes.change import with_own_uids
+from moorage.engine.framework.evidence import asked_by
+from moorage.errors import number_of
+from moorage.kube import (
+    Condition,
+    Node,
+    NodeClaim,
+    NodePool,
+    NodeSelectorRequirement,
+    ObjectMeta,
+    Pod,
+    Quantity,
+)
 from moorage.kube.model.autoscaling import NodeClaimStatus
 from moorage.kube.model.node import HOSTNAME, NodeSpec, NodeStatus
 from moorage.store import NotFoundError
 
-from .instance_types.instance_type import InstanceType, Offering
-from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
+from .karpenter.claim_template import ClaimTemplate, claim_template, is_dynamic
+from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
-from .karpenter.pods.pod_validation import GROUP
+from .karpenter.pod_validation import GROUP
+from .karpenter.type_columns import Catalogue, KnownType
+from .providers.instance_type import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    MADE_HERE,
+    POOL,
+    ZONE,
+    InstanceType,
+    Offering,
+)
+from .providers.pool_types import PoolTypes
 from .providers.registrations import registration_of
+
+# ---- launched nodes ----------------------------------------------------------------------------------------
+#
+# Nodes as they are once they are ready: of a claim, or of an instance type of a pool.
 
 READY_NODE = (Condition(type="Ready", status="True"),)
 READY_CLAIM = tuple(
@@ -125,3 +160,164 @@ def remove_claims(scheduler: PodScheduler, claims: Mapping[str, str]) -> None:
             with suppress(NotFoundError):  # its finalizers alone have kept it
                 client.delete(NodeClaim, claim.name)
     scheduler.sync()
+
+
+# ---- assumed claims ----------------------------------------------------------------------------------------
+#
+# What a dump leaves out of nodes that came from NodePools: their claims, and that they are ready.
+
+
+def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
+    """Write what Karpenter would find of nodes and claims without any condition, and the claims of nodes of
+    pools that have none, which may have come at a known time; return what was assumed."""
+    client = scheduler.client
+    pools: dict[str, NodePool] = {pool.name: pool for pool in client.list(NodePool)[0]}
+    claims: list[NodeClaim] = client.list(NodeClaim)[0]
+    nodes: list[Node] = [node for node in client.list(Node)[0] if node.metadata.labels.get(POOL) in pools]
+    bare = [claim for claim in claims if not claim.status.conditions]
+    for claim in bare:
+        client.update(replace(claim, status=replace(claim.status, conditions=READY_CLAIM)))
+    known = {claim.status.provider_id for claim in claims}
+    without = [node for node in nodes if node.spec.provider_id not in known or not node.spec.provider_id]
+    unready = [node for node in nodes if not node.status.conditions]
+    alone = {node.name for node in without}
+    for node in nodes:
+        new = node
+        if not node.status.conditions:
+            new = replace(new, status=replace(new.status, conditions=READY_NODE))
+        if node.name in alone:
+            spec = replace(new.spec, provider_id=node.spec.provider_id or f"{MADE_HERE}{node.name}")
+            labels = node.metadata.labels | READY_LABELS
+            new = replace(new, spec=spec, metadata=replace(new.metadata, labels=labels))
+        if new is not node:
+            client.update(new)
+        if node.name in alone:
+            claim = claim_of(new, pools[node.metadata.labels[POOL]])
+            client.create(*with_own_uids(client, [ready_since(claim, since) if since else claim]))
+    scheduler.sync()
+    notes = []
+    if without:
+        nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
+        notes.append(f"{nodes_text} no NodeClaim; each is taken to have one.")
+    if bare or unready:
+        notes.append(
+            f"Taken to be ready, as they have no conditions: {number_of(len(unready), 'node', 'nodes')}, "
+            f"{number_of(len(bare), 'NodeClaim', 'NodeClaims')}."
+        )
+    return notes
+
+
+# ---- pool templates ----------------------------------------------------------------------------------------
+#
+# New nodes that pools could have, as templates for a plan: the types that promise the lowest price.
+
+CHEAPEST, LARGE = 3, 2
+"""How many types of a pool are tried: of all, and of those on which each of the pods fits."""
+
+
+class PoolTemplates(Struct):
+    """Templates of new nodes.
+
+    Attributes
+    ----------
+    prices : dict of str to float
+        By the name of a template; those that are known.
+    types : int
+        How many types the pools allow.
+    tried : int
+        How many of them have templates.
+    """
+
+    nodes: list[Node] = msgspec.field(default_factory=list)
+    prices: dict[str, float] = msgspec.field(default_factory=dict)
+    types: int = 0
+    tried: int = 0
+
+
+class _Demand(NamedTuple):
+    """What pods request, by resource in units of 10**-9: together, each at least, and each at most."""
+
+    total: Mapping[str, int]
+    smallest: Mapping[str, int]
+    largest: Mapping[str, int]
+
+
+def pool_templates(
+    pools: Iterable[NodePool],
+    types: PoolTypes,
+    pods: Iterable[Pod],
+    gates: PodGates,
+    options: KarpenterOptions,
+) -> PoolTemplates:
+    """Return nodes of each pool in each of its zones, of the types that promise the lowest price for pods.
+
+    A type promises what all pods would cost if they filled its nodes without a gap.
+    """
+    found, demand = PoolTemplates(), _demand(pods, gates)
+    for pool in filter(is_dynamic, pools):
+        of_pool = types.by_pool.get(pool.name, ())
+        catalogue = Catalogue(dataclasses.replace(options, provider=types.provider))
+        template = claim_template(pool, catalogue, catalogue.known(of_pool), (), True)
+        if isinstance(template, str):
+            continue
+        chosen = _chosen(template, demand)
+        found.types += len(template.columns.types)
+        found.tried += len(chosen)
+        for kind in chosen:
+            for offering in _by_zone(template, kind).values():
+                parts = pool.name, kind.name, offering.capacity_type, offering.zone
+                name = ".".join(filter(None, parts)).lower()
+                found.nodes.append(launched_node(name, pool, kind.type, offering, {}, template.labels))
+                if offering.price < inf:
+                    found.prices[name] = round(offering.price, 6)
+    return found
+
+
+def _demand(pods: Iterable[Pod], gates: PodGates) -> _Demand:
+    amounts = [{name: amount.nanos() for name, amount in asked_by(pod, gates).items()} for pod in pods]
+    names = sorted({name for one in amounts for name in one})
+    each = {name: [one.get(name, 0) for one in amounts] for name in names}
+    return _Demand(
+        {name: sum(of) for name, of in each.items()} | {"pods": len(amounts) * 10**9},
+        {name: min(of) for name, of in each.items()},
+        {name: max(of) for name, of in each.items()},
+    )
+
+
+def _chosen(template: ClaimTemplate, demand: _Demand) -> list[KnownType]:
+    """The types of a template that promise the lowest price."""
+    promised = []
+    for at, kind in enumerate(template.columns.types):
+        have = kind.groups[0][0]
+        prices = [one.price for one in _by_zone(template, kind).values()]
+        part = max((_part(asked, have.get(name, 0)) for name, asked in demand.total.items()), default=0.0)
+        fits, fits_all = (
+            all(amount <= have.get(name, 0) for name, amount in bound.items())
+            for bound in (demand.smallest, demand.largest)
+        )
+        if prices and fits and part < inf:
+            price = min(prices)
+            promised.append((part * (price if price < inf else 1.0), at, fits_all, kind))
+    promised.sort(key=lambda one: one[:2])
+    promised = [*{one[3].name: one for one in reversed(promised)}.values()][::-1]  # one for each system, too
+    large = [one for one in promised if one[2]][:LARGE]
+    return [kind for _, _, _, kind in dict.fromkeys([*promised[:CHEAPEST], *large])]
+
+
+def _part(asked: int, have: int) -> float:
+    return 0.0 if not asked else asked / have if have > 0 else inf
+
+
+def _by_zone(template: ClaimTemplate, kind: KnownType) -> dict[str, Offering]:
+    """The cheapest offering of a type in each zone in which the pool could have it."""
+    found: dict[str, Offering] = {}
+    for zone, offering in _launchable(template, kind):
+        if zone not in found or offering.price < found[zone].price:
+            found[zone] = offering
+    return found
+
+
+def _launchable(template: ClaimTemplate, kind: KnownType) -> Iterator[tuple[str, Offering]]:
+    for known in kind.offerings:
+        if known.offering.is_launchable and not template.requirements.refusal(known.requirements, True):
+            yield known.offering.zone, known.offering

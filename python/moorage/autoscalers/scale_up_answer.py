@@ -12,12 +12,12 @@ from moorage.kube import Object
 from moorage.table import Table, Tabular
 
 from .cluster_autoscaler import flags
-from .karpenter import karpenter_options
+from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
 KARPENTER, CLUSTER_AUTOSCALER, SCHEDULER = "Karpenter", "cluster-autoscaler", "kube-scheduler"
-VERSIONS = {KARPENTER: karpenter_options.VERSION, CLUSTER_AUTOSCALER: flags.VERSION}
+VERSIONS = {KARPENTER: KARPENTER_VERSION, CLUSTER_AUTOSCALER: flags.VERSION}
 
 
 class NewNode(NamedTuple):

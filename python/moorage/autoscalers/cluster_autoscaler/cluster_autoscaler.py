@@ -15,9 +15,8 @@ from moorage.kube.model.workload import DaemonSet, Job, ReplicaSet, ReplicationC
 
 from .drain_rules import Budgets, DrainContext
 from .flags import Flags, Memory, NodeGroup
-from .group_templates import TemplateMaker
+from .group_states import ClusterStates, TemplateMaker
 from .node_snapshot import NodeSnapshot
-from .node_states import ClusterStates
 from .pods_to_help import are_all_new, is_expendable, old_enough, pods_without_place, waiting_pods
 from .scale_down_pass import ScaleDownPass, ScaleDownResult
 from .scale_up_pass import Draw, Remaining, ScaleUpPass, ScaleUpResult, first

@@ -14,7 +14,7 @@ from moorage.kube.model.meta import Object
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from .flags import Flags
-from .group_templates import is_daemon_pod, is_mirror_pod
+from .group_states import is_daemon_pod, is_mirror_pod
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"

@@ -19,7 +19,7 @@ from moorage.engine.plugins.pod_topology_spread import HARD, PodTopologySpread
 from moorage.engine.scheduler.cycle.examine import check
 from moorage.kube import Node, Pod
 
-from .group_templates import Template
+from .group_states import Template
 
 Mask = npt.NDArray[np.bool_]
 

@@ -7,23 +7,67 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO, pod_requests
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import Taint
 
-from .drain_rules import Budgets, DrainContext, pods_to_move
-from .flags import NodeGroup
-from .group_templates import is_daemon_pod, is_mirror_pod
+from .drain_rules import Budgets, DrainContext, is_long_terminating, pods_to_move
+from .estimator import Quotas, capacity
+from .flags import GPUS, Flags, NodeGroup
+from .group_states import TO_BE_DELETED, ClusterStates, is_daemon_pod, is_mirror_pod
 from .node_snapshot import NodeSnapshot
-from .node_states import TO_BE_DELETED, ClusterStates
-from .node_utilization import Utilization, utilization
 from .pods_to_help import place_pods
-from .quotas import Quotas
+
+# ---- node utilization --------------------------------------------------------------------------------------
+#
+# How much of a node is requested.
+
+
+class Utilization(NamedTuple):
+    """The resource of which the greatest share is requested, and the share."""
+
+    resource: str
+    share: float
+
+
+def utilization(node: Node, pods: Iterable[Pod], flags: Flags, now: float) -> Utilization | None:
+    """Return the greater share of cpu and memory, or that of the GPUs of a node that has some; None where the
+    node does not say how much it has."""
+    counted = list(pods)
+    gpu = next((name for name in GPUS if name in capacity(node)), None)
+    if gpu is not None:
+        return Utilization(gpu, _share(node, counted, gpu, flags, now) or 0.0)
+    cpu, memory = (_share(node, counted, name, flags, now) for name in ("cpu", "memory"))
+    if cpu is None or memory is None:
+        return None
+    return Utilization("cpu", cpu) if cpu > memory else Utilization("memory", memory)
+
+
+def _share(node: Node, pods: Iterable[Pod], name: str, flags: Flags, now: float) -> float | None:
+    has = Quantity(str(node.status.allocatable.get(name, "0"))).milli_value()
+    if not has:
+        return None
+    used = ignored = 0
+    for pod in pods:
+        amount = pod_requests(pod).get(name, ZERO).milli_value()
+        if (flags.ignore_daemon_sets_utilization and is_daemon_pod(pod)) or (
+            flags.ignore_mirror_pods_utilization and is_mirror_pod(pod)
+        ):
+            ignored += amount
+        elif not is_long_terminating(pod, now):
+            used += amount
+    return used / (has - ignored) if has != ignored else float("inf" if used else "nan")
+
+
+# ---- scale down pass ---------------------------------------------------------------------------------------
 
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 MOST_REFUSALS = 3

@@ -12,15 +12,12 @@ from msgspec import Struct
 from moorage.engine.framework.status import Status
 from moorage.kube import Pod
 
-from .equal_pods import PodClass, pod_classes
-from .estimator import Estimate
-from .expander_chain import Option, narrow
+from .estimator import Estimate, Quotas
+from .expanders import Growth, Option, are_similar, narrow, spread
 from .flags import NodeGroup, ScaleUpRequest
-from .group_templates import Template
+from .group_states import ClusterStates, Template
 from .node_snapshot import NodeSnapshot
-from .node_states import ClusterStates
-from .quotas import Quotas
-from .similar_groups import Growth, are_similar, spread
+from .pods_to_help import PodClass, pod_classes
 
 NOT_READY = "not ready for scale-up"
 BACKED_OFF = "in backoff after failed scale-up"

@@ -35,35 +35,36 @@ from moorage.kube import (
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.workloads.disruption import BudgetSelectors
 
-from ..instance_types.instance_type import InstanceType
-from ..instance_types.labels import INSTANCE_TYPE, POOL
-from .claims.catalogue import Catalogue
-from .claims.claim import Candidate
-from .claims.claim_template import (
+from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
+from .claim import Candidate, Reservations, reserved_instances
+from .claim_template import (
     ClaimTemplate,
+    Daemon,
     Limits,
     by_weight,
     claim_template,
+    daemons,
     is_dynamic,
     pool_requirements,
 )
-from .claims.daemon_overhead import Daemon, daemons
-from .claims.reservations import Reservations, reserved_instances
-from .claims.type_columns import KnownType
-from .host_table import HostTable
+from .existing_nodes import ExistingNode, NodeContents, StateNode, existing_node, state_nodes
 from .karpenter_options import KarpenterOptions
 from .new_nodes_result import Finisher, Launcher, cheapest
-from .nodes.existing_node import ExistingNode, NodeContents, existing_node
-from .nodes.state_nodes import StateNode, state_nodes
-from .pods.pod_shape import ShapeBook
-from .pods.pod_validation import failed_to_schedule, is_provisionable, moves_now, problems
-from .pods.volume_alternatives import Storage, VolumeLookupError, volume_alternatives, volumes_of
-from .solve import Solver
-from .topology.counted_groups import CountedGroups, Surroundings
-from .topology.default_spread import with_default_spread
-from .topology.domain_universe import DomainUniverse
-from .topology.topology import Topology
-from .topology.topology_group import Ties
+from .pod_shape import ShapeBook
+from .pod_validation import (
+    Storage,
+    VolumeLookupError,
+    failed_to_schedule,
+    is_provisionable,
+    moves_now,
+    problems,
+    volume_alternatives,
+    volumes_of,
+)
+from .solve import HostTable, Solver
+from .topology import CountedGroups, DomainUniverse, Surroundings, Topology
+from .topology_group import Ties, with_default_spread
+from .type_columns import Catalogue, KnownType
 
 K = TypeVar("K", bound=Object)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from moorage.kube import TopologySpreadConstraint
+import msgspec
 
-from ..instance_types.shortages import Shortage
+from moorage.errors import InputError, examples, located, shorten
+from moorage.kube import Object, TopologySpreadConstraint
+from moorage.kube.model.autoscaling import KarpenterSettings
+
+from ..providers.aws.node_class import ProviderOptions
+from ..providers.instance_type import Shortage
 from ..providers.registrations import NOTHING, Registration
+
+# ---- karpenter options -------------------------------------------------------------------------------------
 
 VERSION = "1.15.0"
 """The release of Karpenter whose decisions are made."""
@@ -68,3 +77,92 @@ class KarpenterOptions:
     def shortage_text(self) -> str:
         """What cannot be launched, in the same way."""
         return "".join(f"; without {'/'.join(sorted(one))}" for one in self.unavailable)
+
+
+# ---- karpenter settings ------------------------------------------------------------------------------------
+#
+# How Karpenter is set up, as its Deployment in a cluster says.
+#
+# Names: Karpenter v1.15.0, pkg/operator/options, and that of the provider for AWS.
+
+V = TypeVar("V", bool, int, float)
+_POLICIES = {"PREFERENCE_POLICY": ("Respect", "Ignore"), "MIN_VALUES_POLICY": ("Strict", "BestEffort")}
+_NOT_READ = ("SCHEDULER_CONFIG",)
+"""What decides, too, but is not read."""
+
+
+def settings_in(objects: Iterable[Object]) -> KarpenterSettings | None:
+    """Return the settings of the first Deployment of Karpenter; None for none."""
+    return next((one for one in objects if isinstance(one, KarpenterSettings)), None)
+
+
+def karpenter_flags(settings: KarpenterSettings | None) -> KarpenterOptions:
+    """Return Karpenter's flags; its defaults without settings.
+
+    Raises
+    ------
+    InputError
+        Names the Deployment and the variable.
+    """
+    if settings is None:
+        return KarpenterOptions()
+    usual, gates = KarpenterOptions(), _gates(settings, "FEATURE_GATES")
+    notes = [f"{name} not read" for name in _NOT_READ if settings.values.get(name)]
+    return KarpenterOptions(
+        ignores_preferences=_policy(settings, "PREFERENCE_POLICY"),
+        best_effort=_policy(settings, "MIN_VALUES_POLICY"),
+        reserved_capacity=gates.get("ReservedCapacity", usual.reserved_capacity),
+        spot_to_spot=gates.get("SpotToSpotConsolidation", usual.spot_to_spot),
+        terminate_first=gates.get("TerminateFirstDrift", usual.terminate_first),
+        ignore_dra_requests=_value(settings, "IGNORE_DRA_REQUESTS", usual.ignore_dra_requests),
+        source=", ".join([f"flags of {_name(settings)}", *notes]),
+    )
+
+
+def provider_flags(settings: KarpenterSettings | None) -> ProviderOptions:
+    """Return the flags of the provider for AWS; see `karpenter_flags`."""
+    usual = ProviderOptions()
+    if settings is None:
+        return usual
+    return ProviderOptions(
+        _value(settings, "VM_MEMORY_OVERHEAD_PERCENT", usual.vm_memory_overhead),
+        _value(settings, "RESERVED_ENIS", usual.reserved_enis),
+        _gates(settings, "AWS_FEATURE_GATES").get("NodeClassCEL", usual.cel),
+    )
+
+
+def has_overlays(settings: KarpenterSettings | None) -> bool:
+    """Whether the feature gate NodeOverlay is on; without settings it is where there are NodeOverlays."""
+    return settings is None or _gates(settings, "FEATURE_GATES").get("NodeOverlay", False)
+
+
+def _name(settings: KarpenterSettings) -> str:
+    return f"deployment {settings.key}"
+
+
+def _policy(settings: KarpenterSettings, name: str) -> bool:
+    """Whether a policy is the second of two."""
+    usual, other = _POLICIES[name]
+    value = settings.values.get(name, usual)
+    if value not in (usual, other):
+        text = f'must be {usual} or {other}, not "{shorten(value)}"'
+        raise InputError(text, source=_name(settings), path=name)
+    return value == other
+
+
+def _value(settings: KarpenterSettings, name: str, usual: V) -> V:
+    with located(source=_name(settings), path=name):
+        try:
+            return msgspec.convert(settings.values.get(name, usual), type(usual), strict=False)
+        except msgspec.ValidationError:
+            kind = "true or false" if isinstance(usual, bool) else "a number"
+            raise InputError(f'must be {kind}, not "{shorten(settings.values[name])}"') from None
+
+
+def _gates(settings: KarpenterSettings, name: str) -> dict[str, bool]:
+    """Feature gates, as ``A=true,B=false``."""
+    pairs = [one.partition("=") for one in settings.values.get(name, "").split(",") if one]
+    if wrong := [gate for gate, _, value in pairs if value.strip().lower() not in ("true", "false")]:
+        text = f"must be GATE=true or GATE=false, for {shorten(examples(wrong, 3))}"
+        raise InputError(text, source=_name(settings), path=name)
+    return {gate.strip(): value.strip().lower() == "true" for gate, _, value in pairs}

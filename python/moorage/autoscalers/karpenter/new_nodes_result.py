@@ -16,15 +16,13 @@ from moorage._core.base.go_sort import sort_order
 from moorage.kube.model.node import HOSTNAME
 from moorage.table import Table, Tabular
 
-from ..instance_types.instance_type import InstanceType, Offering, total
-from ..instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
-from .claims.claim import Claim
-from .claims.claim_template import SIMULATED
-from .claims.type_columns import TypeColumns, lacking_text, lacking_values
-from .claims.type_filter import smallest
+from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, InstanceType, Offering, total
+from .claim import Claim, smallest
+from .claim_template import SIMULATED
 from .karpenter_options import VERSION, KarpenterOptions
-from .requirements.requirement_set import RequirementSet
-from .texts import with_values
+from .label_requirements import RequirementSet
+from .pod_shape import with_values
+from .type_columns import TypeColumns, lacking_text, lacking_values
 
 _PRICE = attrgetter("price")
 

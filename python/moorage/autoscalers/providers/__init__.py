@@ -5,3 +5,5 @@ To add a provider: write what it registers as a `Registration` in ``registration
 known, restricted and normalized keys everywhere: in pools, pods, volumes and on simulated nodes. If its
 instance types are known, they follow from rules in a package of its own, such as ``aws``.
 """
+
+from __future__ import annotations

@@ -163,9 +163,8 @@ def explain(
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
-    from moorage.autoscalers import Growth
-    from moorage.autoscalers.group_fates import group_node_fate
-    from moorage.autoscalers.node_fates import node_fate
+    from moorage.autoscalers.node_removal import group_node_fate, node_fate
+    from moorage.autoscalers.scaling_rounds import Growth
     from moorage.kube import NodePool
 
     from ..output.printing import told, write_answer

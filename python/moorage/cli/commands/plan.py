@@ -130,7 +130,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.autoscalers import Growth
+        from moorage.autoscalers.scaling_rounds import Growth
         from moorage.kube import Node, Object
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
@@ -333,8 +333,8 @@ def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
-        from moorage.autoscalers import Growth
         from moorage.autoscalers.consolidation_rounds import with_draws
+        from moorage.autoscalers.scaling_rounds import Growth
         from moorage.kube.model.autoscaling import KarpenterSettings
 
         flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])
@@ -354,7 +354,7 @@ def _answer(
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
     from moorage.answers.new_nodes import NodesNeeded
-    from moorage.autoscalers import Consolidation
+    from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.expanded import with_objects
 
     from ..output.plan_output import write_plan

@@ -17,9 +17,9 @@ from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscalers import KarpenterOptions
     from moorage.autoscalers.group_sources import KnownGroups
-    from moorage.autoscalers.instance_types.pool_types import Types
+    from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
+    from moorage.autoscalers.providers.pool_types import Types
     from moorage.kube import Cluster, Node, NodePool, Object
 
     from ..runs.coming_nodes import ComingNodes
@@ -131,15 +131,15 @@ new_node_options = all_of(
 
 def types_given(options: Mapping[str, Any]) -> Types | None:
     """The instance types of --instance-types: of a file, or of a provider."""
-    from moorage.autoscalers.instance_types.type_files import given_types
+    from moorage.autoscalers.providers.type_files import given_types
 
     return given_types(*options["types_file"]) if options["types_file"] else None
 
 
 def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> KarpenterOptions:
     """Karpenter's flags: those of the options, else of its Deployment among some objects."""
-    from moorage.autoscalers.instance_types.shortages import shortage_of
-    from moorage.autoscalers.karpenter.karpenter_settings import karpenter_flags, settings_in
+    from moorage.autoscalers.karpenter.karpenter_options import karpenter_flags, settings_in
+    from moorage.autoscalers.providers.instance_type import shortage_of
 
     policy, flags = options["preference_policy"], karpenter_flags(settings_in(objects))
     given = {
@@ -222,11 +222,11 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None
-    from moorage.autoscalers import Growth
     from moorage.autoscalers.group_settings import nodes_of_groups
-    from moorage.autoscalers.instance_types.pool_types import types_of_objects
-    from moorage.autoscalers.instance_types.shortages import refuse_unoffered
+    from moorage.autoscalers.providers.instance_type import refuse_unoffered
+    from moorage.autoscalers.providers.pool_types import types_of_objects
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
+    from moorage.autoscalers.scaling_rounds import Growth
 
     from ..runs.coming_nodes import ComingNodes
 

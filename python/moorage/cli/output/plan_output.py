@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan
 from moorage.answers.placement_bound import Bound
-from moorage.autoscalers import Consolidation
+from moorage.autoscalers.consolidation_rounds import Consolidation
 from moorage.errors import first_of, number_of
 from moorage.table import Tabular
 

@@ -9,23 +9,22 @@ from typing import Any, NamedTuple
 
 from moorage.answers.new_nodes import Asked, admitted_pods, asked_pods
 from moorage.answers.scheduler import Scheduler
-from moorage.autoscalers import Growth, InstanceType, ScaleUp
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
 from moorage.autoscalers.group_settings import group_by_node
-from moorage.autoscalers.instance_types.labels import ZONE
-from moorage.autoscalers.instance_types.pool_types import SEEN
-from moorage.autoscalers.node_prices import NodesPrice, prices_by
-from moorage.autoscalers.pool_facts import PoolFacts
-from moorage.autoscalers.pool_refusals import pool_refusals
+from moorage.autoscalers.pool_refusals import PoolFacts, pool_refusals
+from moorage.autoscalers.providers.instance_type import ZONE, InstanceType
+from moorage.autoscalers.providers.pool_types import SEEN
+from moorage.autoscalers.providers.prices import NodesPrice, prices_by
 from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
+    ScaleUp,
     kinds_of,
     nodes_price,
     nodes_text,
     with_version,
 )
-from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
+from moorage.autoscalers.scaling_rounds import Growth, grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.cluster.changes.cluster_changes import drain
 from moorage.engine.scheduler import ScheduleResult

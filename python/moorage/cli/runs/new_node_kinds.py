@@ -10,17 +10,15 @@ import msgspec
 
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.scheduler import Scheduler
-from moorage.autoscalers import Growth, KarpenterOptions
 from moorage.autoscalers.group_settings import nodes_of_groups
-from moorage.autoscalers.instance_types.labels import POOL
-from moorage.autoscalers.instance_types.node_class_states import stored_pools
-from moorage.autoscalers.instance_types.pool_types import ProvidedTypes, Types, stored_types
-from moorage.autoscalers.instance_types.shortages import refuse_unoffered
-from moorage.autoscalers.karpenter.claims.claim_template import idle_pools
-from moorage.autoscalers.node_prices import foreign_zones, prices_by
-from moorage.autoscalers.pool_templates import PoolTemplates, pool_templates
-from moorage.autoscalers.scalers import GroupScaler
-from moorage.autoscalers.scaling_rounds import scale_up
+from moorage.autoscalers.karpenter.claim_template import idle_pools
+from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
+from moorage.autoscalers.karpenter.provisioning import stored_pools
+from moorage.autoscalers.launched_nodes import PoolTemplates, pool_templates
+from moorage.autoscalers.providers.instance_type import POOL, refuse_unoffered
+from moorage.autoscalers.providers.pool_types import ProvidedTypes, Types, stored_types
+from moorage.autoscalers.providers.prices import foreign_zones, prices_by
+from moorage.autoscalers.scaling_rounds import GroupScaler, Growth, scale_up
 from moorage.errors import InputError, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
 

@@ -647,7 +647,7 @@ class Preparation:
         self.workloads = workloads_of(scheduler)
         self._told = input_warnings(cluster, beginning) + told
         if coming is not None and coming.types:
-            from moorage.autoscalers.node_prices import foreign_zones  # most checks need no prices
+            from moorage.autoscalers.providers.prices import foreign_zones  # most checks need no prices
 
             self._told += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from moorage.autoscalers.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleDownResult, ScaleUpRequest
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler, Loop
+from moorage.autoscalers.cluster_autoscaler.flags import ScaleUpRequest
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import created, scale_up_delay
+from moorage.autoscalers.cluster_autoscaler.scale_down_pass import ScaleDownResult
 from moorage.autoscalers.group_settings import flags_of, group_by_node, groups_of
 from moorage.autoscalers.launched_nodes import new_name
 from moorage.errors import number_of

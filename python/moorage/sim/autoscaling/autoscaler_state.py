@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from moorage.autoscalers.cluster_autoscaler import Memory
+from moorage.autoscalers.cluster_autoscaler.flags import Memory
 
 
 class Upcoming(msgspec.Struct):

@@ -12,27 +12,19 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from moorage.autoscalers.assumed_claims import assume_claims
-from moorage.autoscalers.instance_types.labels import POOL
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
-from moorage.autoscalers.karpenter.disruption.budgets import next_change
-from moorage.autoscalers.karpenter.disruption.claim_conditions import consolidatable_at, offered_until
-from moorage.autoscalers.karpenter.disruption.command import Command
-from moorage.autoscalers.karpenter.disruption.disrupt import (
-    DRIFT,
-    METHODS,
-    REASONS,
-    VALIDATION_DELAY,
-    Disruption,
-)
-from moorage.autoscalers.karpenter.nodes.state_nodes import is_true
-from moorage.autoscalers.karpenter.pods.pod_validation import (
+from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, REASONS, VALIDATION_DELAY, Disruption
+from moorage.autoscalers.karpenter.disruption_candidates import consolidatable_at, next_change, offered_until
+from moorage.autoscalers.karpenter.disruption_moves import Command
+from moorage.autoscalers.karpenter.existing_nodes import is_true
+from moorage.autoscalers.karpenter.pod_validation import (
     DISRUPTED,
     is_protected,
     is_terminal,
     tolerates_disruption,
 )
-from moorage.autoscalers.launched_nodes import remove_claims
+from moorage.autoscalers.launched_nodes import assume_claims, remove_claims
+from moorage.autoscalers.providers.instance_type import POOL
 from moorage.cluster.changes.drain import stays
 from moorage.errors import number_of
 from moorage.kube import Node, NodeClaim, NodePool, Pod

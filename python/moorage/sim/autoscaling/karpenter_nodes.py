@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.autoscalers.instance_types.labels import POOL
-from moorage.autoscalers.instance_types.type_files import given_types
-from moorage.autoscalers.karpenter import KarpenterOptions, NewClaim
-from moorage.autoscalers.karpenter.claims.catalogue import Catalogue
-from moorage.autoscalers.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
-from moorage.autoscalers.karpenter.nodes.state_nodes import INITIALIZED
-from moorage.autoscalers.karpenter.pods.pod_validation import is_terminal, owned_by
+from moorage.autoscalers.karpenter.disruption_candidates import HASH, HASH_VERSION
+from moorage.autoscalers.karpenter.existing_nodes import INITIALIZED
+from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
+from moorage.autoscalers.karpenter.new_nodes_result import NewClaim
+from moorage.autoscalers.karpenter.pod_validation import is_terminal, owned_by
+from moorage.autoscalers.karpenter.provisioning import PassQuestion, pass_question
+from moorage.autoscalers.karpenter.type_columns import Catalogue
 from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, new_name, ready_since
-from moorage.autoscalers.pending_provisioning import PassQuestion, pass_question
+from moorage.autoscalers.providers.instance_type import POOL
+from moorage.autoscalers.providers.type_files import given_types
 from moorage.cluster.changes.change import with_own_uids
 from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
 from moorage.kube.read.object_defaults import defaults

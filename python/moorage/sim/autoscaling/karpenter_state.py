@@ -8,7 +8,7 @@ import math
 import msgspec
 from msgspec.structs import asdict
 
-from moorage.autoscalers.karpenter.disruption.command import Command
+from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.kube import Node
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from moorage.autoscalers.instance_types.labels import INSTANCE_TYPE, POOL
-from moorage.autoscalers.instance_types.type_files import given_types
-from moorage.autoscalers.karpenter.disruption.candidates import price_of as offered_price
-from moorage.autoscalers.providers.listed_types import ListedTypes
+from moorage.autoscalers.karpenter.disruption_candidates import price_of as offered_price
+from moorage.autoscalers.providers.instance_type import INSTANCE_TYPE, POOL, ListedTypes
+from moorage.autoscalers.providers.type_files import given_types
 from moorage.errors import InputError
 from moorage.kube import Node
 from moorage.table import Table

@@ -1,20 +1,172 @@
-"""What EC2 answers about an account, as ``aws ec2 describe-…`` prints it."""
+"""What EC2 says of its instance types: about an account, as ``aws ec2 describe-…`` prints it, and in the
+catalogue with prices on demand.
+"""
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from moorage.autoscalers.instance_types.own_prices import read_price
 from moorage.errors import InputError, located, shorten
 from moorage.kube.read.decode import decode
 from moorage.kube.strict_documents import parse_moment
 
-from .ec2_types import Ec2Type
+from ..prices import read_price
+
+# ---- ec2 types ---------------------------------------------------------------------------------------------
+#
+# What EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it.
+
+ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+"""EC2's names of architectures that nodes can have, and the values of the label."""
+_HVM = "hvm"
+
+
+class _Info(msgspec.Struct, frozen=True, rename="pascal"):
+    """Part of an answer of EC2. Fields that are not named are not read."""
+
+
+class Processor(_Info, frozen=True):
+    supported_architectures: tuple[str, ...] = ()
+    supported_features: tuple[str, ...] = ()
+    manufacturer: str = ""
+    sustained_clock_speed_in_ghz: float = 0.0
+
+
+class Cpus(_Info, frozen=True):
+    default_vcpus: int = field(name="DefaultVCpus")
+
+
+class Memory(_Info, frozen=True):
+    mib: int = field(name="SizeInMiB")
+
+
+class Storage(_Info, frozen=True):
+    gigabytes: int | None = field(default=None, name="TotalSizeInGB")
+    nvme_support: str = ""
+
+
+class EbsBandwidth(_Info, frozen=True):
+    maximum: int = field(default=0, name="MaximumBandwidthInMbps")
+
+
+class Ebs(_Info, frozen=True):
+    ebs_optimized_support: str = ""
+    bandwidth: EbsBandwidth | None = field(default=None, name="EbsOptimizedInfo")
+
+
+class NetworkCard(_Info, frozen=True):
+    network_card_index: int = 0
+    maximum_network_interfaces: int = 0
+
+
+class Efa(_Info, frozen=True):
+    maximum_efa_interfaces: int | None = None
+
+
+class Network(_Info, frozen=True):
+    network_cards: tuple[NetworkCard, ...] = ()
+    default_network_card_index: int = 0
+    addresses: int = field(default=0, name="Ipv4AddressesPerInterface")
+    encryption_in_transit_supported: bool = False
+    ena_support: str = ""
+    efa_info: Efa = Efa()
+
+    @property
+    def interfaces(self) -> int:
+        """How many interfaces the default network card has: pods get addresses of it alone."""
+        return self.network_cards[self.default_network_card_index].maximum_network_interfaces
+
+
+class Device(_Info, frozen=True):
+    """GPUs or accelerators of one kind."""
+
+    name: str = ""
+    manufacturer: str = ""
+    count: int = 0
+    memory_info: Memory = Memory(0)
+
+
+class Gpus(_Info, frozen=True):
+    gpus: tuple[Device, ...] = ()
+
+
+class Accelerators(_Info, frozen=True):
+    accelerators: tuple[Device, ...] = ()
+
+
+class Cores(_Info, frozen=True):
+    count: int = 0
+
+
+class NeuronDevice(_Info, frozen=True):
+    name: str = ""
+    count: int = 0
+    core_info: Cores = Cores()
+
+
+class Neuron(_Info, frozen=True):
+    neuron_devices: tuple[NeuronDevice, ...] = ()
+
+
+class Ec2Type(_Info, frozen=True):
+    """An instance type as EC2 describes it."""
+
+    instance_type: str
+    processor_info: Processor
+    cpus: Cpus = field(name="VCpuInfo")
+    memory_info: Memory
+    network_info: Network
+    supported_usage_classes: tuple[str, ...] = ()
+    supported_virtualization_types: tuple[str, ...] = (_HVM,)
+    hypervisor: str = ""
+    storage: Storage = field(default=Storage(), name="InstanceStorageInfo")
+    ebs_info: Ebs = Ebs()
+    gpu_info: Gpus = Gpus()
+    neuron_info: Neuron | None = None
+    accelerator_info: Accelerators = field(default=Accelerators(), name="InferenceAcceleratorInfo")
+    nitro_enclaves_support: str = ""
+
+    @property
+    def architecture(self) -> str:
+        """The value of the label: of the first architecture that nodes can have; "" for none."""
+        named = self.processor_info.supported_architectures
+        return next((ARCHITECTURES[one] for one in named if one in ARCHITECTURES), "")
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the provider asks EC2 for the type, by architecture and virtualization."""
+        return bool(self.architecture) and _HVM in self.supported_virtualization_types
+
+
+class ProviderTables(msgspec.Struct, frozen=True, rename="camel"):
+    """What Karpenter's provider has tables for, by instance type: EC2 does not say it in this form.
+
+    Attributes
+    ----------
+    bandwidth : int or None
+        Baseline of the network in Mbit/s.
+    branch_interfaces : int
+        For pods with security groups of their own; 0 where the type has none.
+    addresses : int
+        IPv4 addresses of an interface; 0 for a type that the tables lack.
+    """
+
+    bandwidth: int | None = None
+    branch_interfaces: int = 0
+    addresses: int = 0
+
+
+# ---- ec2 answers -------------------------------------------------------------------------------------------
+#
+# What EC2 answers about an account, as ``aws ec2 describe-…`` prints it.
 
 _PLACE = re.compile(r"([a-z]{2}(-[a-z]+)+-\d+)([a-z]?|-[a-z]+-\d+[a-z])")
 """A region, or a zone of one, a local zone such as us-west-2-lax-1a included."""
@@ -191,3 +343,46 @@ def _newest(prices: Iterable[_SpotPrice]) -> Mapping[str, Mapping[str, float]]:
     for one in sorted(prices, key=lambda price: parse_moment(price.timestamp, "Timestamp")):
         found.setdefault(one.instance_type, {})[one.availability_zone] = float(one.spot_price)
     return found
+
+
+# ---- ec2 catalogue -----------------------------------------------------------------------------------------
+#
+# The catalogue of EC2's instance types, with prices on demand; ``catalogue/README.md`` has its source.
+
+DATE = "2026-08"
+"""When the catalogue was made."""
+_DEFAULT_REGION, _YUAN = "us-east-1", "cn-north-1"
+
+
+class Ec2Catalogue(msgspec.Struct, frozen=True):
+    """All types, the provider's tables by type, and prices on demand by region and type."""
+
+    types: tuple[Ec2Type, ...] = field(name="InstanceTypes")
+    tables: dict[str, ProviderTables]
+    prices: dict[str, dict[str, float]]
+
+
+class PriceList(NamedTuple):
+    """Prices on demand per hour by type, the region of which they are, and their currency."""
+
+    prices: Mapping[str, float]
+    region: str
+    currency: str
+
+
+@cache
+def catalogue() -> Ec2Catalogue:
+    """Return the catalogue; it is read once."""
+    file = Path(__file__).parent / "catalogue" / "ec2_catalogue.json.gz"
+    return msgspec.json.decode(gzip.decompress(file.read_bytes()), type=Ec2Catalogue)
+
+
+def price_list(region: str) -> PriceList:
+    """Return prices as the provider has them before its first update: those of us-east-1 in most regions.
+
+    In China, where spot prices are in yuan, it is those of cn-north-1: currencies are never added.
+    """
+    tables = catalogue().prices
+    usual = _YUAN if region.startswith("cn-") else _DEFAULT_REGION
+    priced = region if region in tables else usual
+    return PriceList(tables[priced], priced, "CNY" if priced == _YUAN else "USD")

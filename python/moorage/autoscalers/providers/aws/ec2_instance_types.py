@@ -1,16 +1,290 @@
-"""The instance types that Karpenter's provider for AWS lists for a pool with an EC2NodeClass."""
+"""The instance types that Karpenter's provider for AWS lists for a pool: their labels, and where, how and
+at what price each can be launched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
-from moorage.autoscalers.instance_types.instance_type import InstanceType
+import msgspec
+from msgspec import Struct, structs
 
-from .ec2_offerings import Market, offerings
-from .ec2_types import Ec2Type, ProviderTables
-from .node_capacity import BadExpressionError, NodeCapacity
-from .node_class import NodeClass, ProviderOptions
-from .type_labels import type_requirements
+from moorage._core.base.quantity import Quantity
+from moorage.kube import NodeSelectorRequirement
+
+from ..instance_type import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVED,
+    ZONE,
+    InstanceType,
+    Offering,
+    requirement,
+    requirements,
+)
+from ..prices import NO_PRICES, OwnPrices
+from ..registrations import EKS, RESERVATION_ID, ZONE_ID
+from .ec2_answers import Ec2Type, ProviderTables
+from .node_capacity import EFA_ONLY, BadExpressionError, NodeCapacity
+from .node_class import BlockDevice, NetworkInterface, NodeClass, ProviderOptions, Reservation, Spec, Volume
+
+# ---- type labels -------------------------------------------------------------------------------------------
+#
+# The requirements of an instance type: its labels, and those that its nodes never have.
+#
+# Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/types.go (computeRequirements).
+
+DOMAIN = "karpenter.k8s.aws"
+RESERVATION_TYPE = f"{DOMAIN}/capacity-reservation-type"
+INTERRUPTIBLE = f"{DOMAIN}/capacity-reservation-interruptible"
+TENANCY = f"{DOMAIN}/instance-tenancy"
+TENANCIES = ("default", "dedicated")
+_NAME = re.compile(r"([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
+"""Category and generation in the name of a type."""
+
+
+def reservation_labels(reservations: Iterable[Reservation]) -> list[NodeSelectorRequirement]:
+    """Return the requirements on labels of reserved capacity: absent where there is none."""
+    found = list(reservations)
+    values = {
+        RESERVATION_ID: [one.id for one in found],
+        RESERVATION_TYPE: [one.reservation_type for one in found],
+        INTERRUPTIBLE: [_flag(one.interruptible) for one in found],
+    }
+    return [requirement(key, tuple(dict.fromkeys(texts))) for key, texts in values.items()]
+
+
+def type_requirements(
+    kind: Ec2Type,
+    tables: ProviderTables,
+    node_class: NodeClass,
+    place: tuple[str, Sequence[str]],
+    reservations: Sequence[Reservation],
+) -> tuple[NodeSelectorRequirement, ...]:
+    """Return the requirements of a type.
+
+    Parameters
+    ----------
+    place : (str, sequence of str)
+        The region, and the zones in which the type is sold and the node class has a subnet.
+    reservations : sequence of Reservation
+        Those of the node class for the type.
+    """
+    region, zones = place
+    zone_ids = node_class.zone_ids
+    kinds = [one for one in kind.supported_usage_classes if one in ("on-demand", "spot")]
+    labels: dict[str, Iterable[str]] = {
+        INSTANCE_TYPE: [kind.instance_type],
+        "kubernetes.io/arch": [kind.architecture],
+        "topology.kubernetes.io/region": [region],
+        ZONE: zones,
+        CAPACITY_TYPE: [*kinds, *([RESERVED] if reservations else ())],
+        TENANCY: TENANCIES,
+        **_system(kind, node_class.family.build),
+        **{f"{DOMAIN}/instance-{name}": values for name, values in _machine(kind, tables).items()},
+        **{f"{DOMAIN}/instance-{name}": values for name, values in _devices(kind).items()},
+    }
+    if ids := [zone_ids[zone] for zone in zones if zone_ids[zone]]:
+        labels[ZONE_ID] = ids
+    return (*requirements(labels), *reservation_labels(reservations))
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()
+
+
+def _kebab(text: str) -> str:
+    return text.replace(" ", "-").lower()
+
+
+def _system(kind: Ec2Type, build: str) -> Mapping[str, Iterable[str]]:
+    """Labels of the operating system; Windows is there for amd64 alone."""
+    if not build:
+        return {"kubernetes.io/os": ["linux"], "node.kubernetes.io/windows-build": []}
+    systems = ["windows"] if kind.architecture == "amd64" else []
+    return {"kubernetes.io/os": systems, "node.kubernetes.io/windows-build": [build]}
+
+
+def _machine(kind: Ec2Type, tables: ProviderTables) -> Mapping[str, Iterable[str]]:
+    """Labels below ``instance-`` of the machine, without devices; no value for one that it has not."""
+    name, processor, ebs, disks = kind.instance_type, kind.processor_info, kind.ebs_info, kind.storage
+    matched = _NAME.match(name)
+    family, dot, size = name.partition(".")
+    is_split = bool(dot) and "." not in size
+    has_nvme = disks.gigabytes is not None and disks.nvme_support != "unsupported"
+    is_optimized = ebs.ebs_optimized_support == "default"
+    mhz = int(processor.sustained_clock_speed_in_ghz * 1000 + 0.5)
+    return {
+        "category": [matched[1]] if matched else [],
+        "generation": [matched[3]] if matched else [],
+        "family": [family] if is_split else [],
+        "size": [size] if is_split else [],
+        "capability-flex": [_flag("-flex" in family)],
+        "cpu": [str(kind.cpus.default_vcpus)],
+        "memory": [str(kind.memory_info.mib)],
+        "cpu-manufacturer": [_kebab(processor.manufacturer)],
+        "cpu-sustained-clock-speed-mhz": [str(mhz)],
+        "ebs-bandwidth": [str(ebs.bandwidth.maximum)] if is_optimized and ebs.bandwidth else [],
+        "network-bandwidth": [] if tables.bandwidth is None else [str(tables.bandwidth)],
+        "hypervisor": [kind.hypervisor],
+        "encryption-in-transit-supported": [_flag(kind.network_info.encryption_in_transit_supported)],
+        "local-nvme": [str(disks.gigabytes)] if has_nvme else [],
+    }
+
+
+def _devices(kind: Ec2Type) -> Mapping[str, Iterable[str]]:
+    """Labels of GPUs and of accelerators; none where there are several kinds of them."""
+    labels: dict[str, Iterable[str]] = dict.fromkeys(
+        [f"gpu-{part}" for part in ("name", "manufacturer", "count", "memory")]
+        + [f"accelerator-{part}" for part in ("name", "manufacturer", "count")],
+        (),
+    )
+    if len(kind.gpu_info.gpus) == 1:
+        gpu = kind.gpu_info.gpus[0]
+        labels["gpu-name"], labels["gpu-manufacturer"] = [_kebab(gpu.name)], [_kebab(gpu.manufacturer)]
+        labels["gpu-count"], labels["gpu-memory"] = [str(gpu.count)], [str(gpu.memory_info.mib)]
+    found = (
+        [(one.name, "aws", one.count) for one in kind.neuron_info.neuron_devices] if kind.neuron_info else []
+    )
+    if kind.neuron_info is None:
+        found = [(one.name, one.manufacturer, one.count) for one in kind.accelerator_info.accelerators]
+    if len(found) == 1:
+        (name, maker, count) = found[0]
+        labels["accelerator-name"], labels["accelerator-manufacturer"] = [_kebab(name)], [_kebab(maker)]
+        labels["accelerator-count"] = [str(count)]
+    return labels
+
+
+# ---- ec2 offerings -----------------------------------------------------------------------------------------
+#
+# Where, how and at what price an instance type can be launched.
+#
+# Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/offering and compatibility.
+
+_SHARE_OF_RESERVED = 10_000_000.0
+"""Reserved capacity is as good as free, but the dearer type still costs more."""
+
+
+class Market(Struct, frozen=True):
+    """What a region sells, and for how much.
+
+    Attributes
+    ----------
+    zones : tuple of str
+        Those in which it sells anything.
+    prices : mapping of str to float
+        On demand per hour, by type.
+    spot_prices : mapping or None
+        By type and zone; None before the provider has asked for them: then the price on demand is taken.
+    zones_of : mapping of str to collection of str
+        The zones of types that are not sold in all.
+    unavailable : frozenset of (str, str, str)
+        Type, zone and capacity type of what EC2 had none of lately.
+    free_reserved : mapping of str to int
+        Free instances by the ID of a reservation.
+    own_prices : OwnPrices
+        They win over the others.
+    """
+
+    region: str
+    zones: tuple[str, ...]
+    prices: Mapping[str, float]
+    spot_prices: Mapping[str, Mapping[str, float]] | None = None
+    zones_of: Mapping[str, Collection[str]] = msgspec.field(default_factory=dict)
+    unavailable: frozenset[tuple[str, str, str]] = frozenset()
+    free_reserved: Mapping[str, int] = msgspec.field(default_factory=dict)
+    own_prices: OwnPrices = NO_PRICES
+
+    def zones_for(self, kind: Ec2Type, node_class: NodeClass) -> list[str]:
+        """Return the zones in which a type is sold and a node class has a subnet, by name."""
+        return sorted({*self.zones_of.get(kind.instance_type, self.zones)} & node_class.zone_ids.keys())
+
+    def price(self, kind: Ec2Type, zone: str, capacity_type: str) -> float | None:
+        """Return the price per hour that the provider knows."""
+        name = kind.instance_type
+        if (own := self.own_prices.of(name, zone, capacity_type)) is not None:
+            return own
+        if capacity_type == RESERVED:
+            return self.prices.get(name, 0.0) / _SHARE_OF_RESERVED
+        if capacity_type == "spot" and self.spot_prices is not None:
+            return self.spot_prices.get(name, {}).get(zone)
+        return self.prices.get(name)
+
+
+def offerings(
+    kind: Ec2Type, node_class: NodeClass, market: Market, reservations: Sequence[Reservation]
+) -> Iterator[Offering]:
+    """Yield the offerings of a type, by zone and capacity type, then the reserved ones.
+
+    Each zone of the region has one, also where the class has no subnet: it is not available then.
+    """
+    is_compatible, own = suits(kind, node_class), market.zones_for(kind, node_class)
+    zone_ids = node_class.zone_ids
+    absent = reservation_labels(())
+    for zone in market.zones:
+        more = [*absent, *([requirement(ZONE_ID, (zone_ids[zone],))] if zone_ids.get(zone) else ())]
+        for capacity_type in sorted({*kind.supported_usage_classes} & {"on-demand", "spot"}):
+            price = market.price(kind, zone, capacity_type)
+            is_gone = (kind.instance_type, zone, capacity_type) in market.unavailable
+            is_available = is_compatible and price is not None and zone in own and not is_gone
+            bound = capacity_type == "spot" and market.spot_prices is None
+            bound = bound and market.own_prices.of(kind.instance_type, zone, capacity_type) is None
+            yield Offering(
+                zone, capacity_type, price or 0.0, is_available, requirements=tuple(more), is_bound=bound
+            )
+    for reservation in reservations:
+        zone, free = reservation.availability_zone, market.free_reserved.get(reservation.id, 0)
+        labels = reservation_labels([reservation])
+        if zone_ids.get(zone):
+            labels.append(requirement(ZONE_ID, (zone_ids[zone],)))
+        yield Offering(
+            zone,
+            RESERVED,
+            market.price(kind, zone, RESERVED) or 0.0,
+            is_compatible and zone in own and reservation.state != "expiring",
+            reservation.id,
+            free,
+            tuple(labels),
+        )
+
+
+def suits(kind: Ec2Type, node_class: NodeClass) -> bool:
+    """Whether a type can be launched as a node class wants it."""
+    spec = node_class.spec
+    if node_class.family_name == "AL2023" and kind.instance_type.startswith("a1."):
+        return False
+    if spec.connection_tracking is not None and kind.hypervisor != "nitro":
+        return False
+    if spec.enclave_options.enabled and kind.nitro_enclaves_support != "supported":
+        return False
+    nested = spec.cpu_options.nested_virtualization == "enabled"
+    if nested and "nested-virtualization" not in kind.processor_info.supported_features:
+        return False
+    return spec.network_interfaces is None or _has_interfaces(kind, spec.network_interfaces)
+
+
+def _has_interfaces(kind: Ec2Type, wanted: Sequence[NetworkInterface]) -> bool:
+    """Whether a type has the cards, the places on them, the addresses and the fabric adapters."""
+    network = kind.network_info
+    cards = {one.network_card_index: one.maximum_network_interfaces for one in network.network_cards}
+    if not cards or network.ena_support == "unsupported":
+        return False
+    for one in wanted:
+        index, more = one.network_card_index, max(one.secondary_ip_prefix_count, one.secondary_ip_count)
+        if len(cards) <= index or cards.get(index, 0) <= one.device_index:
+            return False
+        if more and more + 1 > network.addresses:
+            return False
+    adapters = sum(one.interface_type == EFA_ONLY for one in wanted)
+    return adapters <= (network.efa_info.maximum_efa_interfaces or 0)
+
+
+# ---- ec2 instance types ------------------------------------------------------------------------------------
+#
+# The instance types that Karpenter's provider for AWS lists for a pool with an EC2NodeClass.
 
 _NO_TABLES = ProviderTables()
 
@@ -42,3 +316,40 @@ def instance_types(
             type_requirements(kind, own_tables, node_class, place, reserved),
             overhead,
         )
+
+
+# ---- auto mode ---------------------------------------------------------------------------------------------
+#
+# Types of EKS Auto Mode: those of AWS, with labels of its own.
+#
+# Its code is not public. Labels and sizes are as its documentation has them; what nodes keep for themselves
+# is estimated.
+
+AUTO_MODE_DOMAIN = "eks.amazonaws.com"
+AUTO_MODE_SPEC = Spec(
+    ami_family="Bottlerocket",
+    block_device_mappings=(BlockDevice(device_name="/dev/xvdb", ebs=Volume(volume_size="80Gi")),),
+)
+AUTO_MODE_ESTIMATE = "nodes are estimated as those of Bottlerocket with 80Gi of storage"
+_TOO_SMALL = ("nano", "micro", "small")
+_LEAST_CPU = Quantity("2")
+
+
+def of_auto_mode(types: Iterable[InstanceType]) -> Iterator[InstanceType]:
+    """Yield the types that Auto Mode launches, with its labels in place of those of Karpenter's provider."""
+    for one in types:
+        if one.name.rpartition(".")[2] in _TOO_SMALL or one.capacity["cpu"] < _LEAST_CPU:
+            continue
+        offerings = [replace(each, requirements=_renamed(each.requirements)) for each in one.offerings]
+        yield replace(one, requirements=_renamed(one.requirements), offerings=tuple(offerings))
+
+
+@cache
+def _renamed(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeSelectorRequirement, ...]:
+    found = []
+    for one in requirements:
+        domain, slash, name = one.key.partition("/")
+        key = f"{AUTO_MODE_DOMAIN}/{name}" if slash and domain == DOMAIN else one.key
+        if not key.startswith(f"{AUTO_MODE_DOMAIN}/instance-") or key in EKS.well_known:
+            found.append(structs.replace(one, key=key))
+    return tuple(found)

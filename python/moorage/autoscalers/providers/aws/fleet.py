@@ -12,14 +12,13 @@ from math import inf
 from operator import or_
 from typing import NamedTuple
 
-from moorage.autoscalers.instance_types.instance_type import InstanceType, Offering
-from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, RESERVED
-from moorage.autoscalers.karpenter.claims.type_columns import KnownType
+from moorage.autoscalers.karpenter.label_requirements import RequirementSet
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, cheapest
-from moorage.autoscalers.karpenter.requirements.requirement_set import RequirementSet
+from moorage.autoscalers.karpenter.type_columns import KnownType
 
+from ..instance_type import CAPACITY_TYPE, RESERVED, InstanceType, Offering
+from .ec2_instance_types import DOMAIN, INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
 from .node_capacity import EXOTIC
-from .type_labels import DOMAIN, INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
 
 MOST_TYPES = 60
 """So many types EC2 is asked for at most."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
 
-from ..listed_types import CPU_SHARES, whole_shares
-from .ec2_types import Ec2Type, ProviderTables
+from ..instance_type import CPU_SHARES, whole_shares
+from .ec2_answers import Ec2Type, ProviderTables
 from .node_class import CUSTOM, NodeClass, ProviderOptions
 
 Amounts = dict[str, Quantity]

@@ -11,22 +11,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from moorage.autoscalers.instance_types.instance_type import InstanceType, ShownSizes
-from moorage.autoscalers.instance_types.labels import CAPACITY_TYPE, POOL, ZONE
-from moorage.autoscalers.instance_types.own_prices import NO_PRICES, OwnPrices
-from moorage.autoscalers.instance_types.seen_types import ShownTypes, shown_types
-from moorage.autoscalers.providers.aws import auto_mode
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import EC2NodeClass, Node, NodePool
 
+from ..instance_type import CAPACITY_TYPE, POOL, ZONE, InstanceType, ShownSizes, ShownTypes, shown_types
+from ..prices import NO_PRICES, OwnPrices
 from ..registrations import CORE, ZONE_ID
-from .ec2_answers import NO_ANSWERS, Ec2Answers, region_of
-from .ec2_catalogue import DATE, catalogue, price_list
-from .ec2_instance_types import instance_types
-from .ec2_offerings import Market
+from .ec2_answers import DATE, NO_ANSWERS, Ec2Answers, catalogue, price_list, region_of
+from .ec2_instance_types import (
+    AUTO_MODE_DOMAIN,
+    AUTO_MODE_ESTIMATE,
+    AUTO_MODE_SPEC,
+    DOMAIN,
+    Market,
+    instance_types,
+    of_auto_mode,
+)
 from .node_capacity import memory_sold
 from .node_class import DEFAULTS, ImageTerm, NodeClass, ProviderOptions, Spec
-from .type_labels import DOMAIN
 
 AWS = "aws"
 _USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
@@ -89,7 +91,7 @@ class AwsTypes(NamedTuple):
 
 def has_node_class(pool: NodePool) -> bool:
     """Whether a pool's nodes are those of Karpenter's provider for AWS, or of EKS Auto Mode."""
-    return pool.spec.template.spec.node_class_ref.group in (DOMAIN, auto_mode.DOMAIN)
+    return pool.spec.template.spec.node_class_ref.group in (DOMAIN, AUTO_MODE_DOMAIN)
 
 
 def aws_types(
@@ -120,10 +122,10 @@ def aws_types(
     for key, of_class in by_class.items():
         group, name = key
         kind = "EC2NodeClass" if group == DOMAIN else "NodeClass"
-        node_class = given.get(key) or NodeClass(name, _USUAL if group == DOMAIN else auto_mode.SPEC)
+        node_class = given.get(key) or NodeClass(name, _USUAL if group == DOMAIN else AUTO_MODE_SPEC)
         if group != DOMAIN:
             notes.append(
-                f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {auto_mode.ESTIMATE}"
+                f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {AUTO_MODE_ESTIMATE}"
             )
         elif key not in given:
             notes.append(
@@ -141,7 +143,7 @@ def aws_types(
     for key, of_class in by_class.items():
         names = {pool.name for pool in of_class}
         shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) in names])
-        types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == auto_mode.DOMAIN)
+        types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == AUTO_MODE_DOMAIN)
         by_pool |= dict.fromkeys(names, types)
     notes += _unpriced(by_pool, sources)
     if sources.answers.spot_prices is None and any(map(_allows_spot, pools)):
@@ -234,7 +236,7 @@ def _types(
             believed = {**one.capacity, "memory": capacity.get("memory", estimated)}
             one = replace(one, capacity=believed, shown=sizes)
         found.append(one)
-    return tuple(auto_mode.offered(found) if is_auto else found)
+    return tuple(of_auto_mode(found) if is_auto else found)
 
 
 def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:

@@ -1,1 +1,0 @@
-"""Instance types of providers, and where they are read from."""

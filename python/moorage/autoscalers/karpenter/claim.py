@@ -1,0 +1,454 @@
+"""A node that is about to be made: its pods, what it must have, and the instance types and reservations
+that it can still be of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from moorage._core.base.quantity import Quantity
+from moorage.kube import Pod
+from moorage.kube.model.node import HOSTNAME
+
+from ..providers.instance_type import RESERVED, total
+from .claim_template import ClaimTemplate, OverheadGroup
+from .label_requirements import RequirementSet
+from .pod_shape import HostPort, PodShape, resources, uid_of, with_values
+from .pod_validation import Volumes, joined
+from .topology import Host, Topology
+from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
+
+# ---- type filter -------------------------------------------------------------------------------------------
+#
+# Which instance types are left for a claim with one more pod; if none, which criteria nothing met.
+#
+# Rules: Karpenter v1.15.0, nodeclaim.go (filterInstanceTypesByRequirements, InstanceTypeFilterError).
+
+UsedPorts = Sequence[tuple[str, tuple[HostPort, ...]]]
+"""Ports by the pods that take them."""
+_MILLION_CPUS = 10**15
+_TOO_SMALL = "no instance type has enough resources"
+_REQUIREMENTS, _RESOURCES, _OFFERING = (
+    "met the scheduling requirements",
+    "had enough resources",
+    "had a required offering",
+)
+
+
+def conflicts(pod: str, ports: tuple[HostPort, ...], used: UsedPorts) -> bool:
+    """Whether a port is taken by another pod."""
+    return any(port.matches(other) for port in ports for key, taken in used if key != pod for other in taken)
+
+
+class Wanted(Struct, frozen=True):
+    """What a claim with one more pod needs.
+
+    Attributes
+    ----------
+    requests, ports
+        Of the pod, whose key is `pod`.
+    amounts : mapping
+        Requests of all pods of the claim.
+    used : sequence
+        Ports of the pods that are there.
+    """
+
+    pod: str
+    requests: Mapping[str, Quantity]
+    ports: tuple[HostPort, ...]
+    amounts: Mapping[str, int]
+    used: UsedPorts
+    requirements: RequirementSet
+
+
+class FilterError(Struct, eq=False):
+    """No instance type is left; the text says which criteria no type met.
+
+    Attributes
+    ----------
+    met, fit, offered : int
+        Types that meet the requirements, fit the requests, have an offering.
+    """
+
+    wanted: Wanted
+    met: int
+    fit: int
+    offered: int
+    daemons: list[Mapping[str, Quantity]]
+    lacking: Mapping[str, int]
+
+    def _resources(self) -> str:
+        if not self.daemons:
+            return resources(self.wanted.requests)
+        least, most = self.daemons[0], self.daemons[0]
+        for one in self.daemons[1:]:
+            least, most = smallest(least, one), _largest(most, one)
+        texts = [resources(total((one, self.wanted.requests))) for one in (least, most)]
+        return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
+
+    def __str__(self) -> str:
+        about = f"requirements={self.wanted.requirements}, resources={self._resources()}"
+        if self.lacking:
+            return f"{lacking_text(self.lacking)}, {about}"
+        why = self._criteria()
+        cpu = self.wanted.requests.get("cpu")
+        typo = why == _TOO_SMALL and cpu is not None and cpu.nanos() >= _MILLION_CPUS
+        hint = " (CPU request >= 1 Million, m vs M typo?)" if typo else ""
+        return f"{why}, {about}{hint}"
+
+    def _criteria(self) -> str:
+        met, fit, offered = self.met, self.fit, self.offered
+        failed = [
+            text
+            for text, types in ((_REQUIREMENTS, met), (_RESOURCES, fit), (_OFFERING, offered))
+            if not types
+        ]
+        if len(failed) > 1:
+            return f"no instance type {' or '.join(failed)}"
+        if not met:
+            return "no instance type met all requirements"
+        if not fit:
+            return _TOO_SMALL
+        if not offered:
+            return "no instance type has the required offering"
+        if met & fit & ~offered:
+            return (
+                "no instance type which met the scheduling requirements and had enough resources, "
+                "had a required offering"
+            )
+        if fit & offered & ~met:
+            return (
+                "no instance type which had enough resources and the required offering met the scheduling "
+                "requirements"
+            )
+        if met & offered & ~fit:
+            return (
+                "no instance type which met the scheduling requirements and the required offering had the "
+                "required resources"
+            )
+        return "no instance type met the requirements/resources/offering tuple"
+
+
+def smallest(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """The smaller amount of each resource that both name."""
+    return {name: min(other[name], amount) for name, amount in one.items() if name in other}
+
+
+def _largest(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {**other, **{name: max(amount, other.get(name, amount)) for name, amount in one.items()}}
+
+
+def types_left(
+    columns: TypeColumns, groups: Iterable[OverheadGroup], types: int, wanted: Wanted, best_effort: bool
+) -> tuple[int, RequirementSet] | FilterError:
+    """The types that are left of some, and the requirements, with lowered minValues if that is allowed."""
+    requirements = wanted.requirements
+    met, offered = columns.compatible(requirements), columns.offered(requirements)
+    asked, fit = 0, 0
+    daemons: list[Mapping[str, Quantity]] = []
+    for group in groups:
+        if wanted.ports and conflicts(wanted.pod, wanted.ports, (*group.ports, *wanted.used)):
+            continue
+        asked |= group.types & types
+        amounts = wanted.amounts
+        if group.requests:
+            daemons.append(group.requests)
+            amounts = {**amounts, **{n: amounts.get(n, 0) + more for n, more in group.amounts.items()}}
+        fit |= columns.fitting(amounts, requirements) & group.types
+    left = asked & met & fit & offered
+    lacking = lacking_values(columns, left, requirements)
+    if lacking and best_effort:
+        for name, have in lacking.items():
+            requirements = requirements.having(requirements.by_key[name].with_min_values(have))
+        lacking = {}
+    if not left or lacking:
+        return FilterError(wanted, met & asked, fit & asked, offered & asked, daemons, lacking)
+    return left, requirements
+
+
+# ---- reservations ------------------------------------------------------------------------------------------
+#
+# Instances that were paid for before: how many of each reservation are left, and who holds them.
+#
+# Rules: Karpenter v1.15.0, reservationmanager.go and nodeclaim.go (offeringsToReserve).
+
+UNAVAILABLE = (
+    "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+)
+FALLS_THROUGH = "the only compatible reserved offering is full; falling through to other NodePools"
+FULL = "all compatible reserved offerings are full and no on-demand or spot fallback is available"
+WOULD_LOSE = "satisfying updated nodeclaim constraints would remove all compatible reserved offering options"
+
+
+class ReservationError(str):
+    """Why a pod has to wait for a reservation; it gives up no preference, and no lower pool is asked."""
+
+    __slots__ = ()
+
+
+def reserved_instances(types: Iterable[KnownType]) -> dict[str, int]:
+    """By reservation, the fewest instances that any of its offerings states."""
+    left: dict[str, int] = {}
+    for one in types:
+        for known in one.offerings:
+            offering = known.offering
+            if offering.capacity_type == RESERVED:
+                before = left.get(offering.reservation_id, offering.reservation_capacity)
+                left[offering.reservation_id] = min(before, offering.reservation_capacity)
+    return left
+
+
+class Reservations:
+    """What is left of each reservation, and which claims hold one.
+
+    Parameters
+    ----------
+    instances : mapping of str to int
+        By reservation, how many there are when a pass begins.
+    strict : bool
+        Whether pods wait for reservations that others hold; else they get nodes without one.
+    freed : str
+        A reservation of which one more instance will be free.
+    """
+
+    def __init__(self, instances: Mapping[str, int], strict: bool = True, freed: str = "") -> None:
+        self._strict, self._freed = strict, freed
+        self._left = dict(instances)
+        self._held: dict[str, set[str]] = {}
+        if freed in self._left:
+            self._left[freed] += 1
+
+    def _can(self, host: str, reservation: str) -> bool:
+        return reservation in self._held.get(host, ()) or self._left[reservation] != 0
+
+    def choose(
+        self, host: str, types: Iterable[KnownType], requirements: RequirementSet, holds: bool
+    ) -> list[KnownOffering] | str:
+        """The offerings that a claim would reserve; all that are compatible and have an instance left.
+
+        Parameters
+        ----------
+        host : str
+            The claim.
+        holds : bool
+            Whether the claim holds a reservation now.
+        """
+        left, full, others = False, False, False
+        found: list[KnownOffering] = []
+        for one in types:
+            for known in one.offerings:
+                offering = known.offering
+                if not offering.available or requirements.refusal(known.requirements, undefined=True):
+                    continue
+                if offering.capacity_type != RESERVED:
+                    others = True
+                elif offering.reservation_capacity == 0 and offering.reservation_id != self._freed:
+                    full = True
+                else:
+                    left = True
+                    if self._can(host, offering.reservation_id):
+                        found.append(known)
+        if not self._strict:
+            return FALLS_THROUGH if full and not left and not others else found
+        if left and not found:
+            return ReservationError(UNAVAILABLE)
+        if full and not left and not others:
+            return ReservationError(FULL)
+        return ReservationError(WOULD_LOSE) if holds and not found else found
+
+    def take(self, host: str, before: Iterable[KnownOffering], offerings: Iterable[KnownOffering]) -> None:
+        """Reserve offerings for a claim in place of those that it held."""
+        held = self._held.setdefault(host, set())
+        wanted = {known.offering.reservation_id for known in offerings}
+        for reservation in wanted - held:
+            self._left[reservation] -= 1
+        for reservation in {known.offering.reservation_id for known in before} & held - wanted:
+            self._left[reservation] += 1
+            held.discard(reservation)
+        held |= wanted
+
+
+# ---- claim -------------------------------------------------------------------------------------------------
+#
+# A node that is about to be made: its pods, what it must have, and the instance types that it can still be.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/nodeclaim.go.
+
+Refusal = object
+"""Why a pod cannot be on a claim; its text is Karpenter's."""
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A pod that is being placed.
+
+    Attributes
+    ----------
+    alternatives : sequence of RequirementSet
+        What its volumes leave; empty without such volumes.
+    moves : bool
+        Whether it would be moved from a node that works, for a lower price.
+    """
+
+    pod: Pod
+    shape: PodShape
+    volumes: Volumes
+    alternatives: Sequence[RequirementSet]
+    moves: bool = False
+    updates: int = 0
+
+    @property
+    def uid(self) -> str:
+        return uid_of(self.pod)
+
+
+class Placement(NamedTuple):
+    """What a claim becomes with one more pod."""
+
+    requirements: RequirementSet
+    types: int
+    reserved: list[KnownOffering]
+
+
+def narrowed(host: Host, candidate: Candidate, topology: Topology) -> Iterator[RequirementSet | Refusal]:
+    """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
+    shape = candidate.shape
+    base = host.requirements.meet(shape.requirements).without(HOSTNAME)
+    for alternative in candidate.alternatives or (None,):
+        requirements = base
+        if alternative is not None:
+            if refusal := refusal_of(host._replace(requirements=base), alternative):
+                yield f"incompatible volume requirements, {refusal}"
+                continue
+            requirements = base.meet(alternative).without(HOSTNAME)
+        yield topology.narrow(candidate.uid, shape, host._replace(requirements=requirements))
+
+
+def refusal_of(host: Host, other: RequirementSet) -> str:
+    """Why a host cannot meet requirements, which may name it; "" if it can."""
+    ours = host.whole if HOSTNAME in other.by_key else host.requirements
+    return ours.refusal(other, host.undefined)
+
+
+class Claim(Struct, eq=False):
+    """A claim in the making.
+
+    Attributes
+    ----------
+    types : int
+        Its instance types, as bits of the template's.
+    amounts : dict of str to int
+        Requests of its pods, in units of 10**-9.
+    """
+
+    template: ClaimTemplate
+    name: str
+    host: RequirementSet
+    requirements: RequirementSet
+    types: int
+    pods: list[Candidate] = msgspec.field(default_factory=list)
+    amounts: dict[str, int] = msgspec.field(default_factory=dict)
+    volumes: Volumes = msgspec.field(default_factory=dict)
+    ports: list[tuple[str, tuple[HostPort, ...]]] = msgspec.field(default_factory=list)
+    reserved: list[KnownOffering] = msgspec.field(default_factory=list)
+
+    def as_host(self, requirements: RequirementSet) -> Host:
+        return Host(self.name, self.template.taints, requirements, self.host, True)
+
+    def room(self, name: str) -> int:
+        """The most of a resource that another pod may request, were it not for daemons."""
+        return self.template.columns.largest_allocatable(name, self.types) - self.amounts.get(name, 0)
+
+    def placement(
+        self, candidate: Candidate, topology: Topology, reservations: Reservations | None, best_effort: bool
+    ) -> Placement | Refusal:
+        """What the claim would become with a pod, or why it cannot take it.
+
+        Parameters
+        ----------
+        reservations : Reservations or None
+            None if reserved offerings are nothing special.
+        best_effort : bool
+            Whether minValues may be lowered.
+        """
+        shape, types, columns = candidate.shape, self.types, self.template.columns
+        if refusal := shape.taint_refusal(self.template.taints):
+            return refusal
+        if candidate.volumes:
+            volumes = joined(self.volumes, candidate.volumes)
+            types &= columns.within(volumes)
+            if not types:
+                return _too_many_volumes(columns, self.types, volumes)
+        host = self.as_host(self.requirements)
+        if refusal := refusal_of(host, shape.requirements):
+            return f"incompatible requirements, {refusal}"
+        found: Placement | Refusal = ""
+        for requirements in narrowed(host, candidate, topology):
+            found = requirements
+            if isinstance(requirements, RequirementSet):
+                found = self._filtered(candidate, types, requirements, reservations, best_effort)
+            if isinstance(found, Placement):
+                break
+        return found
+
+    def _filtered(
+        self,
+        candidate: Candidate,
+        types: int,
+        requirements: RequirementSet,
+        reservations: Reservations | None,
+        best_effort: bool,
+    ) -> Placement | Refusal:
+        shape, columns = candidate.shape, self.template.columns
+        amounts = dict(self.amounts)
+        for name, amount in shape.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+        wanted = Wanted(candidate.pod.key, shape.requests, shape.ports, amounts, self.ports, requirements)
+        left = types_left(columns, self.template.groups, types, wanted, best_effort)
+        if not isinstance(left, tuple):
+            return left
+        types, requirements = left
+        if reservations is None or not columns.reserved & columns.all:
+            return Placement(requirements, types, [])
+        chosen = reservations.choose(self.name, columns.chosen(types), requirements, bool(self.reserved))
+        return chosen if isinstance(chosen, str) else Placement(requirements, types, chosen)
+
+    def add(
+        self,
+        candidate: Candidate,
+        placement: Placement,
+        topology: Topology,
+        reservations: Reservations | None,
+    ) -> None:
+        """Take a pod."""
+        shape = candidate.shape
+        self.pods.append(candidate)
+        self.requirements, self.types = placement.requirements, placement.types
+        self.volumes = joined(self.volumes, candidate.volumes)
+        for name, amount in shape.amounts.items():
+            self.amounts[name] = self.amounts.get(name, 0) + amount
+        host = self.as_host(self.requirements)
+        topology.register_hosts(self.host.by_key[HOSTNAME].mask)
+        topology.record(candidate.uid, shape, host)
+        if shape.ports:
+            self.ports.append((candidate.pod.key, shape.ports))
+        if reservations is not None:
+            reservations.take(self.name, self.reserved, placement.reserved)
+        self.reserved = placement.reserved
+
+
+def _too_many_volumes(columns: TypeColumns, types: int, volumes: Volumes) -> str:
+    text = "would exceed volume limit for all instance type options"
+    for driver in sorted(volumes):
+        limits = [one.type.volume_limits.get(driver) for one in columns.chosen(types)]
+        known = [limit for limit in limits if limit is not None]
+        count = len(volumes[driver])
+        if len(known) == len(limits) and count > max(known, default=-1):
+            values = {"provisioner": driver, "volume-count": count, "volume-limit": max(known, default=-1)}
+            return with_values(text, **values)
+    return text

@@ -1,1 +1,0 @@
-"""Claims in the making, and what they are made of."""

@@ -1,0 +1,492 @@
+"""Nodes that could go, by the conditions that Karpenter writes on claims and the budgets of pools: what
+they cost, what it costs to move their pods, and why the others are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from math import inf
+
+from msgspec import Struct
+
+from moorage.kube import EC2NodeClass, Node, NodeClaim, NodePool, Pod
+from moorage.kube.apiserver.job_rules import parse_schedule
+from moorage.kube.go_texts import parse_duration
+from moorage.kube.model.cluster import seconds
+from moorage.kube.model.meta import share
+from moorage.kube.workloads.ownership import is_active
+
+from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, RESERVED, ZONE, InstanceType
+from .cluster_view import ClusterView
+from .existing_nodes import StateNode, condition, is_true
+from .label_requirements import go_integer
+from .pod_shape import with_values
+from .pod_validation import (
+    DO_NOT_DISRUPT,
+    GROUP,
+    goes_unready,
+    is_protected,
+    is_reschedulable,
+    is_terminal,
+    owned_by,
+    tolerates_disruption,
+)
+from .type_columns import KnownType
+
+# ---- claim conditions --------------------------------------------------------------------------------------
+#
+# What Karpenter's controller writes on claims: whether they could be consolidated, and whether they drifted.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/nodeclaim/disruption/consolidation.go and drift.go.
+
+HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
+CLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
+_OF_CORE = ("NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "")
+"""Reasons that Karpenter finds out anew; others come from its provider."""
+_HOUR = 3600.0
+
+
+def consolidate_after(pool: NodePool) -> float | None:
+    """Seconds that a node must have been left alone; None where nodes are never consolidated."""
+    text = pool.spec.disruption.consolidate_after
+    return None if text is None or text == "Never" else parse_duration(text) / 1e9
+
+
+def is_fresh(pool: NodePool | None, claim: NodeClaim | None, now: float) -> bool:
+    """Whether pods came or went on a node so lately that it is left alone."""
+    after = consolidate_after(pool) if pool is not None else None
+    if not after or claim is None or not is_true(claim, "Initialized"):
+        return False
+    return now - _last_change(claim) < after
+
+
+def consolidatable_at(pool: NodePool, claim: NodeClaim) -> float:
+    """When a node may be consolidated if no pod comes or goes (seconds since 1970); infinite for never."""
+    after = consolidate_after(pool)
+    return float("inf") if after is None else _last_change(claim) + after
+
+
+def offered_until(claim: NodeClaim) -> float:
+    """Until when a claim is too young to be asked whether its type is still offered (seconds since 1970)."""
+    created = claim.metadata.creation_timestamp
+    return seconds(created) + _HOUR if created else float("-inf")
+
+
+def _last_change(claim: NodeClaim) -> float:
+    initialized = condition(claim, "Initialized")
+    begun = initialized.last_transition_time if initialized is not None else None
+    time = claim.status.last_pod_event_time or begun
+    return seconds(time) if time else float("-inf")
+
+
+def is_consolidatable(pool: NodePool, claim: NodeClaim, now: float) -> bool:
+    """The condition Consolidatable."""
+    if pool.spec.replicas is not None or claim.metadata.deletion_timestamp is not None:
+        return is_true(claim, "Consolidatable")
+    never = consolidate_after(pool) is None
+    return not never and is_true(claim, "Initialized") and not is_fresh(pool, claim, now)
+
+
+def drifted_since(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> float | None:
+    """Since when the condition Drifted holds (seconds since 1970); None if it does not."""
+    before = condition(claim, "Drifted")
+    begun = before.last_transition_time if before is not None and before.status == "True" else None
+    if claim.metadata.deletion_timestamp is None and (
+        not is_true(claim, "Launched") or not drift_reason(view, pool, claim, now)
+    ):
+        return None
+    return seconds(begun) if begun else now
+
+
+def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> str:
+    """Why a claim is not as its pool would make it now; "" if it is."""
+    if _has_other_hash(claim, pool, HASH, HASH_VERSION):
+        return "NodePoolDrifted"
+    labels = view.vocabulary.of_labels(claim.metadata.labels)
+    asked = [
+        view.vocabulary.requirement(one.key, one.operator, one.values)
+        for one in pool.spec.template.spec.requirements or ()
+    ]
+    if labels.refusal(view.vocabulary.set_of(asked), undefined=False):
+        return "RequirementsDrifted"
+    if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
+        return "InstanceTypeNotFound"
+    return _drift_of_provider(view, pool, claim)
+
+
+def _drift_of_provider(view: ClusterView, pool: NodePool, claim: NodeClaim) -> str:
+    """Why the provider would make a node of another kind: what it told, or a node class that has changed.
+
+    What it compares besides, such as images and subnets, is known only to it.
+    """
+    name = pool.spec.template.spec.node_class_ref.name
+    made = next((one for one in view.objects.list(EC2NodeClass) if one.name == name), None)
+    if made is not None and _has_other_hash(claim, made, CLASS_HASH, f"{CLASS_HASH}-version"):
+        return "NodeClassDrift"
+    told = condition(claim, "Drifted")
+    is_told = told is not None and told.status == "True" and told.reason not in _OF_CORE
+    return told.reason if told is not None and is_told else ""
+
+
+def _has_other_hash(claim: NodeClaim, of: NodePool | EC2NodeClass, name: str, version: str) -> bool:
+    """Whether a claim was made of another template, as far as hashes of the same version tell."""
+    mine, theirs = claim.metadata.annotations, of.metadata.annotations
+    is_known = all(key in notes for key in (name, version) for notes in (mine, theirs))
+    return is_known and mine[version] == theirs[version] and mine[name] != theirs[name]
+
+
+def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim) -> bool:
+    """Whether the provider still has the type and the offering of a claim."""
+    labels = claim.metadata.labels
+    of_claim = next((one for one in types if one.name == labels.get(INSTANCE_TYPE)), None)
+    if of_claim is None:
+        return False
+    asked = view.vocabulary.of_labels(labels)
+    if labels.get(CAPACITY_TYPE) == RESERVED:  # may have become on-demand since
+        kinds = view.vocabulary.key(CAPACITY_TYPE).one_of(RESERVED, "on-demand")
+        asked = asked.having(kinds)
+        for label in view.vocabulary.registration.reservation_labels:
+            asked = asked.without(label)
+    return any(not asked.refusal(one.requirements, undefined=True) for one in of_claim.offerings)
+
+
+# ---- candidates --------------------------------------------------------------------------------------------
+#
+# Nodes that could go: what they cost, what it costs to move their pods, and why the others are none.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/disruption/types.go (NewCandidate),
+# pkg/controllers/state/statenode.go and pkg/utils/disruption.
+
+DISRUPTION_COST = f"{GROUP}/disruption-cost"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_BASE = 1.0
+_INT32 = 2**31
+
+
+class NodeEvent(Struct, frozen=True):
+    """What Karpenter would tell of a node, claim or pool."""
+
+    object: str
+    type: str
+    reason: str
+    message: str
+
+
+def node_event(state: StateNode, reason: str, message: str) -> NodeEvent:
+    """An event about a node."""
+    return NodeEvent(object_of(state), "Normal", reason, message)
+
+
+def object_of(state: StateNode) -> str:
+    """What events about a node name: the node, or its claim if it has no node."""
+    return f"node/{state.node.name}" if state.node is not None else f"nodeclaim/{state.name}"
+
+
+def sentence(text: str) -> str:
+    """A text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def eviction_cost(pod: Pod) -> float:
+    """What it costs to evict a pod: 1 for a plain one."""
+    cost, notes = _BASE, pod.metadata.annotations
+    if not notes and not pod.spec.priority:
+        return cost
+    text = notes.get(DISRUPTION_COST, notes.get(DELETION_COST))
+    number = go_integer(text) if text is not None else None
+    if number is not None and -_INT32 <= number < _INT32:
+        cost += number / 2.0**27
+    if pod.spec.priority is not None:
+        cost += pod.spec.priority / 2.0**25
+    return max(-10.0, min(10.0, cost))
+
+
+class NodeCandidate(Struct, eq=False, dict=True):
+    """A node that nothing forbids to remove.
+
+    Attributes
+    ----------
+    pods : list of Pod
+        Those that need another node.
+    """
+
+    state: StateNode
+    claim: NodeClaim
+    pool: NodePool
+    instance_type: InstanceType | None
+    pods: list[Pod]
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    @property
+    def capacity_type(self) -> str:
+        return self.state.labels.get(CAPACITY_TYPE, "")
+
+    @cached_property
+    def price(self) -> float:
+        """Per hour; 0 if it is not known."""
+        return price_of(self.instance_type, self.state) or 0.0
+
+    @cached_property
+    def cost(self) -> float:
+        """What the disruption costs: at least 1."""
+        return _BASE + sum(max(0.0, eviction_cost(pod)) for pod in self.pods)
+
+    @property
+    def ratio(self) -> float:
+        return self.price / self.cost
+
+    @property
+    def is_empty(self) -> bool:
+        return self.cost <= _BASE
+
+
+def price_of(of: InstanceType | None, state: StateNode | NodeClaim | Node) -> float | None:
+    """The price of the first offering in the zone and of the capacity type of a node, of any reservation."""
+    labels = state.labels if isinstance(state, StateNode) else state.metadata.labels
+    kind = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
+    for one in of.offerings if of is not None else ():
+        if (one.zone, one.capacity_type) == kind:
+            return one.price if one.price < inf else None
+    return None
+
+
+class Candidates:
+    """The candidates of a cluster at one time (seconds since 1970), in order of their names.
+
+    Parameters
+    ----------
+    eventual : bool
+        Whether pods do not matter on claims that have a termination grace period.
+    nominated : bool
+        Whether nominations still hold.
+    """
+
+    def __init__(self, view: ClusterView, now: float, eventual: bool = False, nominated: bool = True) -> None:
+        self.view, self.now = view, now
+        self._eventual = eventual
+        self._nominated = view.situation.nominated if nominated else frozenset[str]()
+        self._pools = {pool.name: pool for pool in view.objects.list(NodePool)}
+        self.events: list[NodeEvent] = []
+        self.found: list[NodeCandidate] = []
+        for state in view.states:
+            made = self._candidate(state)
+            if isinstance(made, NodeCandidate):
+                self.found.append(made)
+            elif state.claim is not None:
+                self.events.append(node_event(state, "DisruptionBlocked", sentence(made)))
+
+    def _candidate(self, state: StateNode) -> NodeCandidate | str:
+        """A candidate, or why a node is none."""
+        claim = state.claim
+        if claim is None or (why := self._node_blocker(state)):
+            return "" if claim is None else why
+        name = state.labels[POOL]
+        types = self.view.situation.types.get(name)
+        if name not in self._pools or not types:
+            return with_values("NodePool not found", NodePool=name)
+        assert state.node is not None
+        pods = self.view.pods_of.get(state.node.name, [])
+        waits = self._eventual and claim.spec.termination_grace_period is not None
+        if not waits and (why := self._pod_blocker(pods)):
+            return why
+        wanted = state.labels.get(INSTANCE_TYPE)
+        of_node = next((one for one in reversed(types) if one.name == wanted), None)
+        return NodeCandidate(state, claim, self._pools[name], of_node, [*filter(is_reschedulable, pods)])
+
+    def _node_blocker(self, state: StateNode) -> str:
+        if state.node is None or state.claim is None:
+            return "nodeclaim does not have an associated node"
+        if is_true(state.claim, "Rebooting"):
+            return "node is rebooting"
+        if state.is_leaving:
+            return "node is deleting or marked for deletion"
+        if not state.is_initialized:
+            return "node isn't initialized" + ("" if state.is_registered else " nor registered")
+        if self._nominated & {state.node.name, state.claim.name}:
+            return "node is nominated for a pending pod"
+        if state.node.metadata.annotations.get(DO_NOT_DISRUPT) == "true":
+            return f'disruption is blocked through the "{DO_NOT_DISRUPT}" annotation'
+        if POOL not in state.labels:
+            return with_values("node doesn't have required label", label=POOL)
+        return ""
+
+    def _pod_blocker(self, pods: Sequence[Pod]) -> str:
+        for pod in pods:
+            if DO_NOT_DISRUPT in pod.metadata.annotations and is_active(pod) and is_protected(pod, self.now):
+                return with_values(f'pod has "{DO_NOT_DISRUPT}" annotation', Pod=pod.key)
+        for pod in pods:
+            if not is_active(pod) or tolerates_disruption(pod) or owned_by(pod, "Node", "v1"):
+                continue
+            matching = self.view.budgets.of(pod)
+            keys = f"[{' '.join(budget.key for budget in matching)}]"
+            if len(matching) > 1:
+                return f"eviction does not support multiple PDBs (PodDisruptionBudget(s)={keys})"
+            for budget in matching:
+                if not goes_unready(pod, budget) and not budget.status.disruptions_allowed:
+                    return with_values("pdb prevents pod evictions", PodDisruptionBudget=keys)
+        return ""
+
+    # ---- which of them a method takes up -------------------------------------------------------------------
+
+    def empty(self) -> list[NodeCandidate]:
+        return [one for one in self.found if self._is_empty(one)]
+
+    def drifted(self) -> list[NodeCandidate]:
+        return [
+            one for one in self.found if one.pool.spec.replicas is None and self._drifted(one) is not None
+        ]
+
+    def drifted_first(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+        """Candidates by the time since when they are drifted, those without pods before others."""
+        return sorted(candidates, key=lambda one: (bool(one.pods), self._drifted(one)))
+
+    def underutilized(self) -> list[NodeCandidate]:
+        return [one for one in self.found if self._is_underutilized(one)]
+
+    def _drifted(self, one: NodeCandidate) -> float | None:
+        return drifted_since(self.view, one.pool, one.claim, self.now)
+
+    def _refuse(self, one: NodeCandidate, why: str) -> bool:
+        self.events.append(node_event(one.state, "Unconsolidatable", why))
+        return False
+
+    def _is_enabled(self, one: NodeCandidate) -> bool:
+        if one.pool.spec.disruption.consolidate_after in (None, "Never"):
+            return self._refuse(one, f'NodePool "{one.pool.name}" has consolidation disabled')
+        return True
+
+    def _is_empty(self, one: NodeCandidate) -> bool:
+        if one.pool.spec.replicas is not None or not self._is_enabled(one):
+            return False
+        return one.is_empty and is_consolidatable(one.pool, one.claim, self.now_of_conditions)
+
+    def _is_underutilized(self, one: NodeCandidate) -> bool:
+        labels, pool = one.state.labels, one.pool
+        if pool.spec.replicas is not None:
+            return False
+        if one.instance_type is None:
+            return self._refuse(one, f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found')
+        for label in (CAPACITY_TYPE, ZONE):
+            if label not in labels:
+                return self._refuse(one, f'Node does not have label "{label}"')
+        if not self._is_enabled(one) or one.is_empty:
+            return False
+        if pool.spec.disruption.consolidation_policy == "WhenEmpty":
+            policy = "has consolidation policy WhenEmpty, but node is not empty"
+            return self._refuse(one, f'NodePool "{pool.name}" {policy}')
+        return is_consolidatable(pool, one.claim, self.now_of_conditions)
+
+    @property
+    def now_of_conditions(self) -> float:
+        """The conditions of claims are written when a pass begins."""
+        return self.view.situation.now
+
+
+def by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+    """Candidates in the order in which they are taken up: the most money for the least disruption first."""
+    return sorted(candidates, key=lambda one: -one.ratio)
+
+
+def cost_of_node(view: ClusterView, state: StateNode) -> float:
+    """What it would cost to remove a node that is no candidate."""
+    pods = view.pods_of.get(state.node.name, []) if state.node is not None else []
+    counted = [pod for pod in pods if not is_terminal(pod) and not owned_by(pod, "DaemonSet", "apps/v1")]
+    return _BASE + sum(max(0.0, eviction_cost(pod)) for pod in counted)
+
+
+# ---- cron times --------------------------------------------------------------------------------------------
+#
+# Times of a cron schedule, in UTC, as github.com/robfig/cron/v3 reads them (ParseStandard).
+
+
+def next_hit(schedule: str, after: float, until: float) -> float:
+    """The first time of a schedule after one and until another moment (seconds since 1970); infinite if there
+    is none.
+
+    Raises
+    ------
+    ValueError
+        The schedule is malformed.
+    """
+    fields = parse_schedule(schedule)
+    if not fields:
+        raise ValueError(f"no times of day: {schedule}")
+    minutes, hours, days, months, weekdays = fields
+    first = int(after) // 60 * 60 + 60
+    last = int(until) // 60 * 60
+    day = datetime.fromtimestamp(first, UTC).replace(hour=0, minute=0)
+    while day.timestamp() <= last:
+        in_month, in_week = day.day in days.values, day.isoweekday() % 7 in weekdays.values
+        both = in_month and in_week if days.is_any or weekdays.is_any else in_month or in_week
+        if both and day.month in months.values:
+            start = int(day.timestamp())
+            times = (start + hour * 3600 + minute * 60 for hour in hours.values for minute in minutes.values)
+            if hits := [time for time in times if first <= time <= last]:
+                return float(min(hits))
+        day += timedelta(days=1)
+    return inf
+
+
+# ---- budgets -----------------------------------------------------------------------------------------------
+#
+# How many nodes of a pool may go at once.
+#
+# Rules: Karpenter v1.15.0, pkg/apis/v1/nodepool.go and pkg/controllers/disruption/helpers.go.
+
+UNLIMITED = 2**31 - 1
+_YEAR = 366 * 86400.0
+
+
+def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> int:
+    """The fewest nodes that an active budget about a reason allows; none if a schedule is malformed."""
+    allowed = UNLIMITED
+    for budget in pool.spec.disruption.budgets or ():
+        if budget.schedule is not None or budget.duration is not None:
+            began = now - parse_duration(budget.duration or "0") / 1e9
+            try:
+                active = next_hit(budget.schedule or "", began, now) < inf
+            except ValueError:
+                return 0
+            if not active:
+                continue
+        if budget.reasons is None or reason in budget.reasons:
+            limit = budget.nodes if budget.nodes.endswith("%") else int(budget.nodes)
+            allowed = min(allowed, share(limit, nodes))
+    return allowed
+
+
+def next_change(pool: NodePool, now: float) -> float:
+    """When a budget with a schedule may begin or cease to hold, within a year; infinite without any."""
+    times = [inf]
+    for budget in pool.spec.disruption.budgets or ():
+        if budget.schedule is not None and budget.duration is not None:
+            lasts = parse_duration(budget.duration) / 1e9
+            with suppress(ValueError):
+                times += [
+                    next_hit(budget.schedule, now, now + _YEAR),
+                    next_hit(budget.schedule, now - lasts, now) + lasts,
+                ]
+    return min(times)
+
+
+def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+    """By pool, how many nodes are initialized, and how many of these are going or not ready."""
+    there: dict[str, int] = {}
+    going: dict[str, int] = {}
+    for state in states:
+        claim, node = state.claim, state.node
+        if claim is None or node is None or not (state.is_initialized or is_true(claim, "Rebooting")):
+            continue
+        if is_true(claim, "InstanceTerminating"):
+            continue
+        pool = state.labels.get(POOL, "")
+        there[pool] = there.get(pool, 0) + 1
+        if state.is_leaving or is_true(claim, "Rebooting") or not is_true(node, "Ready"):
+            going[pool] = going.get(pool, 0) + 1
+    return there, going

@@ -1,0 +1,310 @@
+"""Nodes that are there, as Karpenter sees them: a node, its claim, and what is free on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from msgspec import Struct
+
+from moorage._core.base.quantity import Quantity, parse
+from moorage.kube import Condition, CSINode, Node, NodeClaim, Pod, Taint
+from moorage.kube.model.node import HOSTNAME
+
+from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
+from .claim import Candidate, conflicts, narrowed, refusal_of
+from .claim_template import Daemon
+from .label_requirements import RequirementSet
+from .pod_shape import HostPort, ShapeBook
+from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
+from .topology import Host, Topology
+
+# ---- state nodes -------------------------------------------------------------------------------------------
+#
+# Nodes as Karpenter sees them: a node, the claim that it came from, or both.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
+
+REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
+_READINESS = "readiness.k8s.io/"
+_EPHEMERAL = frozenset(
+    {
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
+        (f"{GROUP}/unregistered", "NoExecute"),
+    }
+)
+"""Keys and effects of taints that a new node has for a moment."""
+_REBOOTING = (f"{GROUP}/rebooting", "NoSchedule")
+
+
+def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
+    """A condition of an object."""
+    return next((one for one in of.status.conditions if one.type == kind), None)
+
+
+def is_true(of: Node | NodeClaim, kind: str) -> bool:
+    """Whether a condition of an object holds."""
+    found = condition(of, kind)
+    return found is not None and found.status == "True"
+
+
+class StateNode(Struct, eq=False, dict=True):
+    """A node, its claim, or both."""
+
+    node: Node | None
+    claim: NodeClaim | None
+    marked: bool = False
+
+    @cached_property
+    def is_registered(self) -> bool:
+        return self.claim is None or self._says(REGISTERED)
+
+    @cached_property
+    def is_initialized(self) -> bool:
+        return self.claim is None or self._says(INITIALIZED)
+
+    def _says(self, label: str) -> bool:
+        return self.node is not None and self.node.metadata.labels.get(label) == "true"
+
+    @cached_property
+    def _identity(self) -> Node | NodeClaim:
+        """Whose name and labels count."""
+        if self.node is None or (self.claim is not None and not self.is_registered):
+            assert self.claim is not None
+            return self.claim
+        return self.node
+
+    @property
+    def name(self) -> str:
+        return self._identity.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self._identity.metadata.labels
+
+    @property
+    def host(self) -> str:
+        return self.labels.get(HOSTNAME) or self.name
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the node is being deleted, or is marked for that."""
+        if self.marked:
+            return True
+        if self.claim is not None:
+            terminating = is_true(self.claim, "InstanceTerminating")
+            return self.claim.metadata.deletion_timestamp is not None or terminating
+        return self.node is not None and self.node.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """Taints that stay once the node is ready."""
+        if self.claim is None:
+            return self.node.spec.taints if self.node is not None else ()
+        taints = self.claim.spec.taints
+        if self.node is not None and self.is_registered:
+            taints = self.node.spec.taints
+        if self.is_initialized and not is_true(self.claim, "Rebooting"):
+            return taints
+        startup = {(one.key, one.effect) for one in self.claim.spec.startup_taints}
+        passing = _EPHEMERAL | startup | {_REBOOTING}
+        return tuple(
+            [
+                one
+                for one in taints
+                if (one.key, one.effect) not in passing and not one.key.startswith(_READINESS)
+            ]
+        )
+
+    @cached_property
+    def capacity(self) -> dict[str, Quantity]:
+        return self._amounts("capacity") | {"nodes": Quantity("1")}
+
+    @cached_property
+    def capacity_amounts(self) -> dict[str, int]:
+        """Capacity in units of 10**-9."""
+        return {name: amount.nanos() for name, amount in self.capacity.items()}
+
+    @cached_property
+    def allocatable(self) -> dict[str, Quantity]:
+        return self._amounts("allocatable")
+
+    def _amounts(self, field: str) -> dict[str, Quantity]:
+        """Amounts of the node; those that a node not initialized reports as zero are the claim's."""
+        shown: dict[str, Quantity] = {}
+        if self.node is not None:
+            shown = {name: parse(raw) for name, raw in getattr(self.node.status, field).items()}
+        if self.claim is None or self.is_initialized:
+            return shown
+        for name, raw in getattr(self.claim.status, field).items():
+            if name not in shown or not shown[name].sign():
+                shown[name] = parse(raw)
+        return shown
+
+
+def state_nodes(
+    nodes: Sequence[Node], claims: Sequence[NodeClaim], marked: Iterable[str] = ()
+) -> list[StateNode]:
+    """Join nodes and claims by the provider's ID; in order of their names.
+
+    Parameters
+    ----------
+    marked : iterable of str
+        Names of nodes, or of claims without one, that Karpenter is about to remove.
+    """
+    found: dict[str, StateNode] = {}
+    for claim in claims:
+        if claim.status.provider_id:
+            found[claim.status.provider_id] = StateNode(None, claim)
+    for node in nodes:
+        labels, provider = node.metadata.labels, node.spec.provider_id
+        pool = labels.get(POOL)
+        if pool and (not provider or not (labels.get(INSTANCE_TYPE) or labels.get(INITIALIZED))):
+            continue
+        provider = provider or node.name
+        before = found.get(provider)
+        found[provider] = StateNode(node, before.claim if before is not None else None)
+    names = frozenset(marked)
+    for one in found.values():
+        known = {obj.name for obj in (one.node, one.claim) if obj is not None}
+        one.marked = bool(known & names)
+    return sorted(found.values(), key=lambda one: one.name)
+
+
+# ---- existing node -----------------------------------------------------------------------------------------
+#
+# A node that is there, and what is free on it.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/existingnode.go.
+
+
+@dataclass(eq=False)
+class ExistingNode:
+    """A node as pods can go there.
+
+    Attributes
+    ----------
+    free : dict of str to int
+        What is left of each resource, in units of 10**-9.
+    """
+
+    state: StateNode
+    host: RequirementSet
+    requirements: RequirementSet
+    free: dict[str, int]
+    ports: list[tuple[str, tuple[HostPort, ...]]]
+    volumes: Volumes
+    volume_limits: Mapping[str, int]
+    pods: list[Candidate] = field(default_factory=list)
+
+    def copied(self) -> ExistingNode:
+        """The node, for a pass that places pods there."""
+        return replace(self, free=dict(self.free), ports=[*self.ports], pods=[*self.pods])
+
+    def as_host(self, requirements: RequirementSet) -> Host:
+        return Host(self.state.host, self.state.taints, requirements, self.host, False)
+
+    def placement(self, candidate: Candidate, topology: Topology) -> RequirementSet | None:
+        """What the node would have to have with a pod; None if it cannot take it."""
+        shape = candidate.shape
+        if shape.taint_refusal(self.state.taints):
+            return None
+        volumes = joined(self.volumes, candidate.volumes)
+        if any(len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()):
+            return None
+        if shape.ports and conflicts(candidate.pod.key, shape.ports, self.ports):
+            return None
+        free = self.free
+        if any(amount > free.get(name, 0) for name, amount in shape.amounts.items()):
+            return None
+        if min(free.values(), default=0) < 0:
+            return None
+        host = self.as_host(self.requirements)
+        if refusal_of(host, shape.requirements):
+            return None
+        ways = narrowed(host, candidate, topology)
+        return next((found for found in ways if isinstance(found, RequirementSet)), None)
+
+    def add(self, candidate: Candidate, requirements: RequirementSet, topology: Topology) -> None:
+        """Take a pod."""
+        shape = candidate.shape
+        self.pods.append(candidate)
+        for name, amount in shape.amounts.items():
+            self.free[name] = self.free.get(name, 0) - amount
+        self.requirements = requirements
+        topology.record(candidate.uid, shape, self.as_host(requirements))
+        if shape.ports:
+            self.ports.append((candidate.pod.key, shape.ports))
+        self.volumes = joined(self.volumes, candidate.volumes)
+
+
+class NodeContents(Struct, frozen=True):
+    """What is on nodes when a pass begins: pods by node, CSI nodes by name."""
+
+    pods: Mapping[str, Sequence[Pod]]
+    csi_nodes: Mapping[str, CSINode]
+    storage: Storage
+    book: ShapeBook
+
+
+def existing_node(
+    state: StateNode,
+    contents: NodeContents,
+    daemons: Sequence[Daemon],
+    of_type: InstanceType | None,
+) -> ExistingNode:
+    """What is free on a node: daemons that are still to come have their room."""
+    vocabulary = contents.book.vocabulary
+    labels = vocabulary.of_labels(state.labels)
+    coming: dict[str, int] = {}
+    for daemon in daemons:
+        if daemon.runs_there(state.taints, labels):
+            _add(coming, daemon.shape.amounts)
+    there = (
+        [pod for pod in contents.pods.get(state.node.name, ()) if not is_terminal(pod)] if state.node else []
+    )
+    used: dict[str, int] = {}
+    volumes: Volumes = {}
+    ports = []
+    for pod in there:
+        shape = contents.book.shape(pod)
+        _add(used, shape.amounts)
+        if owned_by(pod, "DaemonSet", "apps/v1"):
+            _add(coming, {name: -amount for name, amount in shape.amounts.items()})
+        if shape.ports:
+            ports.append((pod.key, shape.ports))
+        if pod.spec.volumes:
+            volumes = joined(volumes, volumes_of(pod, contents.storage))
+    free = {
+        name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
+        for name, amount in state.allocatable.items()
+    }
+    return ExistingNode(
+        state,
+        vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
+        labels.without(HOSTNAME),
+        free,
+        ports,
+        volumes,
+        _volume_limits(state, contents, of_type),
+    )
+
+
+def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, 0) + amount
+
+
+def _volume_limits(state: StateNode, contents: NodeContents, of_type: InstanceType | None) -> dict[str, int]:
+    """Limits by driver: those that the CSINode states; of drivers that it does not name the type's."""
+    limits = dict(of_type.volume_limits) if of_type is not None else {}
+    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
+    for driver in csi_node.spec.drivers if csi_node is not None else ():
+        limits.pop(driver.name, None)
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            limits[driver.name] = driver.allocatable.count
+    return limits

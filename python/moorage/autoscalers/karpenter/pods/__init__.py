@@ -1,1 +1,0 @@
-"""What Karpenter reads of pods."""

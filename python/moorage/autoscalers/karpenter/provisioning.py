@@ -1,0 +1,213 @@
+"""A pass of Karpenter over the pods that wait: which nodes it would make for them, as the pools are once
+it has looked at their node classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.cluster import PodScheduler
+from moorage.engine.scheduler.options import check_sequence, pods_of
+from moorage.kube import Condition, EC2NodeClass, NodePool, Object, Pod
+from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.kube.model.cluster import now_of
+from moorage.kube.read.decode import decode
+from moorage.kube.read.python_values import Source
+from moorage.store import ObjectClient
+
+from ..providers.aws.ec2_instance_types import DOMAIN
+from ..providers.aws.fleet import launched
+from ..providers.instance_type import InstanceType
+from ..providers.pool_types import Types, stored_types
+from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, Removal, Situation
+from .karpenter_options import KarpenterOptions, karpenter_flags, settings_in
+from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
+from .solve import Solver, waits_for_reservation
+from .type_columns import Catalogue
+
+# ---- provision ---------------------------------------------------------------------------------------------
+#
+# A pass of Karpenter over the pods that wait: which nodes it would make for them.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
+
+NO_POOLS = "no dynamic nodepools found"
+
+
+def provision(view: ClusterView) -> Provisioning:
+    """Decide which nodes would be made for pods; changes nothing."""
+    pending, moving = view.pending, view.moving(view.situation.now)
+    if not pending and not moving:
+        return Provisioning(ignored=view.ignored, seed=view.options.seed)
+    try:
+        return _told(view, view.solver([*pending, *moving], Removal()))
+    except NoPoolsError:
+        errors = {pod.key: PodError(NO_POOLS) for pod in pending}
+        return Provisioning(errors=errors, ignored=view.ignored, seed=view.options.seed)
+
+
+def _told(view: ClusterView, solver: Solver) -> Provisioning:
+    errors = {
+        key: PodError(str(refusal), waits_for_reservation(refusal)) for key, refusal in solver.errors.items()
+    }
+    made = {}
+    for claim in sorted(solver.claims, key=lambda claim: claim.name):
+        finished = view.finisher.finished(claim)
+        if isinstance(finished, FinishedClaim):
+            made[claim.name] = new_claim(finished)
+        else:
+            errors |= {candidate.pod.key: PodError(finished) for candidate in claim.pods}
+    names = list(made)
+    return Provisioning(
+        tuple(made.values()),
+        tuple([names.index(claim.name) for claim in solver.claims if claim.name in made]),
+        {
+            node.state.name: tuple([one.pod.key for one in node.pods])
+            for node in solver.nodes.hosts
+            if node.pods
+        },
+        errors,
+        view.ignored,
+        {key: tuple(texts) for key, texts in solver.relaxations.items()},
+        view.templates[1],
+        view.options.seed,
+    )
+
+
+# ---- node class states -------------------------------------------------------------------------------------
+#
+# NodePools as Karpenter sees them once it has looked at their node classes.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/nodepool/readiness.
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+def stored_pools(client: ObjectClient) -> list[NodePool]:
+    """Return the pools of a cluster. Those whose EC2NodeClass is there and not ready are not ready either,
+    whatever they say: Karpenter looks again."""
+    classes: dict[str, EC2NodeClass] = {one.name: one for one in client.list(EC2NodeClass)[0]}
+    return [_with_state(one, classes) for one in client.list(NodePool)[0]]
+
+
+def _with_state(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> NodePool:
+    reference = pool.spec.template.spec.node_class_ref
+    node_class = classes.get(reference.name) if reference.group == DOMAIN else None
+    if node_class is None or not (why := _why_unready(node_class)):
+        return pool
+    own = {one.type: one for one in pool.status.conditions}
+    unready = {
+        "ValidationSucceeded": own.get("ValidationSucceeded", Condition("ValidationSucceeded", "True")),
+        "NodeClassReady": Condition(
+            "NodeClassReady", "False", message=f"EC2NodeClass {node_class.name}: {why}"
+        ),
+        "Ready": Condition("Ready", "False"),
+    }
+    status = replace(pool.status, conditions=tuple((own | unready).values()))
+    return replace(pool, status=status)
+
+
+def _why_unready(node_class: EC2NodeClass) -> str:
+    """Why a node class is not ready, in the words of its conditions; "" if it is, or nothing says."""
+    if node_class.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    conditions = {one.type: one for one in decode(dict(node_class.status), _Status).conditions}
+    ready = conditions.pop("Ready", None)
+    if ready is None or ready.status == "True":
+        return ""
+    broken = [
+        f"{one.type}: {one.message}" for one in conditions.values() if one.status != "True" and one.message
+    ]
+    return "; ".join(broken) or ready.message or f"Ready is {ready.status}"
+
+
+# ---- pending provisioning ----------------------------------------------------------------------------------
+#
+# Which nodes Karpenter would make for the pods of a scheduler.
+
+
+def check_type(name: str, value: object, kind: type) -> None:
+    """Refuse an argument that is neither None nor of a type, by a TypeError."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+
+
+@dataclass(frozen=True)
+class PassQuestion:
+    """What a pass is asked: the objects of a scheduler's store, the pods, and types by pool."""
+
+    stored: dict[type[Object], list[Object]]
+    situation: Situation
+    options: KarpenterOptions
+    catalogue: Catalogue
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pools(self) -> list[NodePool]:
+        """The pools of the cluster."""
+        return [one for one in self.stored[NodePool] if isinstance(one, NodePool)]
+
+    def view(self) -> ClusterView:
+        """The cluster as Karpenter sees it."""
+        objects = ClusterObjects(chain.from_iterable(self.stored.values()))
+        return ClusterView(objects, self.situation, self.options, self.catalogue)
+
+    def answer(self) -> Provisioning:
+        """Play the pass."""
+        return provision(self.view())
+
+    def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
+        """The question whether one pool makes a node for one pod; both may have changed."""
+        pods = [pod if one.key == pod.key else one for one in self.stored[Pod]]
+        stored = self.stored | {Pod: pods, NodePool: [pool]}
+        asked, by_pool = frozenset([pod.key]), {pool.name: types}
+        situation = dataclasses.replace(self.situation, types=by_pool, chosen=asked, only_new=True)
+        return dataclasses.replace(self, stored=stored, situation=situation)
+
+
+def pass_question(
+    scheduler: PodScheduler,
+    pods: Sequence[Source] | None = None,
+    types: Types | None = None,
+    options: KarpenterOptions | None = None,
+    seed: int = 0,
+    catalogue: Catalogue | None = None,
+) -> PassQuestion:
+    """What a pass would be asked; the arguments are those of `Scheduler.provision`, and the catalogue of a
+    question before about the same types, which then need not be read again."""
+    check_type("options", options, KarpenterOptions)
+    if pods is not None:
+        check_sequence(pods)
+    scheduler.sync()
+    client = scheduler.client
+    stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
+    stored[NodePool] = [*stored_pools(client)]
+    given = None
+    if pods is not None:
+        known = {pod.key: pod for pod in stored[Pod]}
+        named = [known.get(pod, pod) if isinstance(pod, str) else pod for pod in pods]
+        given = pods_of(client, named)
+        stored[Pod] += [pod for pod in given if pod.key not in known]
+    waiting = stored[Pod] if given is None else given
+    chosen = frozenset(
+        pod.key
+        for pod in waiting
+        if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
+    )
+    types_there = stored_types(types, client)
+    flags = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
+    settings = dataclasses.replace(flags, seed=seed, provider=flags.provider | types_there.provider)
+    now = now_of(chain.from_iterable(stored.values()))
+    situation = Situation(types_there.by_pool, now, chosen=chosen, launcher=launched)
+    if catalogue is None or catalogue.options != settings:
+        catalogue = Catalogue(settings)
+    return PassQuestion(stored, situation, settings, catalogue, types_there.source, types_there.notes)

@@ -1,1 +1,0 @@
-"""Requirements on labels: algebra over sets of values."""

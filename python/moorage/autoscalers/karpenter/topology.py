@@ -1,0 +1,517 @@
+"""All topology groups of a pass: which a pod owns, which count it, and what they have counted before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm, Taint
+from moorage.kube.model.node import HOSTNAME
+
+from .label_requirements import Requirement, RequirementSet, bits
+from .pod_shape import Labelled, PodShape, ShapeBook, effective_selector, uid_of
+from .pod_validation import is_terminal
+from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, NodeFilter, Ties, TopologyGroup
+
+# ---- domain universe ---------------------------------------------------------------------------------------
+#
+# The domains that pools could make nodes in, and the taints that these would have.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go (buildDomainGroups) and
+# topologydomaingroup.go.
+
+Taints = tuple[Taint, ...]
+
+
+class DomainUniverse:
+    """Domains by key, with the lists of taints of the pools that have them."""
+
+    def __init__(self) -> None:
+        self._domains: dict[str, dict[int, set[Taints]]] = {}
+
+    def add(self, pool: RequirementSet, taints: Taints, types: Iterable[RequirementSet]) -> None:
+        """Add the domains of a pool with these instance types.
+
+        Parameters
+        ----------
+        pool : RequirementSet
+            Requirements and labels of its template.
+        """
+        seen: set[Requirement | tuple[str, None]] = set()
+        for of_type in types:
+            for name in {**pool.by_key, **of_type.by_key}:
+                theirs, ours = of_type.by_key.get(name), pool.by_key.get(name)
+                mark = theirs or (name, None)
+                if mark in seen:
+                    continue
+                seen.add(mark)
+                both = theirs if ours is None else ours if theirs is None else ours.meet(theirs)
+                assert both is not None
+                self._insert(name, both.mask, taints)
+        for name, requirement in pool.by_key.items():
+            if requirement.operator == "In":
+                self._insert(name, requirement.mask, taints)
+
+    def _insert(self, name: str, mask: int, taints: Taints) -> None:
+        domains = self._domains.setdefault(name, {})
+        for place in bits(mask):
+            domains.setdefault(place, set()).add(taints)
+
+    def domains(self, name: str, shape: PodShape, honors: bool) -> int:
+        """The domains of a key as bits; with `honors` those of pools whose taints pods tolerate."""
+        found = 0
+        for place, lists in self._domains.get(name, {}).items():
+            if not honors or any(not shape.taint_refusal(taints) for taints in lists):
+                found |= 1 << place
+        return found
+
+
+# ---- counted groups ----------------------------------------------------------------------------------------
+#
+# Topology groups as passes over one cluster begin with them: which running pods each counts, and where.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
+
+
+class NodeDomains(Struct, eq=False, dict=True):
+    """The domains of nodes for one label, as groups with one node filter see them.
+
+    Attributes
+    ----------
+    of_pods : dict of str to tuple of int
+        By the name of a node, the place of the domain in which its pods count.
+    shown : dict of str to int
+        The same for nodes that make their domains known.
+    """
+
+    of_pods: dict[str, tuple[int, ...]]
+    shown: dict[str, int]
+
+    @cached_property
+    def _known(self) -> tuple[int, Counter[int]]:
+        counts = Counter(self.shown.values())
+        return sum(1 << place for place in counts), counts
+
+    def without(self, gone: Iterable[str]) -> int:
+        """The domains, as bits, that are known where some nodes are gone."""
+        known, counts = self._known
+        for place, count in Counter(self.shown[name] for name in gone if name in self.shown).items():
+            if count == counts[place]:
+                known &= ~(1 << place)
+        return known
+
+
+_NO_NODES = NodeDomains({}, {})
+
+
+class CountedGroup(Struct, eq=False, dict=True):
+    """A group with the domains that pools could have, and what a cluster adds.
+
+    Attributes
+    ----------
+    pods : dict of str to tuple of int
+        By UID, the places of the domains in which pods count.
+    """
+
+    group: TopologyGroup
+    domains: NodeDomains
+    pods: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def _counts(self) -> Counter[int]:
+        return Counter(place for places in self.pods.values() for place in places)
+
+    @cached_property
+    def _sets(self) -> tuple[int, list[int]]:
+        """Domains with pods, and those with more than 0, 1, … pods, as bits."""
+        occupied, levels = 0, list[int]()
+        for place, count in self._counts.items():
+            occupied |= 1 << place
+            if self.group.on_hosts:
+                levels += [0] * (count - len(levels))
+                for level in range(count):
+                    levels[level] |= 1 << place
+        return occupied, levels
+
+    def begun(
+        self, excluded: AbstractSet[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
+    ) -> TopologyGroup:
+        """The group, or one like it, without some pods, by UID, and without what some nodes make known."""
+        group = group or self.group
+        counts = dict(self._counts)
+        occupied, levels = self._sets
+        levels, known = [*levels], self.domains.without(gone)
+        for uid in self.pods.keys() & excluded:
+            for place in self.pods[uid]:
+                counts[place] -= 1
+                if levels:
+                    levels[counts[place]] &= ~(1 << place)
+                if not counts[place]:
+                    del counts[place]
+                    occupied &= ~(1 << place)
+        return group.begun(counts, group.known | known | occupied, occupied, levels)
+
+
+class Surroundings(Struct, frozen=True):
+    """What is there when a pass begins.
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+    nodes : mapping of str to Node
+        All nodes.
+    labels : mapping of str to mapping
+        By the name of each node that Karpenter counts on, the labels that it has or will have.
+    tracked : frozenset of str
+        Names of nodes whose pods keep others away.
+    """
+
+    pods: Sequence[Pod]
+    nodes: Mapping[str, Node]
+    labels: Mapping[str, Mapping[str, str]]
+    namespaces: Sequence[Namespace]
+    tracked: frozenset[str]
+
+
+class CountedGroups:
+    """The groups that pods of a cluster own, each counted once.
+
+    Parameters
+    ----------
+    ignores : bool
+        Whether preferences are left out.
+    """
+
+    def __init__(
+        self, book: ShapeBook, universe: DomainUniverse, around: Surroundings, ignores: bool
+    ) -> None:
+        self.vocabulary, self.ignores, self.universe = book.vocabulary, ignores, universe
+        self._around = around
+        self._by_labels: dict[Labelled, list[tuple[str, str]]] = {}
+        self._domains: dict[Hashable, NodeDomains] = {}
+        self._made: dict[Hashable, CountedGroup] = {}
+        self._own: dict[PodShape, list[CountedGroup]] = {}
+        self._terms: dict[PodShape, list[TopologyGroup]] = {}
+        self._away: dict[Hashable, tuple[CountedGroup, list[tuple[str, TopologyGroup]]]] = {}
+        for pod in around.pods:
+            if not pod.spec.node_name or is_terminal(pod):
+                continue
+            shape = book.shape(pod)
+            if pod.metadata.deletion_timestamp is None:
+                self._by_labels.setdefault(shape.labelled, []).append((uid_of(pod), pod.spec.node_name))
+            if shape.anti_affinity:
+                self._keep_away(pod, shape)
+
+    # ---- groups that pods own ------------------------------------------------------------------------------
+
+    def own(self, shape: PodShape) -> list[CountedGroup]:
+        """The groups of the constraints and terms of pods, each once."""
+        found = self._own.get(shape)
+        if found is None:
+            found = self._own[shape] = list(dict.fromkeys([*self._spreads(shape), *self._affinities(shape)]))
+        return found
+
+    def _spreads(self, shape: PodShape) -> Iterable[CountedGroup]:
+        for spread in shape.spreads:
+            if self.ignores and spread.when_unsatisfiable != "DoNotSchedule":
+                continue
+            nodes = NodeFilter.of(shape, spread)
+            group = TopologyGroup(
+                SPREAD,
+                spread.topology_key,
+                self.vocabulary.key(spread.topology_key),
+                frozenset({shape.labelled.namespace}),
+                effective_selector(spread, shape.labelled.labels),
+                spread.max_skew,
+                spread.min_domains,
+                nodes,
+            )
+            group.register(self.universe.domains(group.topology_key, shape, nodes.taints == "Honor"))
+            yield self._counted(group)
+
+    def _affinities(self, shape: PodShape) -> Iterable[CountedGroup]:
+        kinds = (
+            (AFFINITY, shape.affinity, shape.preferred_affinity),
+            (ANTI_AFFINITY, shape.anti_affinity, shape.preferred_anti_affinity),
+        )
+        for kind, required, preferred in kinds:
+            terms = required if self.ignores else (*required, *(one.pod_affinity_term for one in preferred))
+            for term in terms:
+                yield self._counted(self._of_term(kind, shape, term))
+
+    def terms(self, shape: PodShape) -> list[TopologyGroup]:
+        """The groups of required anti-affinity of pods, which keeps others away, without counts."""
+        found = self._terms.get(shape)
+        if found is None:
+            found = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
+            self._terms[shape] = found
+        return found
+
+    def _of_term(self, kind: str, shape: PodShape, term: PodAffinityTerm) -> TopologyGroup:
+        key = self.vocabulary.key(term.topology_key)
+        namespaces = self._namespaces(shape.labelled.namespace, term)
+        group = TopologyGroup(
+            kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None
+        )
+        group.register(self.universe.domains(term.topology_key, shape, honors=True))
+        return group
+
+    def _namespaces(self, own: str, term: PodAffinityTerm) -> frozenset[str]:
+        if term.namespace_selector is None:
+            return frozenset(term.namespaces or (own,))
+        matcher = LabelSelectorMatcher(term.namespace_selector)
+        selected = [one.name for one in self._around.namespaces if matcher.matches(one.metadata.labels)]
+        return frozenset((*selected, *term.namespaces))
+
+    # ---- counting ------------------------------------------------------------------------------------------
+
+    def _counted(self, group: TopologyGroup) -> CountedGroup:
+        """The group with the same definition that is there; a new one is counted."""
+        nodes = group.node_filter
+        exact = nodes and (tuple(nodes.alternatives), nodes.tolerations, nodes.affinity, nodes.taints)
+        definition = group.identity, group.known, group.min_domains, exact
+        if definition not in self._made:
+            seen = group.topology_key, None if nodes is None or nodes.is_open else exact
+            if seen not in self._domains:
+                self._domains[seen] = self._node_domains(group)
+            self._made[definition] = self._count(CountedGroup(group, self._domains[seen]))
+        return self._made[definition]
+
+    def _node_domains(self, group: TopologyGroup) -> NodeDomains:
+        around, filtered, key = self._around, group.node_filter, group.topology_key
+        if filtered is not None and filtered.is_open:
+            filtered = None
+        found = NodeDomains({}, {})
+        for name, node in around.nodes.items():
+            if filtered is not None:
+                labels = self.vocabulary.of_labels(node.metadata.labels)
+                if not filtered.counts(node.spec.taints, labels):
+                    continue
+            domain = node.metadata.labels.get(key, name if group.on_hosts else None)
+            if domain is not None:
+                found.of_pods[name] = (group.key.bit(domain).bit_length() - 1,)
+            shown = around.labels.get(name, {}).get(key)
+            if shown is not None:
+                found.shown[name] = group.key.bit(shown).bit_length() - 1
+        return found
+
+    def _count(self, counted: CountedGroup) -> CountedGroup:
+        group, places = counted.group, counted.domains.of_pods
+        matcher = LabelSelectorMatcher(group.selector if group.selector is not None else LabelSelector())
+        for pods, members in self._by_labels.items():
+            if pods.namespace in group.namespaces and matcher.matches(pods.labels):
+                counted.pods |= {uid: places[node] for uid, node in members if node in places}
+        return counted
+
+    def _keep_away(self, pod: Pod, shape: PodShape) -> None:
+        """Take up the required anti-affinity of a pod that runs."""
+        if pod.spec.node_name not in self._around.tracked:
+            return
+        labels, uid = self._around.nodes[pod.spec.node_name].metadata.labels, uid_of(pod)
+        for group in self.terms(shape):
+            counted, owners = self._away.setdefault(group.identity, (CountedGroup(group, _NO_NODES), []))
+            owners.append((uid, group))
+            domain = labels.get(group.topology_key)
+            if domain is not None:
+                place = group.key.bit(domain).bit_length() - 1
+                counted.pods[uid] = (*counted.pods.get(uid, ()), place)
+
+    def kept_away(self, excluded: AbstractSet[str]) -> dict[Hashable, TopologyGroup]:
+        """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
+        found = {}
+        for identity, (counted, owners) in self._away.items():
+            first = next((group for uid, group in owners if uid not in excluded), None)
+            if first is not None:
+                found[identity] = counted.begun(excluded, (), first)
+        return found
+
+
+# ---- topology ----------------------------------------------------------------------------------------------
+#
+# All topology groups of a pass: which a pod owns, and which count it.
+#
+# Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
+
+Asked = tuple[TopologyGroup, bool]
+"""A group, and whether it counts the pod in question."""
+
+
+class Host(NamedTuple):
+    """A node or claim as topologies see it.
+
+    Attributes
+    ----------
+    requirements : RequirementSet
+        Without the name of the host.
+    host : RequirementSet
+        The name of the host alone.
+    undefined : bool
+        Whether well known labels can still become anything.
+    """
+
+    name: str
+    taints: tuple[Taint, ...]
+    requirements: RequirementSet
+    host: RequirementSet
+    undefined: bool
+
+    @property
+    def whole(self) -> RequirementSet:
+        return self.requirements.meet(self.host)
+
+
+class TopologyError(Struct, eq=False):
+    """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
+
+    group: TopologyGroup
+    pods: Requirement
+    nodes: Requirement
+
+    def __str__(self) -> str:
+        return (
+            f"unsatisfiable topology constraint for {self.group.kind}, key={self.group.topology_key} "
+            f"(counts = {self.group}, podDomains = {self.pods}, nodeDomains = {self.nodes}"
+        )
+
+
+class Topology:
+    """The groups of a pass: those that pods own, and required anti-affinity seen from the pods that it keeps
+    away.
+
+    Parameters
+    ----------
+    excluded : set of str
+        UIDs of pods that are being placed: they do not count where they run.
+    gone : iterable of str
+        Names of nodes that are taken to be removed.
+    """
+
+    def __init__(
+        self,
+        source: CountedGroups,
+        ties: Ties,
+        excluded: AbstractSet[str] = frozenset(),
+        gone: Iterable[str] = (),
+    ) -> None:
+        self.ties = ties
+        self._source, self._excluded, self._gone = source, excluded, gone
+        self.own: dict[Hashable, TopologyGroup] = {}
+        self.inverse = source.kept_away(excluded)
+        self._owned: dict[str, Sequence[TopologyGroup]] = {}
+        self._owned_inverse: dict[str, Sequence[TopologyGroup]] = {}
+        self._groups: dict[PodShape, list[TopologyGroup]] = {}
+        self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
+
+    def update(self, uid: str, shape: PodShape) -> None:
+        """Make a pod the owner of the topologies of a shape, and of no others."""
+        if shape.anti_affinity or (shape.preferred_anti_affinity and not self._source.ignores):
+            groups = [
+                self.inverse.setdefault(group.identity, group.begun({}, group.known, 0, []))
+                for group in self._source.terms(shape)
+            ]
+            self._owned_inverse[uid] = list(dict.fromkeys(groups))
+        owned = self._groups.get(shape)
+        if owned is None:
+            owned = self._groups[shape] = list(dict.fromkeys(map(self._taken_up, self._source.own(shape))))
+        self._owned[uid] = owned
+
+    def _taken_up(self, counted: CountedGroup) -> TopologyGroup:
+        """The group like this one that is there; a new one begins with the pods that run."""
+        identity = counted.group.identity
+        if identity not in self.own:
+            self.own[identity] = counted.begun(self._excluded, self._gone)
+        return self.own[identity]
+
+    # ---- pods ----------------------------------------------------------------------------------------------
+
+    def narrow(self, uid: str, shape: PodShape, host: Host) -> RequirementSet | TopologyError | str:
+        """The requirements of a host, without its name, that all topologies of a pod leave; or why none."""
+        own = self._owned.get(uid, ())
+        worst: TopologyError | None = None
+        worst_is_own = False
+        found = host.requirements
+        for at, group in enumerate((*own, *self._selecting(shape.labelled, True))):
+            domains = self._domains(shape, group, host)
+            if isinstance(domains, TopologyError):
+                is_own = at < len(own)
+                if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
+                    worst, worst_is_own = domains, is_own
+            elif domains is not None:
+                found = found.meet(self._source.vocabulary.set_of([domains]))
+        if worst is not None:
+            return worst
+        if found is not host.requirements:
+            refusal = host.requirements.refusal(found, host.undefined)
+            if refusal:
+                return refusal
+        return found
+
+    def groups_of(self, uid: str, shape: PodShape) -> tuple[list[Asked], list[Asked]]:
+        """The groups that decide where a pod may be: those on hosts, and the others.
+
+        Those on hosts are left out if the pod names hosts itself.
+        """
+        groups = (*self._owned.get(uid, ()), *self._selecting(shape.labelled, True))
+        on_hosts: list[Asked] = []
+        others: list[Asked] = []
+        for group in groups:
+            asked = group, group.selects(shape.labelled)
+            if not group.on_hosts:
+                others.append(asked)
+            elif HOSTNAME not in shape.strict_requirements.by_key:
+                on_hosts.append(asked)
+        return on_hosts, others
+
+    def _domains(
+        self, shape: PodShape, group: TopologyGroup, host: Host
+    ) -> Requirement | TopologyError | None:
+        """The domains that a group leaves; None for a host that it takes."""
+        strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
+        selects = group.selects(shape.labelled)
+        if group.on_hosts:
+            named = host.host.by_key[HOSTNAME]
+            return (
+                None if group.takes_host(named.mask, strict, selects) else TopologyError(group, strict, named)
+            )
+        nodes = host.requirements.by_key.get(group.topology_key) or group.key.exists
+        mask = group.domains(strict, nodes, selects, self.ties)
+        return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
+
+    def _selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
+        """The groups that select pods with these labels; new ones are asked once."""
+        groups = self.inverse if inverse else self.own
+        asked, found = self._selected.get((pods, inverse), (0, []))
+        if asked < len(groups):
+            found = found + [group for group in list(groups.values())[asked:] if group.selects(pods)]
+            self._selected[pods, inverse] = (len(groups), found)
+        return found
+
+    def register_hosts(self, mask: int) -> None:
+        """Make hosts known to the groups on hosts."""
+        for groups in (self.own, self.inverse):
+            for group in groups.values():
+                if group.on_hosts:
+                    group.register(mask)
+
+    def record(self, uid: str, shape: PodShape, host: Host) -> None:
+        """Count a pod that was placed on a host, in each group that it matters to."""
+        for group in self._selecting(shape.labelled, False):
+            nodes = group.node_filter
+            if nodes is not None:
+                seen = host.whole if nodes.names_host else host.requirements
+                if not nodes.counts(host.taints, seen):
+                    continue
+            domains = self._of_host(group, host)
+            if group.kind == ANTI_AFFINITY or domains.is_single:
+                group.record(domains.mask)
+        for group in self._owned_inverse.get(uid, ()):
+            group.record(self._of_host(group, host).mask)
+
+    def _of_host(self, group: TopologyGroup, host: Host) -> Requirement:
+        return (host.host if group.on_hosts else host.requirements).get(group.topology_key)

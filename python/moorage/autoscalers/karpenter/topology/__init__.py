@@ -1,1 +1,0 @@
-"""Pods counted by domain: spread, affinity, anti-affinity."""

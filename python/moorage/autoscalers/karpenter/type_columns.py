@@ -1,0 +1,318 @@
+"""Instance types as columns: a type is refused by a mask, not by a loop.
+
+Types are bits. A requirement has the mask of the types that could meet it, an amount of a resource that of
+the types with as much. Rules: Karpenter v1.15.0, nodeclaim.go (filterInstanceTypesByRequirements) and
+pkg/cloudprovider/types.go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from operator import or_
+
+from msgspec import Struct
+
+from moorage._core.base.quantity import Quantity
+from moorage.kube import NodeSelectorRequirement
+
+from ..providers.instance_type import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVED,
+    ZONE,
+    InstanceType,
+    Offering,
+    with_shortages,
+)
+from ..providers.registrations import domain_of
+from .karpenter_options import KarpenterOptions
+from .label_requirements import EXCLUDING, Requirement, RequirementSet, Vocabulary, bits
+
+# ---- type columns ------------------------------------------------------------------------------------------
+
+
+class KnownOffering(Struct, eq=False):
+    """An offering with its requirements."""
+
+    offering: Offering
+    requirements: RequirementSet
+
+
+class KnownType(Struct, eq=False):
+    """An instance type with its requirements, and what pods can have of its nodes.
+
+    Attributes
+    ----------
+    groups : list
+        Allocatable amounts, and the available offerings that have them; the first are those of the type.
+    unknown : frozenset of str
+        Labels of its provider of which it is not known whether the type has them.
+    """
+
+    type: InstanceType
+    requirements: RequirementSet
+    offerings: list[KnownOffering]
+    groups: list[tuple[dict[str, int], list[KnownOffering]]]
+    unknown: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.type.name
+
+
+OfferingSets = dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], RequirementSet]
+"""Requirements of offerings by what they are made of: many types have the same."""
+
+
+def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> KnownType:
+    """Read an instance type; what its offerings name but not itself, it has in all of theirs.
+
+    A type that has labels below a domain of its provider lacks the others below it. If it has none, they are
+    unknown.
+    """
+    make = vocabulary.requirement
+    reservation_id = vocabulary.registration.reservation_labels[0]
+    own = [make(one.key, one.operator, one.values) for one in of.requirements]
+    named = {one.key for one in of.requirements}
+    own.append(make(INSTANCE_TYPE, "In", (of.name,)))
+    if ZONE not in named:
+        own.append(make(ZONE, "In", [one.zone for one in of.offerings]))
+    if CAPACITY_TYPE not in named:
+        own.append(make(CAPACITY_TYPE, "In", [one.capacity_type for one in of.offerings]))
+    offerings = []
+    for one in of.offerings:
+        made_of = one.zone, one.capacity_type, one.reservation_id, one.requirements
+        if made_of not in sets:
+            reserved = ("In", (one.reservation_id,)) if one.capacity_type == RESERVED else ("DoesNotExist",)
+            parts = [
+                make(ZONE, "In", (one.zone,)),
+                make(CAPACITY_TYPE, "In", (one.capacity_type,)),
+                make(reservation_id, *reserved),
+                *(make(more.key, more.operator, more.values) for more in one.requirements),
+            ]
+            sets[made_of] = vocabulary.set_of(parts)
+        offerings.append(KnownOffering(one, sets[made_of]))
+    groups: dict[frozenset[tuple[str, Quantity]], list[KnownOffering]] = {frozenset(): []}
+    for known in offerings:
+        if known.offering.available:
+            key = frozenset(known.offering.capacity_override.items())
+            groups.setdefault(key, []).append(known)
+    allocatable = [
+        ({name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}, members)
+        for override, members in groups.items()
+    ]
+    named = {one.key.name for one in own}.union(*[one.requirements.by_key for one in offerings])
+    others = vocabulary.registration.of_types - named
+    shown = {domain_of(key) for key in named if key != reservation_id}
+    own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
+    unknown = frozenset(key for key in others if domain_of(key) not in shown)
+    return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
+
+
+class Thresholds:
+    """For each resource the masks of those that have at least, or at most, an amount."""
+
+    def __init__(self, amounts: Sequence[Mapping[str, int]]) -> None:
+        self._all = (1 << len(amounts)) - 1
+        by_resource: dict[str, list[tuple[int, int]]] = {}
+        for place, have in enumerate(amounts):
+            for name, amount in have.items():
+                by_resource.setdefault(name, []).append((amount, 1 << place))
+        self._sorted: dict[str, tuple[list[int], list[int]]] = {}
+        for name, pairs in by_resource.items():
+            pairs.sort()
+            from_here = [*accumulate((bit for _, bit in reversed(pairs)), or_)][::-1]
+            self._sorted[name] = [amount for amount, _ in pairs], [*from_here, 0]
+
+    def at_least(self, name: str, amount: int) -> int:
+        if amount <= 0:
+            return self._all
+        amounts, masks = self._sorted.get(name, ([], [0]))
+        return masks[bisect_left(amounts, amount)]
+
+    def at_most(self, name: str, amount: int) -> int:
+        """Those without the resource have nothing of it."""
+        return self._all & ~self.at_least(name, amount + 1) if amount >= 0 else 0
+
+    def largest(self, name: str, among: int) -> int:
+        """The largest amount of those in a mask."""
+        amounts, masks = self._sorted.get(name, ([], [0]))
+        place = bisect_left(masks, 1, key=lambda mask: not mask & among)
+        return amounts[place - 1] if place else 0
+
+
+class TypeColumns:
+    """The types of one template, in the order in which claims list them."""
+
+    def __init__(self, types: Sequence[KnownType]) -> None:
+        self.types = types
+        self.all = (1 << len(types)) - 1
+        self.capacity = Thresholds(
+            [{name: amount.nanos() for name, amount in one.type.capacity.items()} for one in types]
+        )
+        self.reserved = sum(
+            1 << place
+            for place, one in enumerate(types)
+            if any(each.offering.capacity_type == RESERVED for each in one.offerings)
+        )
+        self._by_key: dict[str, tuple[int, dict[Requirement, int]]] = {}
+        for place, one in enumerate(types):
+            for name, requirement in one.requirements.by_key.items():
+                named, masks = self._by_key.setdefault(name, (0, {}))
+                masks[requirement] = masks.get(requirement, 0) | 1 << place
+                self._by_key[name] = named | 1 << place, masks
+        self._unknown = dict[str, int]()
+        for place, one in enumerate(types):
+            for name in one.unknown:
+                self._unknown[name] = self._unknown.get(name, 0) | 1 << place
+        self._read_groups(types)
+        self._meeting: dict[Requirement, int] = {}
+        self._compatible: dict[RequirementSet, int] = {}
+        self._offered: dict[RequirementSet, int] = {}
+
+    def _read_groups(self, types: Sequence[KnownType]) -> None:
+        """Rows of allocatable amounts: one of each type, then those of offerings with others."""
+        rows = [(place, *one.groups[0]) for place, one in enumerate(types)]
+        rows += [(place, *group) for place, one in enumerate(types) for group in one.groups[1:]]
+        self._rows = Thresholds([amounts for _, amounts, _ in rows])
+        self._owners = [1 << place for place, _, _ in rows[len(types) :]]
+        self._negative = sum(
+            1 << at for at, (_, have, _) in enumerate(rows) if min(have.values(), default=0) < 0
+        )
+        self._offering_rows: dict[RequirementSet, int] = {}
+        for at, (_, _, offerings) in enumerate(rows):
+            for known in offerings:
+                before = self._offering_rows.get(known.requirements, 0)
+                self._offering_rows[known.requirements] = before | 1 << at
+
+    def _types_of(self, rows: int) -> int:
+        """The types of rows."""
+        found = rows & self.all
+        if extra := rows >> len(self.types):
+            for at in bits(extra):
+                found |= self._owners[at]
+        return found
+
+    def compatible(self, requirements: RequirementSet) -> int:
+        """Types whose labels can meet requirements; labels that only one side names do not matter. Those of
+        which it is not known whether a type has them are never met."""
+        found = self._compatible.get(requirements)
+        if found is None:
+            found = self.all
+            for name, requirement in requirements.by_key.items():
+                if name in self._by_key:
+                    found &= self._meets(name, requirement)
+                found &= ~self._unknown.get(name, 0)
+            self._compatible[requirements] = found
+        return found
+
+    def _meets(self, name: str, requirement: Requirement) -> int:
+        found = self._meeting.get(requirement)
+        if found is None:
+            named, masks = self._by_key[name]
+            found = self.all & ~named
+            excludes = requirement.operator in EXCLUDING
+            for theirs, mask in masks.items():
+                if theirs.intersects(requirement) or (excludes and theirs.operator in EXCLUDING):
+                    found |= mask
+            self._meeting[requirement] = found
+        return found
+
+    def _offered_rows(self, requirements: RequirementSet) -> int:
+        found = self._offered.get(requirements)
+        if found is None:
+            found = 0
+            for offered, rows in self._offering_rows.items():
+                if not requirements.refusal(offered, undefined=True):
+                    found |= rows
+            self._offered[requirements] = found
+        return found
+
+    def offered(self, requirements: RequirementSet) -> int:
+        """Types with an available offering that can meet requirements."""
+        return self._types_of(self._offered_rows(requirements))
+
+    def fitting(self, amounts: Mapping[str, int], requirements: RequirementSet) -> int:
+        """Types with an available offering that can meet requirements, and has the amounts."""
+        rows = self._offered_rows(requirements) & ~self._negative
+        for name, amount in amounts.items():
+            rows &= self._rows.at_least(name, amount)
+            if not rows:
+                return 0
+        return self._types_of(rows)
+
+    def largest_allocatable(self, name: str, types: int) -> int:
+        """The most of a resource that a node of some types has, whatever its offering."""
+        extra = -1 << len(self.types) if self._owners else 0
+        return self._rows.largest(name, types | extra)
+
+    def within(self, volumes: Mapping[str, frozenset[str]]) -> int:
+        """Types that can attach volumes."""
+        found = 0
+        for place, one in enumerate(self.types):
+            limits = one.type.volume_limits
+            if all(len(claims) <= limits.get(driver, len(claims)) for driver, claims in volumes.items()):
+                found |= 1 << place
+        return found
+
+    def values(self, types: int, requirement: Requirement) -> int:
+        """Those values of a label that types name and a requirement allows, as bits."""
+        _, masks = self._by_key.get(requirement.key.name, (0, {}))
+        found = 0
+        for theirs, mask in masks.items():
+            if mask & types:
+                found |= theirs.mask
+        return requirement.select(found)
+
+    def chosen(self, types: int) -> list[KnownType]:
+        return [self.types[place] for place in bits(types)]
+
+
+def lacking_values(columns: TypeColumns, types: int, requirements: RequirementSet) -> dict[str, int]:
+    """The labels of which types have fewer values than minValues asks for, with how many they have."""
+    if not requirements.has_min_values or not types:
+        return {}
+    found = {}
+    for name, requirement in requirements.by_key.items():
+        if requirement.min_values is not None:
+            have = columns.values(types, requirement).bit_count()
+            if have < requirement.min_values:
+                found[name] = have
+    return found
+
+
+def lacking_text(lacking: Iterable[str]) -> str:
+    return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(lacking))}])"
+
+
+# ---- catalogue ---------------------------------------------------------------------------------------------
+#
+# What several passes over the same instance types keep: their labels, and the types as columns.
+
+
+class Catalogue:
+    """Instance types as passes read them, each once; all passes that share it have the same options."""
+
+    def __init__(self, options: KarpenterOptions) -> None:
+        self.vocabulary = Vocabulary(options.provider)
+        self.options = options
+        self._types: dict[InstanceType, KnownType] = {}
+        self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}
+        self._offering_sets: OfferingSets = {}
+
+    def known(self, types: Iterable[InstanceType]) -> list[KnownType]:
+        found = []
+        for one in types:
+            if one not in self._types:
+                there = with_shortages(one, self.options.unavailable)
+                self._types[one] = known_type(there, self.vocabulary, self._offering_sets)
+            found.append(self._types[one])
+        return found
+
+    def columns(self, types: Sequence[KnownType]) -> TypeColumns:
+        key = tuple(types)
+        if key not in self._columns:
+            self._columns[key] = TypeColumns(key)
+        return self._columns[key]

@@ -1,0 +1,539 @@
+"""Whether an autoscaler would remove a node, now or later, why not, and which changes would free it, each
+tried.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from moorage.cluster import PodScheduler
+from moorage.engine.requirements import changed_field
+from moorage.errors import InputError, first_of
+from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
+from moorage.kube.go_texts import parse_duration
+from moorage.kube.model.autoscaling import Budget
+from moorage.kube.model.cluster import seconds
+from moorage.kube.strict_documents import parse_moment
+from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.store.deletion import timestamp
+
+from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
+from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
+from .cluster_autoscaler.flags import Memory
+from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
+from .consolidation_rounds import ConsolidationRounds
+from .group_settings import GroupSettings, ScaleDown, flags_of, groups_of
+from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
+from .karpenter.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption, why_stays
+from .karpenter.disruption_candidates import consolidatable_at, next_change
+from .karpenter.disruption_moves import Command
+from .karpenter.existing_nodes import StateNode
+from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
+from .launched_nodes import assume_claims
+from .providers.instance_type import POOL
+from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
+from .scaling_rounds import GroupScaler, Growth, left_pods
+
+# ---- departure ---------------------------------------------------------------------------------------------
+#
+# When Karpenter first removes a node that stays now, if nothing but the time changes.
+
+MOST_MOMENTS, MOST_CHANGES = 8, 6
+"""So many moments are tried at most, and so many of them are those at which budgets change."""
+
+
+def moments(view: ClusterView, state: StateNode) -> list[float]:
+    """Return when what keeps a node may be over, in order (seconds since 1970): consolidateAfter,
+    annotations of pods with a duration, and schedules of budgets."""
+    now, found = view.situation.now, set[float]()
+    pool = next((one for one in view.objects.list(NodePool) if one.name == state.labels.get(POOL)), None)
+    if pool is not None and state.claim is not None:
+        found.add(consolidatable_at(pool, state.claim))
+        moment = now
+        for _ in range(MOST_CHANGES):
+            moment = next_change(pool, moment)
+            found.add(moment)
+            if moment == inf:
+                break
+    if state.node is not None:
+        found |= {protected_until(pod) for pod in view.pods_of.get(state.node.name, ())}
+    return sorted(one for one in found if now < one < inf)[:MOST_MOMENTS]
+
+
+def expiry(state: StateNode) -> float:
+    """Return when a node expires, whatever budgets say (seconds since 1970); infinite for never."""
+    claim = state.claim
+    created, after = (claim.metadata.creation_timestamp, claim.spec.expire_after) if claim else (None, None)
+    if created is None or after in (None, "Never"):
+        return inf
+    return seconds(created) + parse_duration(after) / 1e9
+
+
+# ---- node fates --------------------------------------------------------------------------------------------
+#
+# Whether Karpenter would remove a node now, why not, and which changes would free it, each tried.
+
+_MOST_CHANGES = 6
+_MOST_PODS = 30
+_MOST_SHOWN = 5
+_POD, _BUDGETS = re.compile(r"\(Pod=(.+)\)$"), re.compile(r"=\[(.+)\]\)$")
+_NEEDED = ("Can't replace", "Can't remove", "SpotToSpotConsolidation requires")
+
+
+class Freeing(NamedTuple):
+    """A change, in words: of an object of a kind with a key (None if it goes), or else of the settings of the
+    autoscaler."""
+
+    text: str
+    change: Callable[[Any], Any]
+    about: tuple[type[Object], str] | None = None
+
+
+@dataclass(frozen=True)
+class NodeFate:
+    """What becomes of a node if its autoscaler looks at it alone.
+
+    Attributes
+    ----------
+    decision, reason : str
+        What is done with it, and for what; "" if it stays.
+    saved : float or None
+        Per hour; None without prices.
+    message : str
+        Why it stays, in the autoscaler's words where it has some.
+    changes : tuple of str
+        What would free it, all together; empty if nothing was found.
+    freed : str
+        What would be done with it then.
+    moves : dict of str to tuple of str
+        By node, the pods that Karpenter expects there if the node goes.
+    autoscaler : str
+    goes_at, then : str
+        When it goes if nothing but the time changes, and what is done with it; "" if that is not known.
+    expires : str
+        When it expires, whatever budgets say; "" for never.
+    """
+
+    node: str
+    decision: str
+    reason: str
+    saved: float | None
+    message: str
+    changes: tuple[str, ...] = ()
+    freed: str = ""
+    notes: tuple[str, ...] = ()
+    moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    autoscaler: str = KARPENTER
+    goes_at: str = ""
+    then: str = ""
+    expires: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the verdict, and what would change it."""
+        if self.decision:
+            who = with_version(self.autoscaler)
+            verdict = f"{who} would {self.decision} node {self.node} ({self.reason})"
+            saved = "the price is unknown" if self.saved is None else f"{self.saved:.4g} $/h less"
+            yield f"{verdict} if it is looked at alone: {saved}"
+            for node, pods in self.moves.items():
+                yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"
+            return
+        yield f"{with_version(self.autoscaler)} leaves node {self.node}: {self.message}"
+        if self.goes_at:
+            yield f"not now, but from {self.goes_at} on it would {self.then} it, if nothing else changes"
+        if self.expires:
+            yield f"the node expires at {self.expires}, whatever budgets say"
+        for change in self.changes:
+            yield f"would help{' together' if len(self.changes) > 1 else ''}: {change}"
+        if self.changes:
+            yield f"then it would {self.freed} the node"
+        else:
+            yield "no single change of an annotation, a budget, a policy or a pod was found that frees it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        return {
+            "node": self.node,
+            **versions([self.autoscaler]),
+            "decision": self.decision,
+            "reason": self.reason,
+            "saved": self.saved,
+            "message": self.message,
+            "changes": list(self.changes),
+            "freed": self.freed,
+            "goesAt": self.goes_at or None,
+            "expires": self.expires or None,
+            "moves": {node: list(pods) for node, pods in self.moves.items()},
+        }
+
+
+def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None = None) -> NodeFate:
+    """Say what becomes of a node (at a time as for `Scheduler.consolidate`); nothing is changed.
+
+    Raises
+    ------
+    InputError
+        There is no such node, or it is of no NodePool.
+    """
+    with scheduler.transaction():
+        notes = tuple(assume_claims(scheduler))
+        view = ConsolidationRounds(scheduler, growth, None if at is None else parse_moment(at, "at")).view()
+    state = next((one for one in view.states if one.node is not None and one.node.name == name), None)
+    if state is None or state.claim is None:
+        raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
+    done = _command(view, state.name)
+    if done is not None:
+        reason, command = done
+        return NodeFate(
+            name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
+        )
+    stay = why_stays(view, name).message
+    changes, _ = freed(
+        stay,
+        lambda tried: _why(_changed(view, tried), name),
+        lambda tried, why: _proposals(_changed(view, tried), name, why),
+        _MOST_CHANGES,
+    )
+    then = _command(_changed(view, changes), name) if changes else None
+    texts = tuple([one.text for one in changes])
+    fate = NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
+    if math.isfinite(expires := expiry(state)):
+        fate = replace(fate, expires=timestamp(math.floor(expires)))
+    for moment in moments(view, state):
+        if (later := _command(view.at(moment), state.name)) is not None:
+            return replace(fate, goes_at=timestamp(math.ceil(moment)), then=later[1].decision)
+    return fate
+
+
+def freed(
+    why: str,
+    why_with: Callable[[list[Freeing]], str],
+    proposals: Callable[[list[Freeing], str], Iterable[Freeing]],
+    most: int,
+) -> tuple[list[Freeing], str]:
+    """Find changes that free a node together, none of which can be left out: each takes away what keeps it
+    after those before. None if none do, and what keeps it in the end.
+
+    Parameters
+    ----------
+    why : str
+        What keeps it.
+    why_with : callable
+        Returns what keeps it after changes; "" if it goes.
+    proposals : callable
+        Returns changes against what keeps it after changes.
+    """
+    chosen: list[Freeing] = []
+    while why and len(chosen) < most:
+        for one in proposals(chosen, why):
+            later = why_with([*chosen, one])
+            if later != why:
+                chosen, why = [*chosen, one], later
+                break
+        else:
+            break
+    if why:
+        return [], why if chosen else ""
+    if len(chosen) == 1:
+        return chosen, ""
+    return [one for one in chosen if why_with([each for each in chosen if each is not one])], ""
+
+
+def _moves(command: Command) -> dict[str, tuple[str, ...]]:
+    found = dict(command.moves)
+    for number, claim in enumerate(command.new_claims(), 1):
+        kind = f" ({claim.cheapest.instance_type})" if claim.cheapest is not None else ""
+        found[f"new node {number}{kind}"] = claim.pods
+    return found
+
+
+def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
+    """What is done with the node alone, and for which reason."""
+    disruption = Disruption(view)
+    for method in (EMPTINESS, DRIFT, SINGLE):
+        command = disruption.play(method, name).command
+        if command is not None:
+            return REASONS[method], command
+    return None
+
+
+def _why(view: ClusterView, name: str) -> str:
+    """What keeps a node; "" if it goes."""
+    return "" if _command(view, name) is not None else why_stays(view, name).message
+
+
+def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
+    """The cluster with changes."""
+    objects = {kind: view.objects.list(kind) for kind in KINDS}
+    options = view.options
+    for one in changes:
+        if one.about is None:
+            options = one.change(options)
+            continue
+        kind, key = one.about
+        changed = [one.change(each) if each.key == key else each for each in objects[kind]]
+        objects[kind] = [each for each in changed if each is not None]
+    every = [each for listed in objects.values() for each in listed]
+    return ClusterView(ClusterObjects(every), view.situation, options, view.catalogue)
+
+
+# ---- what could help ---------------------------------------------------------------------------------------
+
+
+def annotated(key: str, value: str | None) -> Callable[[Any], Object]:
+    """Return a change of an annotation (None takes it away)."""
+
+    def change(notes: dict[str, str]) -> dict[str, str]:
+        others = {name: text for name, text in notes.items() if name != key}
+        return others if value is None else others | {key: value}
+
+    return partial(changed_field, path="metadata.annotations", change=change)
+
+
+def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
+    return partial(changed_field, path="spec.disruption", change=lambda its: structs.replace(its, **fields))
+
+
+def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
+    """Changes that a message suggests, the smallest first."""
+    state = next(one for one in view.states if one.node is not None and one.node.name == name)
+    assert state.node is not None
+    pool = state.labels.get(POOL, "")
+    about_pool = (NodePool, pool)
+    if message.startswith("Disruption is blocked through"):
+        yield without_annotation(DO_NOT_DISRUPT, "the node", (Node, name))
+    elif match := _POD.search(message):
+        yield without_annotation(DO_NOT_DISRUPT, f"pod {match[1]}", (Pod, match[1]))
+    elif match := _BUDGETS.search(message):
+        first, *others = match[1].split()
+        if others:
+            about = (PodDisruptionBudget, others[0])
+            yield Freeing(f"delete PodDisruptionBudget {others[0]}", _gone, about)
+        yield budget_allows(first)
+    elif "consolidation disabled" in message or "consolidateAfter" in message:
+        is_never = "consolidation disabled" in message
+        text = f"consolidateAfter of NodePool {pool} is {'' if is_never else 'over, or '}0s"
+        yield Freeing(text, _with_disruption(consolidate_after="0s"), about_pool)
+    elif "policy" in message:
+        policy = "WhenEmptyOrUnderutilized"
+        text = f"consolidationPolicy of NodePool {pool} is {policy}"
+        yield Freeing(text, _with_disruption(consolidation_policy=policy), about_pool)
+    elif message.startswith("SpotToSpotConsolidation is disabled"):
+        yield Freeing("the feature gate SpotToSpotConsolidation is on", partial(replace, spot_to_spot=True))
+    elif message.startswith("Karpenter removes only empty nodes"):
+        ready = partial(changed_field, path="status.conditions", change=lambda its: ())
+        yield Freeing(f"NodePool {pool} is ready", ready, about_pool)
+    elif message.startswith("the budgets of NodePool"):
+        text = f"the budgets of NodePool {pool} allow a node"
+        yield Freeing(text, _with_disruption(budgets=(Budget(nodes="100%"),)), about_pool)
+    elif message.startswith(("Not all pods would schedule", *_NEEDED)):
+        if not view.options.ignores_preferences:
+            text = (
+                "--preference-policy Ignore (Karpenter's PREFERENCE_POLICY), as preferred terms of pods count"
+            )
+            yield Freeing(f"{text} as required", partial(replace, ignores_preferences=True))
+        for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
+            if message.startswith(_NEEDED) or f"{pod.key} => " in message:
+                yield moved_or_ended(pod.key)
+
+
+def without_annotation(key: str, owner: str, about: tuple[type[Object], str]) -> Freeing:
+    """An object loses an annotation."""
+    return Freeing(f"remove the annotation {key} of {owner}", annotated(key, None), about)
+
+
+def budget_allows(budget: str) -> Freeing:
+    """A budget no longer keeps a node."""
+    text = f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
+    allowing = partial(structs.replace, disruptions_allowed=1)
+    return Freeing(
+        text, partial(changed_field, path="status", change=allowing), (PodDisruptionBudget, budget)
+    )
+
+
+def moved_or_ended(pod: str) -> Freeing:
+    """A pod no longer keeps its node."""
+    return Freeing(f"pod {pod} moves elsewhere, or ends", _gone, (Pod, pod))
+
+
+def _gone(_: object) -> None:
+    """The object goes."""
+
+
+# ---- group fates -------------------------------------------------------------------------------------------
+#
+# Whether cluster-autoscaler would remove a node of a group, why not, and which changes would free it, each
+# tried by a loop.
+
+_MOST_CHANGES_OF_A_GROUP, _MOST_PODS_OF_A_GROUP = 20, 30
+_AT_MINIMUM = "NodeGroupMinSizeReached"
+_ENDS = ("ControllerNotFound", "MinReplicasReached")
+"""Rules that come before the annotation by which a pod may go."""
+
+
+def group_node_fate(
+    scheduler: PodScheduler, growth: Growth, name: str, at: str | None = None
+) -> NodeFate | None:
+    """Say what becomes of a node of a group once it was unneeded for long enough (at a time as for
+    `Scheduler.consolidate`); None for a node of none. Nothing is changed."""
+    if (settings := growth.groups) is None:
+        return None
+    scaler = GroupScaler(scheduler, growth, settings)
+    group = scaler.group_of().get(name)
+    if group is None:
+        return None
+    with scheduler.transaction():
+        waiting = left_pods(scheduler, scheduler.run())
+        now = None if at is None else parse_moment(at, "at")
+        found = _Fate(scheduler, scaler, name, group, now)
+        why, moves = found.decide(settings)
+        changes, later = freed(why, found.why_with, found.proposals, _MOST_CHANGES_OF_A_GROUP)
+    note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
+    return NodeFate(
+        name,
+        "" if why else "delete",
+        "" if why else "Underutilized" if moves else "Empty",
+        scaler.price(scaler.groups[group], scheduler.client.get(Node, name)),
+        f"{why}; without that {later}" if later else why,
+        tuple([one.text for one in changes]),
+        "delete" if changes else "",
+        (note,) if waiting else (),
+        moves,
+        CLUSTER_AUTOSCALER,
+    )
+
+
+class _Fate:
+    """Loops about one node."""
+
+    def __init__(
+        self, scheduler: PodScheduler, scaler: GroupScaler, name: str, group: str, at: float | None
+    ) -> None:
+        self._scheduler, self._settings, self._name, self._group = scheduler, scaler.settings, name, group
+        self._size = scaler.sizes()[group]
+        self._now = scaler.now() if at is None else at
+
+    def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
+        """A loop in which this node alone is looked at, and was unneeded for long enough."""
+        down = settings.scale_down or ScaleDown()
+        flags = flags_of(structs.replace(settings, scale_down=down))
+        memory = Memory(targets={self._group: self._size}, unneeded={self._name: -math.inf})
+        groups = [one for one in groups_of(settings) if one.name == self._group]
+        player = ClusterAutoscaler(groups, flags, memory, False)
+        return player.run_once(self._scheduler, {self._name: self._group}, self._now, []).down, memory
+
+    def decide(self, settings: GroupSettings) -> tuple[str, dict[str, tuple[str, ...]]]:
+        """Why the node stays, "" if it goes; and by node the pods that move there."""
+        down, memory = self._loop(settings)
+        if self._name not in down.deleted:
+            return self._why(down), {}
+        moves: dict[str, list[str]] = {}
+        for pod in down.deleted[self._name]:
+            moves.setdefault(memory.move_hints.get(pod.metadata.uid) or "", []).append(pod.key)
+        return "", {node: tuple(pods) for node, pods in moves.items() if node}
+
+    def _why(self, down: ScaleDownResult) -> str:
+        if not down.candidates:
+            return f"{_AT_MINIMUM}: node group {self._group} has its minimum of {self._size}"
+        why = down.reasons.get(self._name, "no node with pods may leave (maxDrainParallelism)")
+        if self._name in down.blockers:
+            pod, rule = down.blockers[self._name]
+            return f"{why}: {rule} ({pod.key})"
+        if self._name in down.unplaced:
+            pod, refusals = down.unplaced[self._name]
+            where = "; ".join(f"{node}: {text}" for node, text in refusals.items())
+            return f"{why}: {pod.key} fits on no other node" + f" ({where})" * bool(where)
+        if why == "NotUnderutilized":
+            found = down.utilization[self._name]
+            return f"{why}: {100 * found.share:.1f} % of its {found.resource} is requested"
+        return why
+
+    @contextmanager
+    def _changed(self, changes: Iterable[Freeing]) -> Iterator[GroupSettings]:
+        """The settings, and meanwhile the cluster, with changes."""
+        client, settings = self._scheduler.client, self._settings
+        with self._scheduler.transaction():
+            for one in changes:
+                if one.about is None:
+                    settings = one.change(settings)
+                    continue
+                kind, key = one.about
+                name = key.split("/")[::-1]
+                new = one.change(client.get(kind, *name))
+                if new is None:
+                    client.delete(kind, *name)
+                else:
+                    client.update(new)
+            self._scheduler.sync()
+            yield settings
+
+    def why_with(self, changes: Iterable[Freeing]) -> str:
+        """Why the node stays after changes, "" if it goes."""
+        with self._changed(changes) as settings:
+            return self.decide(settings)[0]
+
+    def proposals(self, changes: Iterable[Freeing], why: str) -> list[Freeing]:
+        """Changes against what keeps the node after changes."""
+        with self._changed(changes) as settings:
+            return [*self._proposals(settings, why)]
+
+    def _proposals(self, settings: GroupSettings, why: str) -> Iterator[Freeing]:
+        reason, _, text = why.partition(": ")
+        client, down = self._scheduler.client, settings.scale_down or ScaleDown()
+        if reason == _AT_MINIMUM:
+            least = self._size - 1
+            yield Freeing(
+                f"lower minSize of node group {self._group} to {least}",
+                lambda current: _with_group(current, self._group, min_size=least),
+            )
+        elif reason == "ScaleDownDisabledAnnotation":
+            yield without_annotation(DISABLED, "the node", (Node, self._name))
+        elif reason == "NotUnderutilized":
+            ignoring = {**settings.flags, "ignoreDaemonSetsUtilization": True}
+            if not self.decide(structs.replace(settings, flags=ignoring))[0].startswith(reason):
+                yield Freeing(
+                    "set the flag ignoreDaemonSetsUtilization",
+                    lambda current: structs.replace(current, flags=ignoring),
+                )
+            share = math.ceil(float(text.partition(" ")[0])) / 100
+            if share <= 1:
+                raised = structs.replace(down, utilization_threshold=share)
+                yield Freeing(
+                    f"raise utilizationThreshold from {down.utilization_threshold:g} to {share:g}",
+                    lambda current: structs.replace(
+                        _with_group(current, self._group, options={}), scale_down=raised
+                    ),
+                )
+        elif reason == "BlockedByPod":
+            rule, _, key = text.rstrip(")").partition(" (")
+            pod = client.get(Pod, *key.split("/")[::-1])
+            yield from self._for_pod(rule, pod)
+        else:
+            listed: list[Pod] = client.list(Pod)[0]
+            own = [one for one in listed if one.spec.node_name == self._name]
+            yield from (moved_or_ended(one.key) for one in own[:_MOST_PODS_OF_A_GROUP])
+
+    def _for_pod(self, rule: str, pod: Pod) -> Iterator[Freeing]:
+        if rule == "NotEnoughPdb":
+            budgets: list[PodDisruptionBudget] = self._scheduler.client.list(PodDisruptionBudget)[0]
+            for one in BudgetSelectors(budgets).of(pod):
+                if not one.status.disruptions_allowed:
+                    yield budget_allows(one.key)
+        if rule not in _ENDS:
+            text = f'annotate pod {pod.key} with {SAFE_TO_EVICT}: "true"'
+            yield Freeing(text, annotated(SAFE_TO_EVICT, "true"), (Pod, pod.key))
+        yield moved_or_ended(pod.key)
+
+
+def _with_group(settings: GroupSettings, name: str, **fields: Any) -> GroupSettings:
+    groups = [structs.replace(one, **fields) if one.name == name else one for one in settings.node_groups]
+    return structs.replace(settings, node_groups=groups)

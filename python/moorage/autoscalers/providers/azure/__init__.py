@@ -1,1 +1,0 @@
-"""Sizes of virtual machines of Azure."""

@@ -1,1 +1,0 @@
-"""Machine types of Google Cloud."""

@@ -1,0 +1,395 @@
+"""Which instance types pools have: those given, those of their provider, or those that nodes show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import chain
+from math import ceil
+from typing import NamedTuple
+
+from moorage._core.base.quantity import Quantity
+from moorage.engine.framework.evidence import compared
+from moorage.engine.requirements import whole
+from moorage.errors import InputError, examples, first_of, number_of
+from moorage.kube import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
+from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.store import ObjectClient
+
+from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
+from ..karpenter.label_requirements import Vocabulary
+from .aws.node_class import DEFAULTS, ProviderOptions
+from .aws.region_types import TypeSources, aws_types, has_node_class
+from .instance_type import (
+    INSTANCE_TYPE,
+    MADE_HERE,
+    POOL,
+    ZONE,
+    InstanceType,
+    ListedTypes,
+    ShownSizes,
+    seen_types,
+    shown_types,
+)
+from .prices import NO_PRICES, overlaid, prices_by
+from .registrations import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, Registration, registration_of
+
+# ---- unknown labels ----------------------------------------------------------------------------------------
+#
+# What pools ask for that no known type has: it is told, and never taken to match or to be there.
+
+_LIKENESS = 0.85
+"""From which ratio on two labels are so alike that one may be a misspelling of the other."""
+
+
+def named_labels(types: Iterable[InstanceType]) -> frozenset[str]:
+    """Return the labels that types and their offerings name: their provider knows them."""
+    return frozenset[str]().union(*[one.label_keys for one in types])
+
+
+def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, int]:
+    """Return how many of the types that a pool allows by name are known, and how many it names."""
+    names = CORE.values_of(INSTANCE_TYPE, pool.spec.template.spec.requirements or ())
+    return len(names & {one.name for one in types}), len(names)
+
+
+def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
+    """Yield what is not known of nodes, as the node classes of their pools are not read."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for pool in pools:
+        ref = pool.spec.template.spec.node_class_ref
+        if PROVIDERS.get(ref.group) not in (AWS, KWOK):
+            names.setdefault((ref.kind, ref.group), {})[ref.name] = None
+    for (kind, group), of_kind in names.items():
+        yield (
+            f"{kind} {examples([*of_kind], 3)} of {group} is not read: what nodes leave for pods, and for "
+            "how many, is as the types say"
+        )
+
+
+def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
+    """Yield what is wrong with the labels that a pool has or requires: unknown to its types, or misspelt."""
+    own = registration_of([pool])
+    of_class = PROVIDERS.get(pool.spec.template.spec.node_class_ref.group, NOTHING)
+    known = CORE | own
+    has = named_labels(types)
+    template = pool.spec.template
+    keys = [*template.metadata.labels, *(one.key for one in template.spec.requirements or ())]
+    for key in dict.fromkeys(map(known.key, keys)):
+        about = f"NodePool {pool.name} asks for {key}"
+        if key in own.of_types and key not in has and types:
+            name = key.rpartition("/")[2]
+            twin = next((one for one in sorted(of_class.well_known - {key}) if one.endswith(f"/{name}")), "")
+            hint = f'; did you mean "{twin}"?' if twin else ""
+            yield f"{about}, which no known type has, so it makes no node here{hint}"
+        if key in known.known:
+            continue
+        like = get_close_matches(key, sorted(known.known), 1, _LIKENESS)
+        hint = f'; did you mean "{like[0]}"?' if like else ""
+        if known.restricts(key):
+            yield f"{about}, which is no label of its provider, so it makes no node{hint}"
+        elif like:
+            yield f"{about}, a label of its own{hint}"
+    vocabulary = Vocabulary(own)
+    for one in template.spec.requirements or ():
+        key = known.key(one.key)
+        of_pool = vocabulary.of_terms([one])
+        if key in has - {INSTANCE_TYPE} and not any(
+            of_pool.intersects(vocabulary.of_terms([each]))
+            for kind in types
+            for each in kind.requirements
+            if each.key == key
+        ):
+            text = f"{one.key} {one.operator} [{', '.join(one.values[:3])}]"
+            yield f"NodePool {pool.name} asks for {text}, which no known type meets, so it makes no node here"
+
+
+# ---- believed sizes ----------------------------------------------------------------------------------------
+#
+# What Karpenter believes of instance types, beside what their nodes have.
+
+_NOTICED = 0.01
+"""From which share on more room than believed is told. The same holds for storage that a node lacks: its file
+system always keeps some of the disk for itself."""
+_OPTIONAL = "vpc.amazonaws.com/"
+"""Resources that nodes have only where the network of the cluster is set up for them."""
+_NOTHING = Quantity("0")
+_STORAGE = "ephemeral-storage"
+
+
+def size_notes(by_pool: Mapping[str, Sequence[InstanceType]], nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield where nodes are smaller than Karpenter believes, so that nodes come in vain, or larger, so that
+    paid room stays empty; and the share of memory to set aside that would fit the nodes."""
+    pools_of, nodes_of = dict[InstanceType, list[str]](), dict[tuple[str, str], list[Node]]()
+    for pool, types in by_pool.items():
+        for kind in types:
+            if kind.shown is not None and kind.shown.sold:
+                pools_of.setdefault(kind, []).append(pool)
+    for node in nodes:
+        if not node.spec.provider_id.startswith(MADE_HERE):
+            labels = node.metadata.labels
+            pool_and_type = labels.get(POOL, ""), labels.get(INSTANCE_TYPE, "")
+            nodes_of.setdefault(pool_and_type, []).append(node)
+    for kind, pools in pools_of.items():
+        yield from _differences(kind, [one for pool in pools for one in nodes_of.get((pool, kind.name), ())])
+    yield from _fitting_overhead({kind.name: kind.shown for kind in pools_of if kind.shown is not None})
+
+
+def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
+    assert kind.shown is not None
+    believed, own = kind.allocatable({}), kind.shown.allocatable
+    larger, smaller, unused = list[str](), list[str](), 0.0
+    unknown = {"cpu", "memory", "pods", _STORAGE} - own.keys()  # every kubelet has them
+    for name in sorted({*believed, *own} - unknown):
+        ours, theirs = (whole(name, one.get(name, _NOTHING)) for one in (own, believed))
+        share = (ours - theirs) / max(ours, theirs, 1)
+        if name.startswith(_OPTIONAL) or abs(share) < _NOTICED * (share > 0 or name == _STORAGE):
+            continue
+        texts = "{}, nodes have {}".format(*compared(name, theirs, ours))
+        if share < 0:
+            larger.append(f"{name} {texts}")
+        elif share > 0 and name in believed:
+            smaller.append(f"{name} {texts}")
+            unused = max(unused, share) if name in ("cpu", "memory") else unused
+    if larger:
+        yield (
+            f"Karpenter believes {kind.name} larger than its nodes are ({'; '.join(larger)}): pods that need "
+            "the rest wait, and nodes come for them in vain"
+        )
+    if smaller:
+        prices = list(filter(None, map(prices_by([kind]), nodes)))
+        count = number_of(len(nodes), "node", "nodes")
+        lost = f", {unused * sum(prices):.2g} $/h" if prices and unused else ""
+        yield (
+            f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)}): room of "
+            f"{count} is paid for and not used{lost}"
+        )
+
+
+def _fitting_overhead(shown: Mapping[str, ShownSizes]) -> Iterator[str]:
+    """The share of the memory sold that nodes never see, where the one that is set does not fit."""
+    memory = {name: one.capacity["memory"].value() for name, one in shown.items() if "memory" in one.capacity}
+    off = {name: (shown[name].estimated - amount) / shown[name].sold for name, amount in memory.items()}
+    wrong = [name for name, share in off.items() if share > 0 or -share > _NOTICED]
+    if not wrong:
+        return
+    lacking = max(0.0, *(1 - amount / shown[name].sold for name, amount in memory.items()))
+    worst = max(wrong, key=lambda name: (off[name] > 0, abs(off[name])))
+    believes, have = compared("memory", shown[worst].estimated, memory[worst])
+    yield (
+        f"the nodes of {examples(sorted(memory), 3)} fit a vmMemoryOverheadPercent of "
+        f"{ceil(lacking * 1000) / 1000:g}, not {shown[worst].overhead:g}: until a first {worst} is there, "
+        f"Karpenter believes that it has {believes} of memory, and nodes have {have}"
+    )
+
+
+# ---- pool types --------------------------------------------------------------------------------------------
+
+ProvidedTypes = str | TypeSources | ListedTypes
+"""A provider, such as ``aws`` or ``aws:us-east-1``, also with what files say; or what the command of a
+provider lists. Which types pools have of these depends on the cluster."""
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | ProvidedTypes
+"""Instance types: of all pools, or by pool; or those of a provider."""
+SEEN = "types as seen on"
+"""How the source of types begins that nodes show."""
+
+
+class PoolTypes(NamedTuple):
+    """Types by pool.
+
+    Attributes
+    ----------
+    source : str
+        What types of a provider rest on, or where they were seen; "" for those that are given.
+    is_priced : bool
+        Whether they have prices.
+    provider : Registration
+        What is known of their labels.
+    notes : tuple of str
+        What pools ask for that nothing is known of, and what is believed of types that their nodes disprove.
+    """
+
+    by_pool: Mapping[str, Sequence[InstanceType]]
+    source: str
+    is_priced: bool
+    provider: Registration
+    notes: tuple[str, ...] = ()
+
+    def every(self) -> list[InstanceType]:
+        """Return the types of all pools, each once."""
+        return [*dict.fromkeys(chain.from_iterable(self.by_pool.values()))]
+
+
+def pool_types(
+    types: Types | None,
+    pools: Sequence[NodePool],
+    node_classes: Iterable[EC2NodeClass],
+    nodes: Sequence[Node],
+    zones: frozenset[str] = frozenset(),
+    flags: ProviderOptions = DEFAULTS,
+) -> PoolTypes:
+    """Return the types of pools, and what is not known of them.
+
+    Parameters
+    ----------
+    types : sequence, mapping, str or None
+        By default pools with an EC2NodeClass and those of EKS Auto Mode have the types of AWS, and others
+        those that their nodes show. A mapping has the types as they are, with NodeOverlays.
+    zones : frozenset of str
+        Zones that are known besides those of nodes and pools.
+
+    Raises
+    ------
+    InputError
+        A pool of the mapping is not there, or the region of AWS is not known.
+    """
+    if types is None or isinstance(types, ProvidedTypes):
+        known = _provided_types(types, pools, node_classes, nodes, zones, flags)
+    else:
+        known = _given_types(types, pools)
+    counts, notes = [known.source], list[str]()
+    for pool in pools:
+        of_pool = known.by_pool.get(pool.name, ())
+        left, names = unknown_names(pool, of_pool)
+        counts += [f"{left} of {names} that NodePool {pool.name} names known"] * (left < names)
+        notes += unknown_labels(pool, of_pool)
+    unread = [pool for pool in pools if not (known.source and has_node_class(pool))]
+    notes += [*unread_classes(unread), *size_notes(known.by_pool, nodes)]
+    return known._replace(source=", ".join(counts) if known.source else "", notes=tuple(notes))
+
+
+def _given_types(
+    types: Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]], pools: Sequence[NodePool]
+) -> PoolTypes:
+    names = [pool.name for pool in pools]
+    if isinstance(types, Mapping):
+        by_pool = types
+        if unknown := [name for name in by_pool if name not in names]:
+            raise InputError(f"types: there is no NodePool {unknown[0]}")
+    else:
+        if not isinstance(types, Sequence):
+            raise TypeError(f"types: must be instance types, not {types!r}")
+        given = [kind for kind in types if isinstance(kind, InstanceType)]
+        if len(given) < len(types):
+            raise TypeError(f"types: must be instance types, not {types!r}")
+        by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
+    return PoolTypes(by_pool, "", True, registration_of(pools) | _named(by_pool))
+
+
+def _provided_types(
+    types: ProvidedTypes | None,
+    pools: Sequence[NodePool],
+    node_classes: Iterable[EC2NodeClass],
+    nodes: Sequence[Node],
+    zones: frozenset[str],
+    flags: ProviderOptions,
+) -> PoolTypes:
+    sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
+    if isinstance(types, TypeSources):
+        sources = types
+    of_aws = [pool for pool in pools if has_node_class(pool)]
+    if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
+        raise InputError(
+            "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
+        )
+    there, by_pool = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]]()
+    if isinstance(types, ListedTypes):
+        by_pool, source = _listed(types, pools, nodes)
+        is_priced = types.is_priced
+    elif of_aws:
+        found = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
+        by_pool, source, is_priced = dict(found.by_pool), f"types: {found.source}", True
+    else:
+        of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
+        source, is_priced = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}", sources.prices is not NO_PRICES
+    provider, shown = registration_of(pools), dict[str, Sequence[InstanceType]]()
+    for name, seen in seen_types(nodes, DOMAINS | provider.domains).items():
+        of_catalogue = by_pool.get(name, ())
+        known = {kind.name for kind in of_catalogue}
+        newer = [kind for kind in sources.prices.put_on(seen) if kind.name not in known]
+        if newer and name in there:
+            shown[name], by_pool[name] = newer, [*of_catalogue, *newer]
+            texts = examples([kind.name for kind in newer], 3)
+            about = (
+                f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
+            )
+            source += about if known else ""
+    source += sources.prices.used_on(chain.from_iterable(by_pool.values()))
+    unregistered = by_pool if isinstance(types, ListedTypes) else shown
+    return PoolTypes(by_pool, source, is_priced, provider | _named(unregistered))
+
+
+def _listed(
+    types: ListedTypes, pools: Sequence[NodePool], nodes: Sequence[Node]
+) -> tuple[dict[str, Sequence[InstanceType]], str]:
+    """The types of a list by pool, and what they rest on. How many pods a node takes is a setting of the
+    pool's node class, so its nodes show it."""
+    source = types.source if types.is_priced else f"{types.source}; without prices any that fits may come"
+    if not pools:
+        return {"": types.types}, f"types: {source}"
+    own = [one.name for one in pools if one.spec.template.spec.node_class_ref.group == types.group]
+    if not own:
+        raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
+    by_pool = dict[str, Sequence[InstanceType]]()
+    for name in own:
+        of_pool = [one for one in nodes if one.metadata.labels.get(POOL) == name]
+        zones = {one.metadata.labels[ZONE] for one in of_pool if ZONE in one.metadata.labels}
+        offered = {offering.zone for one in types.types for offering in one.offerings}
+        if zones and zones.isdisjoint(offered):
+            listed, there = examples(sorted(offered), 3), examples(sorted(zones), 3)
+            raise InputError(
+                f"the list of types is of zones {listed}, and NodePool {name} has nodes in {there}"
+            )
+        shown = shown_types(of_pool)
+        amounts = {kind: ShownSizes(dict(capacity), dict(left)) for kind, capacity, left in shown}
+        counts = [one.capacity["pods"] for one in amounts.values() if "pods" in one.capacity]
+        usual = types.types[0].capacity["pods"]
+        pods = {"pods": min(counts, default=usual)}
+        by_pool[name] = [
+            replace(one, capacity={**one.capacity, **pods}, shown=amounts.get(one.name))
+            for one in types.types
+        ]
+        source += f"; {pods['pods']} pods a node of NodePool {name}{'' if counts else ' assumed'}"
+    return by_pool, f"types: {source}"
+
+
+KINDS: tuple[type[Object], ...] = (NodePool, EC2NodeClass, PersistentVolume, NodeOverlay, KarpenterSettings)
+"""The kinds by which types are told, besides nodes."""
+
+
+def stored_types(types: Types | None, client: ObjectClient) -> PoolTypes:
+    """Return the types of the pools of a cluster; see `pool_types`."""
+    objects = chain[Object](*[client.list(kind)[0] for kind in KINDS])
+    return types_of_objects(types, client.list(Node)[0], objects)
+
+
+def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterable[Object]) -> PoolTypes:
+    """Return the types of the pools among some objects; see `pool_types`."""
+    every = list(objects)
+    pools = [one for one in every if isinstance(one, NodePool)]
+    classes = [one for one in every if isinstance(one, EC2NodeClass)]
+    overlays = [one for one in every if isinstance(one, NodeOverlay)]
+    settings, zones = settings_in(every), _zones_of_volumes(every, CORE | registration_of(pools))
+    known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
+    if not overlays or isinstance(types, Mapping):
+        return known
+    if not has_overlays(settings):
+        names = first_of([one.name for one in overlays], 3)
+        off = f"without NodeOverlay {names}: the gate is off in Karpenter's Deployment"
+        return known._replace(notes=(*known.notes, off))
+    by_pool, notes = overlaid(known.by_pool, pools, overlays, CORE | known.provider)
+    gate = "" if settings is not None else "the gate NodeOverlay is taken to be on, and "
+    notes.append(f"{gate}prices are those that NodeOverlays leave, by which Karpenter chooses")
+    return known._replace(by_pool=by_pool, notes=(*known.notes, *notes))
+
+
+def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozenset[str]:
+    """The zones to which volumes are bound: their cluster has nodes there."""
+    affinities = [one.spec.node_affinity for one in objects if isinstance(one, PersistentVolume)]
+    terms = [term for one in affinities if one and one.required for term in one.required.node_selector_terms]
+    return frozenset(known.values_of(ZONE, chain.from_iterable(term.match_expressions for term in terms)))
+
+
+def _named(types: Mapping[str, Sequence[InstanceType]]) -> Registration:
+    return Registration(named_labels(dict.fromkeys(chain.from_iterable(types.values()))))

@@ -68,8 +68,8 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
         try:
             edited = _set(edited, type(edited), _steps(path), value)
         except InputError as error:
-            told = InputError(error.message + _in_brackets(path), obj=error.obj, path=error.path)
-            raise told.located(obj=_label(obj), path=shorten(path, 120)) from None
+            located = InputError(error.message + _in_brackets(path), obj=error.obj, path=error.path)
+            raise located.located(obj=_label(obj), path=shorten(path, 120)) from None
     if isinstance(edited, Object):
         validate(edited)
     result: S = edited
@@ -286,23 +286,23 @@ def _renamed(value: Any, name: str, rename: Rename) -> Any:
     if name == "os":
         return value
     if isinstance(value, tuple):
-        return tuple(_renamed(one, name, rename) for one in value)
+        return tuple(_renamed(item, name, rename) for item in value)
     if isinstance(value, dict):
         return _renamed_map(value, name, rename)
     if not isinstance(value, Struct):
         return value
-    old = {one.name: getattr(value, one.name) for one in fields(value)}
-    new = replace(value, **{key: _renamed(one, key, rename) for key, one in old.items() if one})
+    old = {item.name: getattr(value, item.name) for item in fields(value)}
+    new = replace(value, **{key: _renamed(item, key, rename) for key, item in old.items() if item})
     return replace(new, unread=_left_out(value)) if isinstance(value, PodTemplateSpec) else new
 
 
 def _left_out(template: PodTemplateSpec) -> str:
     """Return a field that differs where what is left out of templates does, so that a ReplicaSet is still the
     one of its Deployment's template."""
-    told = template.unread, sorted(template.metadata.annotations.items())
-    if told == ("", []):
+    unread = template.unread, sorted(template.metadata.annotations.items())
+    if unread == ("", []):
         return ""
-    digest = sha256(repr(told).encode()).hexdigest()[:16]
+    digest = sha256(repr(unread).encode()).hexdigest()[:16]
     return f'{{"containers":[{{"workingDir":"/{digest}"}}]}}'
 
 
@@ -312,14 +312,14 @@ def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
     if name == "parameters":
         return {}
     if name in ("data", "spec", "workload_ref"):  # JSON, not a map of names
-        return {key: _renamed(one, key, rename) for key, one in value.items()}
+        return {key: _renamed(item, key, rename) for key, item in value.items()}
     if name == "annotations":
-        value = {key: one for key, one in value.items() if _KUBERNETES.match(key) and key != LAST_APPLIED}
+        value = {key: item for key, item in value.items() if _KUBERNETES.match(key) and key != LAST_APPLIED}
     if name == "hard":
-        return {_of_quota(key, rename): one for key, one in value.items()}
+        return {_of_quota(key, rename): item for key, item in value.items()}
     if name == "disrupted_pods":  # times
-        return {rename(key): one for key, one in value.items()}
-    return {rename(key): _renamed(one, "", rename) for key, one in value.items()}
+        return {rename(key): item for key, item in value.items()}
+    return {rename(key): _renamed(item, "", rename) for key, item in value.items()}
 
 
 def _of_quota(key: str, rename: Rename) -> str:

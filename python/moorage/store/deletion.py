@@ -196,19 +196,19 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
         raise conflict(group_kind(type(obj)), meta.name, why)
 
 
-def grace_period(obj: Object, asked: int | None) -> int:
+def grace_period(obj: Object, requested: int | None) -> int:
     """Return the grace period of a deletion in seconds. Only pods that a kubelet may run have one.
 
     Parameters
     ----------
-    asked : int or None
+    requested : int or None
         That of the request.
     """
-    if asked is None or not isinstance(obj, Pod):
+    if requested is None or not isinstance(obj, Pod):
         return 0
     if obj.metadata.deletion_timestamp is None and (not obj.spec.node_name or obj.status.phase in FINISHED):
         return 0
-    return asked
+    return requested
 
 
 def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:

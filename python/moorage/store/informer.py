@@ -354,9 +354,9 @@ class Informer(Generic[T]):
             self.indexer.undo(objects)
             self._synced, self._begin, notices = rest
             self._notices = notices.copy()
-            self._registrations = tuple(one for one, _, _ in handlers)
-            for one, one.is_synced, pending in handlers:
-                one.pending = pending.copy()
+            self._registrations = tuple(registration for registration, _, _ in handlers)
+            for registration, registration.is_synced, pending in handlers:
+                registration.pending = pending.copy()
             self._saved = saved
 
     def copy_from(self, other: Informer[T]) -> None:
@@ -573,7 +573,7 @@ class InformerFactory:
             only = self._informers.get(kind)
             notices = 0 if only is None else only.run_once()
         else:
-            for informer in [one for kind, one in self._informers.items() if kind in kinds]:
+            for informer in [informer_of for kind, informer_of in self._informers.items() if kind in kinds]:
                 notices += informer.run_once()
         self._changes = changes
         return notices

@@ -165,10 +165,10 @@ def _resources_in(status: PodStatus) -> Iterator[tuple[Path, Resources]]:
     """The quantities of a resize, each map with its field."""
     regular, init = status.container_statuses, status.init_container_statuses
     for name, statuses in ("containerStatuses", regular), ("initContainerStatuses", init):
-        for at, one in enumerate(statuses):
-            yield ("status", name, at, "allocatedResources"), one.allocated_resources
-            if one.resources is not None:
-                yield ("status", name, at, "resources", "requests"), one.resources.requests
+        for at, container in enumerate(statuses):
+            yield ("status", name, at, "allocatedResources"), container.allocated_resources
+            if container.resources is not None:
+                yield ("status", name, at, "resources", "requests"), container.resources.requests
 
 
 def _read(path: Path, resources: Resources) -> None:

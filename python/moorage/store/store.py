@@ -373,7 +373,9 @@ class ObjectStore:
                 raise other_uid(pod, current.metadata.uid)
             status, merged = current.status, list(current.status.conditions)
             for new in conditions:
-                at = next((at for at, one in enumerate(merged) if one.type == new.type), len(merged))
+                at = next(
+                    (at for at, condition in enumerate(merged) if condition.type == new.type), len(merged)
+                )
                 merged[at : at + 1] = [new]
             node = status.nominated_node_name if nominated_node_name is None else nominated_node_name
             status = replace(status, nominated_node_name=node, conditions=tuple(merged))
@@ -404,9 +406,11 @@ class ObjectStore:
             False for an object that does not exist.
         """
         with self._lock:
-            found = self._tables.set_condition(objects, condition, _with_condition, stays) if objects else []
+            changed = (
+                self._tables.set_condition(objects, condition, _with_condition, stays) if objects else []
+            )
             self._changed.notify_all()
-        return found
+        return changed
 
     def delete(
         self,
@@ -453,12 +457,12 @@ class ObjectStore:
             False for a pod that does not exist.
         """
         with self._lock:
-            found = self._tables.evict(pods, condition, _with_condition, _last_state)
-            while len(found) < len(pods):
-                found.append(self._evict_one(pods[len(found)], condition))
-                found += self._tables.evict(pods[len(found) :], condition, _with_condition, _last_state)
+            evicted = self._tables.evict(pods, condition, _with_condition, _last_state)
+            while len(evicted) < len(pods):
+                evicted.append(self._evict_one(pods[len(evicted)], condition))
+                evicted += self._tables.evict(pods[len(evicted) :], condition, _with_condition, _last_state)
             self._changed.notify_all()
-        return found
+        return evicted
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node; see `ObjectClient.bind`.

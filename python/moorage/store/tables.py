@@ -199,9 +199,9 @@ class Table(Generic[T]):
             The resource version of the first change.
         """
         before = len(self._events)
-        found = self.objects.set_condition(objects, condition, make, version, self._events, stays)
+        changed = self.objects.set_condition(objects, condition, make, version, self._events, stays)
         self.free(len(self._events) - before)
-        return found
+        return changed
 
     def evict(
         self: Table[Pod],
@@ -219,9 +219,9 @@ class Table(Generic[T]):
             The resource version of the first change.
         """
         before = len(self._events)
-        found = self.objects.evict(pods, condition, make, remove, version, self._events)
+        evicted = self.objects.evict(pods, condition, make, remove, version, self._events)
         self.free(len(self._events) - before)
-        return found
+        return evicted
 
     def free(self, written: int) -> None:
         """Free old events, if there are enough of them, after a write of some events.

@@ -240,10 +240,10 @@ class Admission:
     def _template(self, pod: Pod) -> _Template:
         difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
         key = pod.namespace, id(pod.spec), id(difference), id(autoscaler)
-        found = self._templates.get(key)
-        if found is None or found.original is not pod.spec:
-            found = self._templates[key] = self._admit_spec(pod, difference, autoscaler)
-        return found
+        template = self._templates.get(key)
+        if template is None or template.original is not pod.spec:
+            template = self._templates[key] = self._admit_spec(pod, difference, autoscaler)
+        return template
 
     def _admit_spec(
         self, pod: Pod, difference: Difference | None, autoscaler: VerticalPodAutoscaler | None

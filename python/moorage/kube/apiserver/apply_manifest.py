@@ -87,14 +87,14 @@ def _list_changes(field: str, live: Sequence[Json], new: Sequence[Json], rule: M
     items: list[Json] = []
     if rule.key:
         matches = _by_key(live, rule.key)
-        for one in new:
-            old = _next(matches, one, rule.key)
-            changed = one if old is None else _changes(old, one, rule.struct, rule.retains)
+        for item in new:
+            old = _next(matches, item, rule.key)
+            changed = item if old is None else _changes(old, item, rule.struct, rule.retains)
             if changed:
-                items.append({rule.key: one.get(rule.key)} | changed)
+                items.append({rule.key: item.get(rule.key)} | changed)
     else:
         known = set(map(json_text, live))
-        items = [one for one in new if json_text(one) not in known]
+        items = [item for item in new if json_text(item) not in known]
     is_in_order = _keys(live, rule.key, new) == _keys(new, rule.key, live)
     if not items and is_in_order:
         return {}
@@ -124,12 +124,12 @@ def _list_removals(field: str, original: Sequence[Json], new: Sequence[Json], ru
     order = {ORDER + field: _order(new, rule.key)}
     if not rule.key:
         kept = set(map(json_text, new))
-        gone = [one for one in original if json_text(one) not in kept]
+        gone = [item for item in original if json_text(item) not in kept]
         return order | {REMOVE + field: gone} if gone else {}
     items, matches = list[Json](), _by_key(new, rule.key)
     for old in original:
-        one = _next(matches, old, rule.key)
-        removed = {DIRECTIVE: "delete"} if one is None else _removals(old, one, rule.struct)
+        item = _next(matches, old, rule.key)
+        removed = {DIRECTIVE: "delete"} if item is None else _removals(old, item, rule.struct)
         if removed:
             items.append({rule.key: old.get(rule.key)} | removed)
     return order | {field: items} if items else {}
@@ -153,36 +153,38 @@ def _joined(removals: _Map, changes: _Map, struct: str) -> _Map:
 
 def _joined_items(removals: Sequence[Json], changes: Sequence[Json], rule: MergeRule) -> list[Json]:
     matches = _by_key(changes, rule.key)
-    found = [(one, _next(matches, one, rule.key)) for one in removals if DIRECTIVE not in one]
-    joined = [one if other is None else _joined(one, other, rule.struct) for one, other in found]
-    rest = [one for of_key in matches.values() for one in of_key]
-    deleted = [one for one in removals if DIRECTIVE in one]
+    pairs = [(item, _next(matches, item, rule.key)) for item in removals if DIRECTIVE not in item]
+    joined = [item if other is None else _joined(item, other, rule.struct) for item, other in pairs]
+    rest = [item for of_key in matches.values() for item in of_key]
+    deleted = [item for item in removals if DIRECTIVE in item]
     return [*deleted, *joined, *rest]
 
 
 def _by_key(items: Sequence[Json], key: str) -> defaultdict[bytes, list[_Map]]:
     """Return the items of a list by their keys; of two with one key the first counts first."""
-    found: defaultdict[bytes, list[_Map]] = defaultdict(list)
-    for one in items:
-        if isinstance(one, dict):
-            found[json_text(one.get(key))].append(one)
-    return found
+    items_by_key: defaultdict[bytes, list[_Map]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, dict):
+            items_by_key[json_text(item.get(key))].append(item)
+    return items_by_key
 
 
 def _next(matches: defaultdict[bytes, list[_Map]], item: Json, key: str) -> _Map | None:
     """Take the next item with the key of another one."""
-    found = matches[json_text(item.get(key))] if isinstance(item, dict) else []
-    return found.pop(0) if found else None
+    matching = matches[json_text(item.get(key))] if isinstance(item, dict) else []
+    return matching.pop(0) if matching else None
 
 
 def _order(items: Sequence[Json], key: str) -> list[Json]:
-    return [{key: one.get(key)} if isinstance(one, dict) else one for one in items] if key else list(items)
+    return (
+        [{key: item.get(key)} if isinstance(item, dict) else item for item in items] if key else list(items)
+    )
 
 
 def _keys(items: Sequence[Json], key: str, others: Sequence[Json]) -> list[bytes]:
     """Return the identities of the items that another list has as well."""
-    known = {identity(one, key) for one in others}
-    return [text for one in items if (text := identity(one, key)) in known]
+    known = {identity(item, key) for item in others}
+    return [text for item in items if (text := identity(item, key)) in known]
 
 
 # ---- managed fields ----------------------------------------------------------------------------------------
@@ -211,10 +213,10 @@ def without_applied(live: dict[str, Any], managed_fields: str, new: dict[str, An
         fields counts.
     """
     managers = msgspec.json.decode(managed_fields or "[]", type=tuple[_Manager, ...])
-    applied = [one for one in managers if one.operation == _APPLY]
+    applied = [manager for manager in managers if manager.operation == _APPLY]
     if not applied:
         return live
-    chosen = max(applied, key=lambda one: _size(one.fields_v1))
+    chosen = max(applied, key=lambda manager: _size(manager.fields_v1))
     tree = chosen.fields_v1
     for other in managers:
         if other is not chosen:
@@ -230,13 +232,13 @@ def _size(tree: dict[str, Any]) -> int:
 
 def _owned_alone(tree: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return a tree without the leaves that another one has."""
-    found: dict[str, Any] = {}
+    owned: dict[str, Any] = {}
     for key, inner in tree.items():
         if key not in other:
-            found[key] = inner
+            owned[key] = inner
         elif rest := _owned_alone(inner, other[key]):
-            found[key] = rest
-    return found
+            owned[key] = rest
+    return owned
 
 
 def _without(value: Any, tree: dict[str, Any], new: Any) -> Any:
@@ -260,17 +262,17 @@ def _without(value: Any, tree: dict[str, Any], new: Any) -> Any:
 def _items_without(items: list[Any], tree: dict[str, Any], new: Any) -> list[Any]:
     """Return the items of a list, each without what is removed of it."""
     given = new if isinstance(new, list) else []
-    found = list(items)
+    left = list(items)
     for key, inner in tree.items():
         if key.startswith(_VALUE):
             text = key.removeprefix(_VALUE).encode()
-            is_given = any(json_text(one) == text for one in given)
-            found = [_GONE if json_text(one) == text and not is_given else one for one in found]
+            is_given = any(json_text(item) == text for item in given)
+            left = [_GONE if json_text(item) == text and not is_given else item for item in left]
         elif key.startswith(_KEYS):
             keys = msgspec.json.decode(key.removeprefix(_KEYS), type=dict[str, Any])
-            match = next((one for one in given if _has(one, keys)), None)
-            found = [_item_without(one, inner, match, keys) if _has(one, keys) else one for one in found]
-    return found
+            match = next((item for item in given if _has(item, keys)), None)
+            left = [_item_without(item, inner, match, keys) if _has(item, keys) else item for item in left]
+    return left
 
 
 def _item_without(item: dict[str, Any], tree: dict[str, Any], new: Any, keys: dict[str, Any]) -> Any:
@@ -347,8 +349,8 @@ def _read(live: T, after: dict[str, Any]) -> T:
         kept = {key: whole[key] for key in ("apiVersion", "kind", "status") if key in whole}
         meta = {key: item for key, item in whole["metadata"].items() if key not in _OWN}
         document = kept | after | {"metadata": meta | after["metadata"]}
-        made: Any = read_custom(document, live.kind, live.api_version)
-        return cast("T", made)
+        custom: Any = read_custom(document, live.kind, live.api_version)
+        return cast("T", custom)
     read = decode_as(after, type(live))
     if isinstance(read, Pod) and isinstance(live, Pod) and read.spec.tolerations != live.spec.tolerations:
         tolerations = (*read.spec.tolerations, *missing_tolerations(read.spec.tolerations))
@@ -419,9 +421,9 @@ def _last_applied(live: Object, value: dict[str, Any]) -> dict[str, Any]:
             path = f"metadata.annotations[{LAST_APPLIED}]"
             raise InputError("is not a manifest, so nothing can be applied", path=path) from None
     if not is_served(live):
-        meta = {key: one for key, one in value["metadata"].items() if key in ("labels", "annotations")}
+        meta = {key: part for key, part in value["metadata"].items() if key in ("labels", "annotations")}
         spec = value.get("spec", {})
-        kept = {key: one for key, one in spec.items() if key not in _WRITTEN}
+        kept = {key: part for key, part in spec.items() if key not in _WRITTEN}
         return value | {"metadata": meta} | ({"spec": kept} if spec else {})
     return {}
 
@@ -430,7 +432,7 @@ def _drop_computed(value: dict[str, Any], manifests: tuple[dict[str, Any], ...])
     """Drop the priority of a template that follows from its class, unless a manifest names it."""
     spec = _template_spec(value)
     for key in _COMPUTED:
-        if key in spec and not any(key in _template_spec(one) for one in manifests):
+        if key in spec and not any(key in _template_spec(manifest) for manifest in manifests):
             del spec[key]
 
 

@@ -349,7 +349,9 @@ def _failure_errors(spec: JobSpec, rule: PodFailurePolicyRule) -> Iterator[tuple
         yield "", "Invalid value: specifying one of OnExitCodes and OnPodConditions is required"
     if on_codes is not None:
         pod, name, codes = spec.template.spec, on_codes.container_name, [*on_codes.values]
-        if name is not None and name not in {one.name for one in (*pod.containers, *pod.init_containers)}:
+        if name is not None and name not in {
+            container.name for container in (*pod.containers, *pod.init_containers)
+        }:
             what = "must be one of the container or initContainer names in the pod template"
             yield ".onExitCodes.containerName", f'Invalid value: "{name}": {what}'
         if not codes:

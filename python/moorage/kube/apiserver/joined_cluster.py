@@ -60,42 +60,42 @@ def join(
     InputError
         As for `build_cluster`.
     """
-    spaces = {one.name for one in before.namespaces if one.metadata.deletion_timestamp is None}
+    spaces = {obj.name for obj in before.namespaces if obj.metadata.deletion_timestamp is None}
     if not are_manifests(objects) or (skipped and before.skipped):
         return None
-    if any(default_namespace(one) not in spaces for one in objects):
+    if any(default_namespace(obj) not in spaces for obj in objects):
         return None
-    names = {(one.kind, default_namespace(one), one.name) for one in objects}
+    names = {(obj.kind, default_namespace(obj), obj.name) for obj in objects}
     short = {name for _, _, name in names}
     others = [
-        one for one in before.others if one.name in short and (one.kind, one.namespace, one.name) in names
+        obj for obj in before.others if obj.name in short and (obj.kind, obj.namespace, obj.name) in names
     ]
-    pods = chain(before.pods, before.finished) if any(isinstance(one, Pod) for one in objects) else ()
-    if any(one.name in short and ("Pod", one.namespace, one.name) in names for one in pods):
+    pods = chain(before.pods, before.finished) if any(isinstance(obj, Pod) for obj in objects) else ()
+    if any(obj.name in short and ("Pod", obj.namespace, obj.name) in names for obj in pods):
         return None
     completed = complete(
         [*others, *objects],
         [*[Origin(argument=STORED)] * len(others), *origins],
-        [one for one in before.others if isinstance(one, PriorityClass)],
+        [obj for obj in before.others if isinstance(obj, PriorityClass)],
         texts={at + len(others): text for at, text in texts.items()},
         refusals=Refusals(STORED, check),
     )
     if completed.left_out or completed.suspended or completed.told:
         return None
-    kept = {id(one) for one in others}
-    new = [one for one in completed.objects if id(one) not in kept]
+    kept = {id(obj) for obj in others}
+    new = [obj for obj in completed.objects if id(obj) not in kept]
     joined = _with(before, new)
     if not _is_known(before, joined, new, completed.before):
         return None
-    made = NewPods(joined) if any(isinstance(one, Pod) for one in new) else None
-    single = [] if made is None else made.admit([one for one in new if isinstance(one, Pod)])
-    joined.refused = [*before.refused, *(() if made is None else made.refused)]
+    new_pods = NewPods(joined) if any(isinstance(obj, Pod) for obj in new) else None
+    single = [] if new_pods is None else new_pods.admit([obj for obj in new if isinstance(obj, Pod)])
+    joined.refused = [*before.refused, *(() if new_pods is None else new_pods.refused)]
     joined.pods = [*before.pods, *single] if single else before.pods
-    turns = {} if made is None else _turns(joined, new, {one.key for one in single})
+    turns = {} if new_pods is None else _turns(joined, new, {obj.key for obj in single})
     joined.turns = before.turns | turns
     joined.warnings = [*before.warnings, *completed.warnings, *skipped_warnings(skipped, {})]
     joined.skipped = dict(skipped) or before.skipped
-    written = [one for one in new if not isinstance(one, Pod)]
+    written = [obj for obj in new if not isinstance(obj, Pod)]
     joined.joined = Joined(before, written, single, turns)
     return joined
 
@@ -103,57 +103,57 @@ def join(
 def are_manifests(objects: Sequence[Object]) -> bool:
     """Whether objects are manifests of kinds that can be joined to a cluster."""
     return bool(objects) and all(
-        isinstance(one, JOINED)
-        and one.name
-        and not (one.metadata.uid or one.metadata.resource_version or one.metadata.creation_timestamp)
-        and not (isinstance(one, Job) and one.spec.suspend)
-        and not (isinstance(one, Pod) and (one.spec.node_name or one.status.phase in FINISHED))
-        and not (isinstance(one, Pod) and one.namespace == "kube-system")
-        for one in objects
+        isinstance(obj, JOINED)
+        and obj.name
+        and not (obj.metadata.uid or obj.metadata.resource_version or obj.metadata.creation_timestamp)
+        and not (isinstance(obj, Job) and obj.spec.suspend)
+        and not (isinstance(obj, Pod) and (obj.spec.node_name or obj.status.phase in FINISHED))
+        and not (isinstance(obj, Pod) and obj.namespace == "kube-system")
+        for obj in objects
     )
 
 
 def _with(before: Cluster, new: Sequence[Object]) -> Cluster:
     """Return a cluster with other objects than pods, in the place of those of their names."""
-    names = {(one.kind, one.namespace, one.name) for one in new}
+    names = {(obj.kind, obj.namespace, obj.name) for obj in new}
     short = {name for _, _, name in names}
     kept = [
-        one
-        for one in before.others
-        if one.name not in short or (one.kind, one.namespace, one.name) not in names
+        obj
+        for obj in before.others
+        if obj.name not in short or (obj.kind, obj.namespace, obj.name) not in names
     ]
-    others = [*kept, *(one for one in new if not isinstance(one, Pod))]
+    others = [*kept, *(obj for obj in new if not isinstance(obj, Pod))]
     return replace(before, others=others, siblings=before.siblings.copy())
 
 
 def _turns(joined: Cluster, new: Sequence[Object], admitted: Collection[str]) -> dict[str, str]:
     """Return after which workload single pods come; see `put_in_turn`."""
-    own, turns = {id(one) for one in new}, dict[str, str]()
-    workloads = [one for one in joined.others if isinstance(one, WORKLOADS)]
-    earlier = [one for one in workloads if id(one) not in own]
+    own, turns = {id(obj) for obj in new}, dict[str, str]()
+    workloads = [obj for obj in joined.others if isinstance(obj, WORKLOADS)]
+    earlier = [obj for obj in workloads if id(obj) not in own]
     last = f"{earlier[-1].kind} {earlier[-1].key}" if earlier else ""
-    for one in new if workloads else ():
-        if isinstance(one, WORKLOADS):
-            last = f"{one.kind} {one.key}"
-        elif isinstance(one, Pod) and one.key in admitted and is_single(one):
-            turns[one.key] = last
+    for obj in new if workloads else ():
+        if isinstance(obj, WORKLOADS):
+            last = f"{obj.kind} {obj.key}"
+        elif isinstance(obj, Pod) and obj.key in admitted and is_single(obj):
+            turns[obj.key] = last
     return turns
 
 
 def _is_known(before: Cluster, joined: Cluster, new: Sequence[Object], changed: Mapping[str, Object]) -> bool:
     """Whether nothing follows from new objects beside themselves: no quota counts them, no template is
     recognized, and no budget or claim comes or changes."""
-    spaces = {one.namespace for one in new}
-    near = [one for one in before.others if one.namespace in spaces]
-    depends = any(isinstance(one, ResourceQuota) for one in near) or any(
-        isinstance(one, _CHECKED)
-        or (isinstance(one, PodDisruptionBudget) and not one.metadata.resource_version)
-        for one in before.others
+    spaces = {obj.namespace for obj in new}
+    near = [obj for obj in before.others if obj.namespace in spaces]
+    depends = any(isinstance(obj, ResourceQuota) for obj in near) or any(
+        isinstance(obj, _CHECKED)
+        or (isinstance(obj, PodDisruptionBudget) and not obj.metadata.resource_version)
+        for obj in before.others
     )
-    if depends or any(ephemeral_claims([one for one in new if isinstance(one, Pod)])):
+    if depends or any(ephemeral_claims([obj for obj in new if isinstance(obj, Pod)])):
         return False
-    around = [one for one in near if isinstance(one, _TEMPLATES)]
-    mine = [one for one in new if isinstance(one, WORKLOADS)]
+    around = [obj for obj in near if isinstance(obj, _TEMPLATES)]
+    mine = [obj for obj in new if isinstance(obj, WORKLOADS)]
     listed = replace(joined, others=[*mine, *around], pods=[], finished=[], warnings=[])
-    found = recognize_templates(listed, changed, before.pods_by_owner)
-    return found.others == listed.others and not found.warnings
+    recognized = recognize_templates(listed, changed, before.pods_by_owner)
+    return recognized.others == listed.others and not recognized.warnings

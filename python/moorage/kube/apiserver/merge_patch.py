@@ -85,23 +85,25 @@ def three_way_patch(original: dict[str, Any], new: dict[str, Any], live: dict[st
 
 def _nulls(patch: dict[str, Any]) -> dict[str, Any]:
     """Return what a patch removes."""
-    found = {key: _nulls(one) if isinstance(one, dict) else one for key, one in patch.items()}
-    return {key: one for key, one in found.items() if one is None or (isinstance(one, dict) and one)}
+    values = {key: _nulls(value) if isinstance(value, dict) else value for key, value in patch.items()}
+    return {
+        key: value for key, value in values.items() if value is None or (isinstance(value, dict) and value)
+    }
 
 
 def _without_nulls(patch: dict[str, Any]) -> dict[str, Any]:
     """Return what a patch sets."""
     return {
-        key: _without_nulls(one) if isinstance(one, dict) else one
-        for key, one in patch.items()
-        if one is not None
+        key: _without_nulls(value) if isinstance(value, dict) else value
+        for key, value in patch.items()
+        if value is not None
     }
 
 
-def _overlaid(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _overlaid(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return both patches as one; the other counts where they differ."""
-    both = {key: _overlaid(one[key], other[key]) for key in one if _are_maps(one[key], other.get(key))}
-    return one | other | both
+    both = {key: _overlaid(first[key], other[key]) for key in first if _are_maps(first[key], other.get(key))}
+    return first | other | both
 
 
 def _are_maps(*values: Json) -> bool:
@@ -301,7 +303,7 @@ def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key
 
 def _positions(items: Sequence[Json], key: str) -> Mapping[bytes, int]:
     """Return the position of the first item of each identity."""
-    return {identity(one, key): at for at, one in reversed(list(enumerate(items)))}
+    return {identity(item, key): at for at, item in reversed(list(enumerate(items)))}
 
 
 def identity(item: Json, key: str) -> bytes:

@@ -203,13 +203,13 @@ class Overlay:
         """
         if not self._dropped:
             return self._objects, self._origins
-        found: list[tuple[int, int, Object]] = []
+        listed: list[tuple[int, int, Object]] = []
         for at, obj in enumerate(self._objects):
             if at not in self._dropped:
                 obj, place = self._replaced.get(at, (obj, at))
-                found.append((at if isinstance(obj, Node | Pod) else place, place, obj))
-        found.sort(key=itemgetter(0))
-        return [obj for _, _, obj in found], [self._origins[place] for _, place, _ in found]
+                listed.append((at if isinstance(obj, Node | Pod) else place, place, obj))
+        listed.sort(key=itemgetter(0))
+        return [obj for _, _, obj in listed], [self._origins[place] for _, place, _ in listed]
 
     def warnings(self) -> list[str]:
         """Return warnings about what later objects have, or lack, and earlier ones keep."""
@@ -246,15 +246,15 @@ def _where(origin: Origin) -> str:
 
 def _ignored(new: Object, replaced: Object, origin: Origin) -> list[str]:
     """The fields of an object that do not count."""
-    found = []
+    fields = []
     status = getattr(new, "status", None)
     if status is not None and status != type(status)() and status != getattr(replaced, "status", None):
-        found.append("status")
+        fields.append("status")
     if isinstance(new, Pod) and isinstance(replaced, Pod):
         node = new.spec.node_name
         if node and node != replaced.spec.node_name:
-            found.append("spec.nodeName")
-    return [f"{path} of {label(new.kind, new.namespace, new.name, origin)}" for path in found]
+            fields.append("spec.nodeName")
+    return [f"{path} of {label(new.kind, new.namespace, new.name, origin)}" for path in fields]
 
 
 # ---- immutable fields --------------------------------------------------------------------------------------
@@ -331,8 +331,13 @@ def _check_stateful_set(old: StatefulSet, new: StatefulSet) -> None:
 def _fixed_part(obj: StatefulSet) -> Any:
     spec = obj.spec
     claims = [
-        (one.metadata.name, one.metadata.labels, one.metadata.annotations, _claim_part(one.spec))
-        for one in spec.volume_claim_templates
+        (
+            template.metadata.name,
+            template.metadata.labels,
+            template.metadata.annotations,
+            _claim_part(template.spec),
+        )
+        for template in spec.volume_claim_templates
     ]
     policy = spec.pod_management_policy or "OrderedReady"
     return comparable([spec.selector, claims]), spec.service_name, policy
@@ -411,8 +416,8 @@ def _check_volume(old: PersistentVolume, new: PersistentVolume) -> None:
 def _check_pod(old: Pod, new: Pod) -> None:
     before, after = old.spec, new.spec
     admitted = list(missing_tolerations(()))  # those of pods without a node
-    own = [one for one in before.tolerations if one not in admitted]
-    is_kept = all(one in after.tolerations for one in own)
+    own = [item for item in before.tolerations if item not in admitted]
+    is_kept = all(item in after.tolerations for item in own)
     allowed = replace(
         _with_each(before, after, "image"),
         active_deadline_seconds=after.active_deadline_seconds,
@@ -420,11 +425,11 @@ def _check_pod(old: Pod, new: Pod) -> None:
         node_name=before.node_name or after.node_name,
     )
     if before.scheduling_gates:
-        names = {one.name for one in before.scheduling_gates}
+        names = {item.name for item in before.scheduling_gates}
         selectors = (before.node_selector or {}).items() <= (after.node_selector or {}).items()
         allowed = replace(
             allowed,
-            scheduling_gates=tuple(one for one in after.scheduling_gates if one.name in names),
+            scheduling_gates=tuple(item for item in after.scheduling_gates if item.name in names),
             node_selector=after.node_selector if selectors else before.node_selector,
             affinity=after.affinity,
         )

@@ -50,7 +50,9 @@ def pod_limits(pod: Pod) -> Quantities:
 
 
 def _swapped(containers: Iterable[Container]) -> Iterable[Container]:
-    return (replace(one, resources=_limits_as_requests(one.resources)) for one in containers)
+    return (
+        replace(container, resources=_limits_as_requests(container.resources)) for container in containers
+    )
 
 
 def _limits_as_requests(resources: ResourceRequirements) -> ResourceRequirements:
@@ -66,7 +68,7 @@ def is_best_effort(pod: Pod) -> bool:
     """Whether no container of a pod requests or limits cpu or memory (v1.36, qos.GetPodQOS)."""
     if pod.status.qos_class:
         return pod.status.qos_class == "BestEffort"
-    parts = [one.resources for one in (*pod.spec.containers, *pod.spec.init_containers)]
+    parts = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
     if pod.spec.resources is not None:
         parts.append(pod.spec.resources)
     return not any(
@@ -99,13 +101,13 @@ class Defaulted(NamedTuple):
 
 def defaulted_by_limit_range(pod: Pod) -> dict[str, Defaulted]:
     """Return by container what a limit range has set in a new pod, as the annotation of the pod tells."""
-    found: dict[str, Defaulted] = {}
+    defaulted: dict[str, Defaulted] = {}
     for match in _SET.finditer(pod.metadata.annotations.get(_ANNOTATION, "").partition(":")[2]):
         names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
-        own = found.get(container, Defaulted())
+        own = defaulted.get(container, Defaulted())
         is_request = match["what"] == "request"
-        found[container] = own._replace(**{"requests" if is_request else "limits": names})
-    return found
+        defaulted[container] = own._replace(**{"requests" if is_request else "limits": names})
+    return defaulted
 
 
 def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
@@ -139,8 +141,10 @@ def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
         if limits or requests:
             spec = replace(
                 spec,
-                containers=tuple([_filled(one, limits, requests) for one in spec.containers]),
-                init_containers=tuple([_filled(one, limits, requests) for one in spec.init_containers]),
+                containers=tuple([_filled(container, limits, requests) for container in spec.containers]),
+                init_containers=tuple(
+                    [_filled(container, limits, requests) for container in spec.init_containers]
+                ),
             )
     return spec
 
@@ -305,27 +309,27 @@ def _checked_overhead(spec: PodSpec, runtime_class: RuntimeClass | None) -> PodS
 def merge_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
     """Leave out tolerations that another one includes (kubernetes v1.36, pkg/util/tolerations)."""
     merged: list[Toleration] = []
-    for at, one in enumerate(tolerations):
-        later = [other for other in tolerations[at + 1 :] if other != one]
-        if not any(includes(other, one) for other in (*merged, *later)):
-            merged.append(one)
+    for at, toleration in enumerate(tolerations):
+        later = [other for other in tolerations[at + 1 :] if other != toleration]
+        if not any(includes(other, toleration) for other in (*merged, *later)):
+            merged.append(toleration)
     return tuple(merged)
 
 
-def includes(other: Toleration, one: Toleration) -> bool:
+def includes(other: Toleration, toleration: Toleration) -> bool:
     """Whether a toleration tolerates all that another one does."""
-    if one == other:
+    if toleration == other:
         return True
-    if one.key != other.key and (other.key or other.operator != "Exists"):
+    if toleration.key != other.key and (other.key or other.operator != "Exists"):
         return False
-    if other.effect not in ("", one.effect):
+    if other.effect not in ("", toleration.effect):
         return False
     if other.effect == "NoExecute" and other.toleration_seconds is not None:
-        seconds = one.toleration_seconds
+        seconds = toleration.toleration_seconds
         if seconds is None or seconds > other.toleration_seconds:
             return False
     if other.operator in ("Equal", ""):
-        return one.operator == "Equal" and one.value == other.value
+        return toleration.operator == "Equal" and toleration.value == other.value
     return other.operator == "Exists"
 
 
@@ -352,8 +356,12 @@ def strongest(autoscalers: Iterable[VerticalPodAutoscaler]) -> VerticalPodAutosc
     VerticalPodAutoscaler or None
         None if none of them acts.
     """
-    acting = [one for one in autoscalers if one.spec.update_policy.update_mode != _OFF]
-    return min(acting, key=lambda one: (one.metadata.creation_timestamp or "~", one.name), default=None)
+    acting = [autoscaler for autoscaler in autoscalers if autoscaler.spec.update_policy.update_mode != _OFF]
+    return min(
+        acting,
+        key=lambda autoscaler: (autoscaler.metadata.creation_timestamp or "~", autoscaler.name),
+        default=None,
+    )
 
 
 def controlled(autoscaler: VerticalPodAutoscaler, container: str) -> Resources:
@@ -393,7 +401,9 @@ def with_recommendation(
 
 
 def _policy(autoscaler: VerticalPodAutoscaler, container: str) -> ContainerResourcePolicy:
-    policies = {one.container_name: one for one in autoscaler.spec.resource_policy.container_policies}
+    policies = {
+        policy.container_name: policy for policy in autoscaler.spec.resource_policy.container_policies
+    }
     return policies.get(container) or policies.get(_ALL) or ContainerResourcePolicy()
 
 
@@ -439,7 +449,7 @@ def _scaled(
     if amount is None:
         return result
     parts = [
-        Quantity(one).milli_value() if name == "cpu" else Quantity(one).value()
-        for one in (amount, result, base)
+        Quantity(quantity).milli_value() if name == "cpu" else Quantity(quantity).value()
+        for quantity in (amount, result, base)
     ]
     return f"{parts[0] * parts[1] // parts[2]}{'m' if name == 'cpu' else ''}"

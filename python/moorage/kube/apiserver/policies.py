@@ -67,14 +67,18 @@ class Additions:
         self._annotations: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for obj in policies:
             if isinstance(obj, Namespace):
-                found = obj.metadata.annotations
-                if not found.keys().isdisjoint(_ANNOTATIONS):
-                    self._annotations[obj.name] = {key: found[key] for key in _ANNOTATIONS if key in found}
+                annotations = obj.metadata.annotations
+                if not annotations.keys().isdisjoint(_ANNOTATIONS):
+                    self._annotations[obj.name] = {
+                        key: annotations[key] for key in _ANNOTATIONS if key in annotations
+                    }
             elif isinstance(obj, Scheduler):
                 self._default = obj.spec.default_node_selector
             elif isinstance(obj, AdmissionPlugins):
                 self._plugins.update(obj.plugins)
-        self._restricts = any({_DEFAULT, _WHITELIST} & one.keys() for one in self._annotations.values())
+        self._restricts = any(
+            {_DEFAULT, _WHITELIST} & annotations_of.keys() for annotations_of in self._annotations.values()
+        )
 
     def applied(self, pod: Pod) -> PodSpec:
         """Return the spec of a new pod with what is added.
@@ -92,7 +96,9 @@ class Additions:
                 added = (*added, MEMORY_PRESSURE)
             spec = replace(spec, tolerations=merge_tolerations((*spec.tolerations, *added)))
             allowed = _tolerations(of_namespace, _WHITELIST)
-            if allowed and not all(any(includes(one, own) for one in allowed) for own in spec.tolerations):
+            if allowed and not all(
+                any(includes(toleration, own) for toleration in allowed) for own in spec.tolerations
+            ):
                 raise NotAdmittedError(
                     "pod tolerations (possibly merged with namespace default tolerations) conflict with its "
                     "namespace whitelist"
@@ -137,8 +143,8 @@ class Additions:
         if texts:
             shown = examples(texts, _EXAMPLES)
             yield f"New pods get the node selectors and tolerations that their namespaces have: {shown}."
-        if not self._plugins and (found := _untolerated(pods, nodes)):
-            name, resource = found
+        if not self._plugins and (lacking := _untolerated(pods, nodes)):
+            name, resource = lacking
             yield (
                 f"{name} lets pods that ask for {resource} tolerate the taint of this key "
                 f"({EXTENDED_RESOURCE_TOLERATION}): --admission {EXTENDED_RESOURCE_TOLERATION} does so, too."
@@ -150,9 +156,9 @@ def with_resource_tolerations(spec: PodSpec) -> PodSpec:
     (kubernetes v1.36, ExtendedResourceToleration).
     """
     containers = (*spec.containers, *spec.init_containers)
-    names = sorted({name for one in containers for name in one.resources.requests if is_extended(name)})
+    names = sorted({name for item in containers for name in item.resources.requests if is_extended(name)})
     added = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in names]
-    new = tuple(one for one in added if one not in spec.tolerations)
+    new = tuple(item for item in added if item not in spec.tolerations)
     return replace(spec, tolerations=(*spec.tolerations, *new)) if new else spec
 
 
@@ -184,9 +190,9 @@ def _untolerated(pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]) -> _L
     """Return a distribution that adds tolerations for extended resources, and a resource of a waiting pod
     that would get one."""
     wanted = [
-        (one, pod)
+        (toleration, pod)
         for pod in pods
-        for one in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]
+        for toleration in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]
     ]
     taints = {
         taint.key: name
@@ -195,9 +201,9 @@ def _untolerated(pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]) -> _L
         for taint in node.spec.taints
         if name and is_extended(taint.key)
     }
-    for one, pod in wanted:
-        if one.key in taints and not any(map(partial(_covers, one.key), pod.spec.tolerations)):
-            return _Lacking(taints[one.key], one.key)
+    for toleration, pod in wanted:
+        if toleration.key in taints and not any(map(partial(_covers, toleration.key), pod.spec.tolerations)):
+            return _Lacking(taints[toleration.key], toleration.key)
     return None
 
 

@@ -255,10 +255,10 @@ def refused_versions(
         Returns the release; it is called only where releases differ.
     """
     return [
-        (one.origin, _refused_version(one.obj))
-        for one in ended
-        if one.is_manifest and one.argument > cluster
-        if not (one.obj.version.depends_on_release and one.obj.version.is_served(release()))
+        (obj.origin, _refused_version(obj.obj))
+        for obj in ended
+        if obj.is_manifest and obj.argument > cluster
+        if not (obj.obj.version.depends_on_release and obj.obj.version.is_served(release()))
     ]
 
 
@@ -489,16 +489,16 @@ def _duplicates(text: bytes | msgspec.Raw) -> list[Path]:
     # or strings and numbers in another spelling.
     if len(msgspec.json.format(text, indent=-1)) == len(msgspec.json.encode(_decoded(text))):
         return []
-    found: list[Path] = []
+    paths: list[Path] = []
     pending: list[tuple[Path, Any]] = [((), json.loads(bytes(text), parse_int=str, object_pairs_hook=_map))]
     while pending:
         path, item = pending.pop()
         if isinstance(item, _Map):
-            found += [(*path, key) for key in item.duplicates]
+            paths += [(*path, key) for key in item.duplicates]
             pending += [((*path, key), part) for key, part in item.items()]
         elif isinstance(item, list):
             pending += [((*path, at), part) for at, part in enumerate(item)]
-    return found
+    return paths
 
 
 def _map(pairs: list[tuple[str, Any]]) -> _Map:

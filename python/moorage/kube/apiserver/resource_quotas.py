@@ -122,14 +122,14 @@ def is_extended(resource: str) -> bool:
 
 def _computed(requests: Quantities | Resources, limits: Quantities | Resources) -> dict[str, object]:
     """Amounts by the names that quotas have for them (podComputeUsageHelper)."""
-    found: dict[str, object] = {"pods": _ONE}
+    used: dict[str, object] = {"pods": _ONE}
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith(_HUGE_PAGES):
-            found[name] = amount
+            used[name] = amount
         if name in _COMPUTE or name.startswith(_HUGE_PAGES) or is_extended(name):
-            found[f"{_REQUESTS}{name}"] = amount
-    found |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
-    return found
+            used[f"{_REQUESTS}{name}"] = amount
+    used |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
+    return used
 
 
 def usage(pod: Pod) -> Quantities:
@@ -301,4 +301,4 @@ def _affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
     for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         if part is not None:
             yield from part.required
-            yield from (one.pod_affinity_term for one in part.preferred)
+            yield from (weighted.pod_affinity_term for weighted in part.preferred)

@@ -500,7 +500,13 @@ def _bare(spec: PodSpec) -> PodSpec:
 
 def _relevant(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     """Return the volumes with a source that scheduling reads: not those of tokens of service accounts."""
-    return tuple([one for one in volumes if replace(one, host_path=None, projected=None) != Volume(one.name)])
+    return tuple(
+        [
+            volume
+            for volume in volumes
+            if replace(volume, host_path=None, projected=None) != Volume(volume.name)
+        ]
+    )
 
 
 def _as_in(own: dict[str, Any], other: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -198,9 +198,9 @@ def _proposal(kind: str, group: str, groups: Collection[str], ratios: Sequence[f
 
     for ratio, within in product(ratios, ((group,), groups)):
         names = {name.rpartition("/")[2].casefold(): name for name in reversed(_names(within))}
-        if found := get_close_matches(kind.casefold(), names, 1, ratio):
-            version, _, right = names[found[0]].rpartition("/")
-            of = "" if _group(names[found[0]]) == group else f" of {version}"
+        if matches := get_close_matches(kind.casefold(), names, 1, ratio):
+            version, _, right = names[matches[0]].rpartition("/")
+            of = "" if _group(names[matches[0]]) == group else f" of {version}"
             return f"; did you mean {right}{of}?"
     return ""
 
@@ -274,22 +274,22 @@ def unknown_fields(value: Any, struct: str) -> list[Path]:
     struct : str
         Name of the struct, from `struct_of`.
     """
-    found: list[Path] = []
-    _collect(value, struct, (), found)
-    return sorted(found)  # siblings are all names or all indices
+    paths: list[Path] = []
+    _collect(value, struct, (), paths)
+    return sorted(paths)  # siblings are all names or all indices
 
 
-def _collect(value: Any, struct: str, path: Path, found: list[Path]) -> None:
+def _collect(value: Any, struct: str, path: Path, paths: list[Path]) -> None:
     if not isinstance(value, dict):
         return
     known = fields_of(struct)
     for name, item in value.items():
         target = known.get(name)
         if target is None:
-            found.append((*path, name))
+            paths.append((*path, name))
         elif target and item:
             for key, part in _parts(item, target[-2:]):
-                _collect(part, target.rstrip(LISTS + MAPS), (*path, name, *key), found)
+                _collect(part, target.rstrip(LISTS + MAPS), (*path, name, *key), paths)
 
 
 def _parts(value: Any, form: str) -> Iterator[tuple[Path, Any]]:

@@ -238,8 +238,8 @@ def _without_defaults(value: Any, name: str, struct: type[Struct] | None) -> Any
 def _each_without_defaults(items: Any, name: str, struct: type[Struct] | None) -> Any:
     if not isinstance(items, list):
         return items
-    found = [_without_defaults(one, name, struct) for one in items]
-    return found if any(found) else []
+    values = [_without_defaults(item, name, struct) for item in items]
+    return values if any(values) else []
 
 
 def _quantity(value: Any) -> Any:

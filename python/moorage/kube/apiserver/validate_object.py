@@ -176,8 +176,8 @@ def check_pod_spec(spec: PodSpec) -> None:
     if spec.resources is not None:
         _check_pod_level(spec, spec.resources)
     spreading: dict[tuple[str, str], int] = {}
-    for at, one in enumerate(spec.topology_spread_constraints):
-        key = one.topology_key, one.when_unsatisfiable
+    for at, constraint in enumerate(spec.topology_spread_constraints):
+        key = constraint.topology_key, constraint.when_unsatisfiable
         if key in spreading:
             path = f"topologySpreadConstraints[{spreading[key]}].{{topologyKey, whenUnsatisfiable}}"
             _duplicate(f"{{{key[0]}, {key[1]}}}", path)

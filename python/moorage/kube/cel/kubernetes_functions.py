@@ -86,10 +86,10 @@ def _flatten(values: Values, depth: int) -> Values:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     count_work(len(values))
-    found: list[Any] = []
+    items: list[Any] = []
     for value in values:
-        found.extend(_flatten(value, depth - 1) if depth and isinstance(value, tuple) else (value,))
-    return tuple(found)
+        items.extend(_flatten(value, depth - 1) if depth and isinstance(value, tuple) else (value,))
+    return tuple(items)
 
 
 class _Key:
@@ -118,12 +118,12 @@ def _range(count: int) -> Values:
 
 
 def _distinct(values: Values) -> Values:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        count_work(len(found))
-        if not any(are_known_equal(value, other) for other in found):
-            found.append(value)
-    return tuple(found)
+        count_work(len(distinct))
+        if not any(are_known_equal(value, other) for other in distinct):
+            distinct.append(value)
+    return tuple(distinct)
 
 
 def _optional(values: Values) -> Optional:
@@ -243,12 +243,12 @@ def _is_sorted(values: tuple[Any, ...]) -> bool:
     return not any(_is_before(b, a) for a, b in pairwise(values))
 
 
-def _is_before(one: Any, other: Any) -> bool:
+def _is_before(value: Any, other: Any) -> bool:
     """Whether a value is less than another: of two types that have an order each, none is."""
-    check_comparable(one)
+    check_comparable(value)
     check_comparable(other)
     try:
-        return is_less(one, other)
+        return is_less(value, other)
     except EvaluationError:
         return False
 
@@ -256,15 +256,15 @@ def _is_before(one: Any, other: Any) -> bool:
 def _extreme(name: str, values: tuple[Any, ...]) -> Any:
     if not values:
         raise EvaluationError(f"{name} called on empty list")
-    found = values[0]
+    extreme = values[0]
     for value in values[1:]:
-        if _is_before(found, value) if name == "max" else _is_before(value, found):
-            found = value
-    return found
+        if _is_before(extreme, value) if name == "max" else _is_before(value, extreme):
+            extreme = value
+    return extreme
 
 
 def _index_of(values: tuple[Any, ...], value: Any) -> int:
-    return next((at for at, one in enumerate(values) if are_known_equal(one, value)), -1)
+    return next((at for at, item in enumerate(values) if are_known_equal(item, value)), -1)
 
 
 def _last_index_of(values: tuple[Any, ...], value: Any) -> int:
@@ -274,7 +274,7 @@ def _last_index_of(values: tuple[Any, ...], value: Any) -> int:
 def _includes(values: Any, value: Any) -> bool:
     """Whether a list has a value; a value that is no list counts as a list of one."""
     listed = values if isinstance(values, tuple) else (values,)
-    if any(are_known_equal(one, value) for one in listed[:MAX_LIST]):
+    if any(are_known_equal(item, value) for item in listed[:MAX_LIST]):
         return True
     if len(listed) > MAX_LIST:
         raise EvaluationError(f"'includes' function cannot be applied to lists longer than {MAX_LIST} values")

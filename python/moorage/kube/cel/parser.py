@@ -63,7 +63,7 @@ def tokens(text: str) -> list[Token]:
     CompileError
         A character begins no token, or a literal is out of range.
     """
-    found: list[Token] = []
+    read: list[Token] = []
     at = 0
     while at < len(text):
         raw = _RAW.match(text, at)
@@ -72,11 +72,11 @@ def tokens(text: str) -> list[Token]:
             shown = text[at]
             raise CompileError(text, [Problem(at, f"Syntax error: token recognition error at: '{shown}'")])
         if raw is not None:
-            found.append(_raw_text(raw[0], at))
+            read.append(_raw_text(raw[0], at))
         elif match.lastgroup != "space" and match["space"] is None:
-            found.append(_token(text, match, at))
+            read.append(_token(text, match, at))
         at = match.end()
-    return [*found, Token("end", "<EOF>", len(text))]
+    return [*read, Token("end", "<EOF>", len(text))]
 
 
 def _token(text: str, match: re.Match[str], at: int) -> Token:
@@ -361,8 +361,8 @@ def _exists(call: Call, names: list[str], rest: list[Expression]) -> Expression:
 
 def _exists_one(call: Call, names: list[str], rest: list[Expression]) -> Expression:
     at = call.at
-    one = Literal(at, 1, INT)
-    step = _call(at, "_?_:_", rest[0], _call(at, "_+_", _result(at), one), _result(at))
+    literal = Literal(at, 1, INT)
+    step = _call(at, "_?_:_", rest[0], _call(at, "_+_", _result(at), literal), _result(at))
     start = Literal(at, 0, INT)
     return _fold(call, names, start, step, result=_call(at, "_==_", _result(at), Literal(at, 1, INT)))
 
@@ -522,9 +522,9 @@ class _Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.fail(self.token.at, TOO_DEEP)
-        found = self.ternary()
+        node = self.ternary()
         self.depth -= 1
-        return found
+        return node
 
     def ternary(self) -> Expression:
         condition = self.logical("||", "_||_")
@@ -630,11 +630,11 @@ class _Parser:
         return expand(call, self.text)
 
     def items(self, end: str) -> list[Expression]:
-        found = [self.nested()]
+        nodes = [self.nested()]
         while self.take(end) is None:
             self.expect("mark", ",")
-            found.append(self.nested())
-        return found
+            nodes.append(self.nested())
+        return nodes
 
     def primary(self) -> Expression:
         token = self.token
@@ -643,9 +643,9 @@ class _Parser:
             value = Uint(int(token.value)) if token.kind == "uint" else token.value
             return Literal(token.at, value, _TYPES[token.kind])
         if self.take("(") is not None:
-            found = self.nested()
+            node = self.nested()
             self.expect("mark", ")")
-            return found
+            return node
         if self.take("[") is not None:
             return self.list_literal(token.at)
         if self.take("{") is not None:

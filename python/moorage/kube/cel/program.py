@@ -266,11 +266,11 @@ def _is_constant(node: Expression) -> bool:
     return False
 
 
-def _value(found: Any) -> Any:
+def _value(value: Any) -> Any:
     """A value, or the error that stands for it in an accumulator."""
-    if isinstance(found, EvaluationError):
-        raise found
-    return found
+    if isinstance(value, EvaluationError):
+        raise value
+    return value
 
 
 def _logic(operands: list[Evaluate], decides: bool) -> Evaluate:
@@ -466,8 +466,8 @@ def _problems(node: Expression, type_of: TypeOf, *, exempt: bool) -> Iterator[Pr
 
 def _types(nodes: Sequence[Expression], optional: frozenset[int], type_of: TypeOf) -> list[CelType]:
     """The types of elements; of optional ones the type of their values."""
-    found = [type_of(node) for node in nodes]
-    return [of.parameters[0] if at in optional and of.parameters else of for at, of in enumerate(found)]
+    types = [type_of(node) for node in nodes]
+    return [of.parameters[0] if at in optional and of.parameters else of for at, of in enumerate(types)]
 
 
 def parts(node: Expression) -> Sequence[Expression]:
@@ -487,10 +487,10 @@ def parts(node: Expression) -> Sequence[Expression]:
 
 
 def _of_one_type(nodes: Sequence[Expression], types: Sequence[CelType]) -> Iterator[Problem]:
-    for node, found in zip(nodes[1:], types[1:], strict=True):
-        if found != types[0]:
+    for node, other_type in zip(nodes[1:], types[1:], strict=True):
+        if other_type != types[0]:
             wanted = _without_package(types[0])
-            yield Problem(node.at, f"expected type '{wanted}' but found '{_without_package(found)}'")
+            yield Problem(node.at, f"expected type '{wanted}' but found '{_without_package(other_type)}'")
             return
 
 

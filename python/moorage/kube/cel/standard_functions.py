@@ -129,14 +129,14 @@ def find(text: str, pattern: str) -> str:
 
 def find_all(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
     """Return the first matches of a pattern in a text; all if the limit is negative."""
-    found: list[str] = []
+    matches: list[str] = []
     if limit == 0:
         return ()
     for match in _of_evaluation(pattern).finditer(text):
-        found.append(match[0])
-        if len(found) == limit:
+        matches.append(match[0])
+        if len(matches) == limit:
             break
-    return tuple(found)
+    return tuple(matches)
 
 
 # ---- standard functions ------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _comparisons(library: Library) -> None:
     library.function("_==_", [A, A], BOOL, are_equal, shorter_cost)
     library.function("_!=_", [A, A], BOOL, lambda a, b: not are_known_equal(a, b), shorter_cost)
     pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
-    pairs += [(one, one) for one in (BOOL, STRING, BYTES, TIMESTAMP, DURATION)]
+    pairs += [(type_of_both, type_of_both) for type_of_both in (BOOL, STRING, BYTES, TIMESTAMP, DURATION)]
     orders: dict[str, Callable[[Any, Any], bool]] = {
         "_<_": is_less,
         "_<=_": lambda a, b: not is_less(b, a),
@@ -275,10 +275,10 @@ def _is_key(value: Any, values: MapValue) -> bool:
     return isinstance(value, int | float | str) and value in values
 
 
-def _merge(one: MapValue, other: MapValue) -> MapValue:
+def _merge(first: MapValue, other: MapValue) -> MapValue:
     for key, value in other.items():
-        one = one.with_entry(key, value)
-    return one
+        first = first.with_entry(key, value)
+    return first
 
 
 def _position(at: Any) -> int:
@@ -294,18 +294,18 @@ def _position(at: Any) -> int:
 
 def index_list(values: tuple[Any, ...], at: Any) -> Any:
     """Return the element of an index."""
-    found = _position(at)
-    if not 0 <= found < len(values):
-        raise EvaluationError(f"index out of bounds: {found}")
-    return values[found]
+    position = _position(at)
+    if not 0 <= position < len(values):
+        raise EvaluationError(f"index out of bounds: {position}")
+    return values[position]
 
 
 def index_map(values: MapValue, key: Any) -> Any:
     """Return the value of a key."""
-    found = values.find(key)
-    if found is None:
+    value = values.find(key)
+    if value is None:
         raise EvaluationError(f"no such key: {text_of_key(key)}")
-    return found[1]
+    return value[1]
 
 
 def index(values: Any, key: Any) -> Any:
@@ -326,8 +326,8 @@ def index_optional(values: Any, key: Any) -> Optional:
     if type(values) is tuple:
         at = _position(key)
         return Optional(values[at], True) if 0 <= at < len(values) else ABSENT
-    found = values.find(key) if type(values) is MapValue else None
-    return ABSENT if found is None else Optional(found[1], True)
+    value = values.find(key) if type(values) is MapValue else None
+    return ABSENT if value is None else Optional(value[1], True)
 
 
 def _strings(library: Library) -> None:
@@ -359,8 +359,8 @@ def _conversions(library: Library) -> None:
 
 
 def _type_of(value: Any) -> CelType:
-    found = type_of_value(value)
-    return CelType(found.name) if found != NULL else NULL
+    its_type = type_of_value(value)
+    return CelType(its_type.name) if its_type != NULL else NULL
 
 
 def _failed(value: Any, wanted: str) -> EvaluationError:

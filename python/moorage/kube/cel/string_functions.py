@@ -82,9 +82,9 @@ def fill_in(template: str, given: int, show: Show, *, is_check: bool = False) ->
     """
     parts: list[str] = []
     at = used = 0
-    while (found := template.find("%", at)) >= 0:
-        parts.append(template[at:found])
-        at = found + 1
+    while (percent := template.find("%", at)) >= 0:
+        parts.append(template[at:percent])
+        at = percent + 1
         if template.startswith("%", at):
             parts.append("%")
             at += 1
@@ -222,7 +222,7 @@ def _literal_key(key: Any) -> str:
 
 def quoted(text: str) -> str:
     """Return a text in double quotes, as Go's ``strconv.Quote`` does."""
-    return f'"{"".join([one if _is_plain(one) else _escaped(one) for one in text])}"'
+    return f'"{"".join([character if _is_plain(character) else _escaped(character) for character in text])}"'
 
 
 def _is_plain(character: str) -> bool:
@@ -359,4 +359,8 @@ def _go_value(value: Any) -> str:
 def quote(text: str) -> str:
     """Return a text in double quotes, with escapes for special characters."""
     escapes = dict(zip('\a\b\f\n\r\t\v\\"', (*"abfnrtv", "\\", '"'), strict=True))
-    return '"' + "".join([f"\\{escapes[one]}" if one in escapes else one for one in text]) + '"'
+    return (
+        '"'
+        + "".join([f"\\{escapes[character]}" if character in escapes else character for character in text])
+        + '"'
+    )

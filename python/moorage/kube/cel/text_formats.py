@@ -119,18 +119,18 @@ def _parsed(text: str) -> Address | None:
     if "%" in text or "/" in text:
         return None
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except (AddressValueError, ValueError):
         return None
-    return None if isinstance(found, IPv6Address) and found.ipv4_mapped else found
+    return None if isinstance(address, IPv6Address) and address.ipv4_mapped else address
 
 
 def _ip(text: str) -> Address:
-    found = _parsed(text)
-    if found is None:
+    address = _parsed(text)
+    if address is None:
         reason = f'ParseAddr("{text}"): unable to parse IP'
         raise EvaluationError(f'IP Address "{text}" parse error during conversion from string: {reason}')
-    return found
+    return address
 
 
 def _is_canonical(text: str) -> bool:
@@ -167,17 +167,17 @@ def _blocks(library: Library) -> None:
 
 def _parsed_cidr(text: str) -> Cidr | None:
     address, _, length = text.partition("/")
-    found = _parsed(address)
-    if found is None or not _PREFIX.fullmatch(length) or int(length) > found.max_prefixlen:
+    ip = _parsed(address)
+    if ip is None or not _PREFIX.fullmatch(length) or int(length) > ip.max_prefixlen:
         return None
-    return Cidr(found, int(length))
+    return Cidr(ip, int(length))
 
 
 def _cidr(text: str) -> Cidr:
-    found = _parsed_cidr(text)
-    if found is None:
+    cidr = _parsed_cidr(text)
+    if cidr is None:
         raise EvaluationError(f'network address parse error during conversion from string: "{text}"')
-    return found
+    return cidr
 
 
 def _contains(block: Cidr, address: Address) -> bool:
@@ -331,13 +331,15 @@ def _qualified_name(text: str) -> list[str]:
         (wrong,) = _key_name("")
         optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a valid label key {wrong} {optional}"]
-    found = [
-        f"prefix part {one}" for prefix in prefixes for one in (_subdomain(prefix) if prefix else [_EMPTY])
+    errors = [
+        f"prefix part {error}"
+        for prefix in prefixes
+        for error in (_subdomain(prefix) if prefix else [_EMPTY])
     ]
     return [
-        *found,
+        *errors,
         *([] if name else [f"name part {_EMPTY}"]),
-        *[f"name part {one}" for one in _key_name(name)],
+        *[f"name part {error}" for error in _key_name(name)],
     ]
 
 
@@ -427,7 +429,7 @@ class Semver:
 
     @cached_property
     def _order(self) -> tuple[object, ...]:
-        parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in self.pre_release]
+        parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre_release]
         return (self.major, self.minor, self.patch, not parts, parts)
 
     def __eq__(self, other: object) -> bool:
@@ -465,11 +467,11 @@ def parse_semver(text: str) -> Semver:
     identifiers = pre_release.split(".") if has_pre_release else []
     for identifier in identifiers:
         _check_pre_release(identifier)
-    for one in build.split(".") if has_build else ():
-        if not one:
+    for part in build.split(".") if has_build else ():
+        if not part:
             raise EvaluationError("Build meta data is empty")
-        if not _IDENTIFIER.fullmatch(one):
-            raise EvaluationError(f"Invalid character(s) found in build meta data {quote(one)}")
+        if not _IDENTIFIER.fullmatch(part):
+            raise EvaluationError(f"Invalid character(s) found in build meta data {quote(part)}")
     return Semver(major, minor, number, tuple(identifiers))
 
 
@@ -506,7 +508,7 @@ def _check_pre_release(identifier: str) -> None:
 
 def _normalized(text: str) -> str:
     """A text with what is often left out or added: ``v1.02`` as ``1.2.0``."""
-    parts = [_without_zeros(one) for one in text.removeprefix("v").split(".", 2)]
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
         raise EvaluationError("short version cannot contain PreRelease/Build meta data")
     return ".".join(parts + ["0"] * (3 - len(parts)))
@@ -532,9 +534,9 @@ def _is_semver(text: str, loose: bool = False) -> bool:
     return True
 
 
-def compare(one: Semver, other: Semver) -> int:
+def compare(first: Semver, other: Semver) -> int:
     """Return -1, 0 or 1."""
-    return (other < one) - (one < other)
+    return (other < first) - (first < other)
 
 
 def add_semver_functions(library: Library) -> None:

@@ -101,14 +101,14 @@ def _duration(nanoseconds: int) -> Duration:
     raise EvaluationError("integer overflow")
 
 
-def add_durations(one: Duration, other: Duration) -> Duration:
+def add_durations(first: Duration, other: Duration) -> Duration:
     """Return the sum of two durations."""
-    return _duration(one.nanoseconds + other.nanoseconds)
+    return _duration(first.nanoseconds + other.nanoseconds)
 
 
-def subtract_timestamps(one: Timestamp, other: Timestamp) -> Duration:
+def subtract_timestamps(first: Timestamp, other: Timestamp) -> Duration:
     """Return the duration between two timestamps."""
-    return _duration(one.nanoseconds - other.nanoseconds)
+    return _duration(first.nanoseconds - other.nanoseconds)
 
 
 def _fraction(nanoseconds: int) -> str:
@@ -148,11 +148,11 @@ def _offset(time: Timestamp, zone: str) -> int:
     from zoneinfo import ZoneInfo  # reads the build's variables: not when moorage is imported
 
     try:
-        found = ZoneInfo(zone)
+        zone_info = ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
         raise EvaluationError(f"unknown time zone {zone}") from None
     seconds = min(max(time.nanoseconds, _FIRST + _YEAR), _LAST - _YEAR) // _SECOND
-    offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(found).utcoffset()
+    offset = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone_info).utcoffset()
     return 0 if offset is None else round(offset.total_seconds())
 
 

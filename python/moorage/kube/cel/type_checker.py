@@ -242,10 +242,10 @@ class TypeChecker:
         return substitute(of, self._found)
 
     def _assign(self, given: list[CelType], wanted: list[CelType]) -> bool:
-        found = are_assignable(given, wanted, self._found)
-        if found is not None:
-            self._found = found
-        return found is not None
+        substitutions = are_assignable(given, wanted, self._found)
+        if substitutions is not None:
+            self._found = substitutions
+        return substitutions is not None
 
     def _fresh(self) -> CelType:
         self._parameters += 1
@@ -271,10 +271,10 @@ class TypeChecker:
         is_optional = node.is_optional
         if operand.name == "optional_type":
             operand, is_optional = self._now(operand.parameters[0]), True
-        found = self._field(node, operand)
+        field_type = self._field(node, operand)
         if node.tests_presence:
             return BOOL
-        return optional_of(found) if is_optional and found != ERROR else found
+        return optional_of(field_type) if is_optional and field_type != ERROR else field_type
 
     def _field(self, node: Select, operand: CelType) -> CelType:
         if operand.name == "map":
@@ -341,7 +341,7 @@ class TypeChecker:
     def _no_overload(self, node: Call, given: list[CelType]) -> CelType:
         if ERROR in given:
             return ERROR
-        shown = [str(substitute(one, self._found, final=True)) for one in given]
+        shown = [str(substitute(given_type, self._found, final=True)) for given_type in given]
         rest = f"({', '.join(shown if node.target is None else shown[1:])})"
         signature = rest if node.target is None else f"{shown[0]}.{rest}"
         text = f"found no matching overload for '{node.function}' applied to '{signature}'"
@@ -349,20 +349,20 @@ class TypeChecker:
 
     def _joined(self, node: Expression, known: CelType | None, is_optional: bool = False) -> CelType:
         """The type of the elements of a literal, after one more of them."""
-        found = self._now(self._visit(node))
+        joined = self._now(self._visit(node))
         if is_optional:
             wrapped = optional_of(self._fresh())
-            if not self._assign([found], [wrapped]):
-                return self._mismatch(node.at, wrapped, found)
-            found = self._now(wrapped.parameters[0])
+            if not self._assign([joined], [wrapped]):
+                return self._mismatch(node.at, wrapped, joined)
+            joined = self._now(wrapped.parameters[0])
         if known is None:
-            return found
-        return more_general(known, found) if self._assign([known], [found]) else DYN
+            return joined
+        return more_general(known, joined) if self._assign([known], [joined]) else DYN
 
-    def _mismatch(self, at: int, wanted: CelType, found: CelType) -> CelType:
-        if ERROR in (wanted, found):
+    def _mismatch(self, at: int, wanted: CelType, actual: CelType) -> CelType:
+        if ERROR in (wanted, actual):
             return ERROR
-        return self._wrong(at, f"expected type '{wanted}' but found '{found}'")
+        return self._wrong(at, f"expected type '{wanted}' but found '{actual}'")
 
     def _list(self, node: ListLiteral) -> CelType:
         known: CelType | None = None
@@ -397,9 +397,9 @@ class TypeChecker:
         return self._now(result)
 
     def _wanted(self, node: Expression, wanted: CelType) -> None:
-        found = self._visit(node)
-        if not self._assign([self._now(found)], [self._now(wanted)]):
-            self._mismatch(node.at, self._now(wanted), self._now(found))
+        actual = self._visit(node)
+        if not self._assign([self._now(actual)], [self._now(wanted)]):
+            self._mismatch(node.at, self._now(wanted), self._now(actual))
 
     def _variables(self, node: Comprehension, over: CelType) -> tuple[CelType, CelType]:
         if over.name == "list":

@@ -90,7 +90,7 @@ Substitutions = dict[str, CelType]
 """Type by name of a type parameter."""
 
 
-def substitute(of: CelType, found: Substitutions, *, final: bool = False) -> CelType:
+def substitute(of: CelType, substitutions: Substitutions, *, final: bool = False) -> CelType:
     """Replace type parameters by what was found for them.
 
     Parameters
@@ -98,38 +98,42 @@ def substitute(of: CelType, found: Substitutions, *, final: bool = False) -> Cel
     final : bool
         Whether parameters for which nothing was found become ``dyn``.
     """
-    while of.is_parameter and of.name in found:
-        of = found[of.name]
+    while of.is_parameter and of.name in substitutions:
+        of = substitutions[of.name]
     if of.is_parameter:
         return DYN if final else of
     if not of.parameters:
         return of
-    return CelType(of.name, tuple([substitute(parameter, found, final=final) for parameter in of.parameters]))
+    return CelType(
+        of.name, tuple([substitute(parameter, substitutions, final=final) for parameter in of.parameters])
+    )
 
 
-def are_assignable(given: list[CelType], wanted: list[CelType], found: Substitutions) -> Substitutions | None:
+def are_assignable(
+    given: list[CelType], wanted: list[CelType], substitutions: Substitutions
+) -> Substitutions | None:
     """Return the substitutions with which arguments fit parameters, or None.
 
     Parameters
     ----------
     given, wanted : list of CelType
         Types of the arguments, and of the parameters.
-    found : dict of str to CelType
+    substitutions : dict of str to CelType
         What was found before; not changed.
     """
     if len(given) != len(wanted):
         return None
-    trial = dict(found)
-    if all(_assign(one, other, trial) for one, other in zip(given, wanted, strict=True)):
+    trial = dict(substitutions)
+    if all(_assign(given_type, other, trial) for given_type, other in zip(given, wanted, strict=True)):
         return trial
     return None
 
 
-def _assign(given: CelType, wanted: CelType, found: Substitutions) -> bool:
+def _assign(given: CelType, wanted: CelType, substitutions: Substitutions) -> bool:
     if wanted.is_parameter:
-        return _bind(given, wanted, found)
+        return _bind(given, wanted, substitutions)
     if given.is_parameter:
-        return _bind(wanted, given, found)
+        return _bind(wanted, given, substitutions)
     if given.is_dynamic or wanted.is_dynamic:
         return True
     if NULL in (given, wanted):
@@ -140,52 +144,54 @@ def _assign(given: CelType, wanted: CelType, found: Substitutions) -> bool:
         return True
     if len(given.parameters) != len(wanted.parameters):
         return False
-    return all(_assign(a, b, found) for a, b in zip(given.parameters, wanted.parameters, strict=True))
+    return all(_assign(a, b, substitutions) for a, b in zip(given.parameters, wanted.parameters, strict=True))
 
 
-def _bind(other: CelType, parameter: CelType, found: Substitutions) -> bool:
+def _bind(other: CelType, parameter: CelType, substitutions: Substitutions) -> bool:
     """Let a parameter stand for a type; the more general one stays."""
     if other == parameter:
         return True
-    known = found.get(parameter.name)
+    known = substitutions.get(parameter.name)
     if known is not None:
         if known == other:
             return True
-        if not _assign(other, known, found):
+        if not _assign(other, known, substitutions):
             return False
         general = more_general(other, known)
-        if not _mentions(general, parameter.name, found):
-            found[parameter.name] = general
+        if not _mentions(general, parameter.name, substitutions):
+            substitutions[parameter.name] = general
         return True
-    if _mentions(other, parameter.name, found):
+    if _mentions(other, parameter.name, substitutions):
         return False
-    found[parameter.name] = other
+    substitutions[parameter.name] = other
     return True
 
 
-def _mentions(of: CelType, name: str, found: Substitutions) -> bool:
+def _mentions(of: CelType, name: str, substitutions: Substitutions) -> bool:
     if of.is_parameter:
-        return of.name == name or (of.name in found and _mentions(found[of.name], name, found))
-    return any(_mentions(parameter, name, found) for parameter in of.parameters)
+        return of.name == name or (
+            of.name in substitutions and _mentions(substitutions[of.name], name, substitutions)
+        )
+    return any(_mentions(parameter, name, substitutions) for parameter in of.parameters)
 
 
 def _is_nullable(of: CelType) -> bool:
     return of in (NULL, TIMESTAMP, DURATION) or of.name.startswith(("kubernetes.", "net.", "optional_type"))
 
 
-def more_general(one: CelType, other: CelType) -> CelType:
+def more_general(first: CelType, other: CelType) -> CelType:
     """Return the more general of two compatible types; the first if neither is."""
-    return one if _is_as_general(one, other) else other
+    return first if _is_as_general(first, other) else other
 
 
-def _is_as_general(one: CelType, other: CelType) -> bool:
-    if one.is_dynamic or one.is_parameter:
+def _is_as_general(first: CelType, other: CelType) -> bool:
+    if first.is_dynamic or first.is_parameter:
         return True
     if other.is_dynamic or other.is_parameter:
         return False
-    if one.name != other.name or len(one.parameters) != len(other.parameters):
-        return one == NULL if NULL in (one, other) else False
-    return all(_is_as_general(a, b) for a, b in zip(one.parameters, other.parameters, strict=True))
+    if first.name != other.name or len(first.parameters) != len(other.parameters):
+        return first == NULL if NULL in (first, other) else False
+    return all(_is_as_general(a, b) for a, b in zip(first.parameters, other.parameters, strict=True))
 
 
 # ---- values ------------------------------------------------------------------------------------------------
@@ -246,10 +252,10 @@ class MapValue:
 
     def find(self, key: Any) -> tuple[Any, Any] | None:
         """Return the key and value of a key, or None."""
-        found = self._entries.get(_key(key))
-        if found is None and self.gives_empty:
+        entry = self._entries.get(_key(key))
+        if entry is None and self.gives_empty:
             return key, EMPTY_MAP
-        return found
+        return entry
 
     def __contains__(self, key: Any) -> bool:
         return _key(key) in self._entries
@@ -410,16 +416,16 @@ _NUMBERS = frozenset((int, Uint, float))
 _ORDERED = frozenset((bool, str, bytes, Timestamp, Duration))
 
 
-def is_less(one: Any, other: Any) -> bool:
+def is_less(first: Any, other: Any) -> bool:
     """Whether a value comes before another of its type; numbers of all types compare."""
-    kind, other_kind = type(one), type(other)
+    kind, other_kind = type(first), type(other)
     if kind in _NUMBERS and other_kind in _NUMBERS and float in (kind, other_kind):
-        a, b = float(one), float(other)
+        a, b = float(first), float(other)
         if a != a or b != b:
             raise EvaluationError("NaN values cannot be ordered")
         return a < b
     if (kind in _NUMBERS and other_kind in _NUMBERS) or (kind is other_kind and kind in _ORDERED):
-        return bool(one < other)
+        return bool(first < other)
     raise EvaluationError(NO_OVERLOAD)
 
 

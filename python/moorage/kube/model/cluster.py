@@ -156,7 +156,7 @@ class PodAdditions(NamedTuple):
 
     def to(self, spec: PodSpec) -> PodSpec:
         """Return the spec of a pod with them."""
-        new = tuple([one for one in self.tolerations if one not in spec.tolerations])
+        new = tuple([toleration for toleration in self.tolerations if toleration not in spec.tolerations])
         selector = {**(spec.node_selector or {}), **self.node_labels}
         return structs.replace(spec, node_selector=selector, tolerations=spec.tolerations + new)
 

@@ -200,7 +200,7 @@ class Device(Struct, frozen=True):
         count = len(self.attributes) + len(self.capacity)
         if count > _MAX_PROPERTIES:
             raise InputError(f"must have at most {_MAX_PROPERTIES} attributes and capacities, not {count}")
-        sets = [one.counter_set for one in self.consumes_counters]
+        sets = [consumption.counter_set for consumption in self.consumes_counters]
         _refuse_duplicates("consumesCounters", sets, "counterSet")
 
 
@@ -351,37 +351,41 @@ def find_pool_problems(slices: Iterable[ResourceSlice]) -> list[PoolProblem]:
         At most `MOST`.
     """
     pools: dict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
-    for one in slices:
-        pools[one.spec.driver, one.spec.pool.name].append(one)
-    found: list[PoolProblem] = []
+    for resource_slice in slices:
+        pools[resource_slice.spec.driver, resource_slice.spec.pool.name].append(resource_slice)
+    problems: list[PoolProblem] = []
     for key in sorted(pools):
-        latest = max(one.spec.pool.generation for one in pools[key])
-        current = [one for one in pools[key] if one.spec.pool.generation == latest]
-        if len(current) != current[0].spec.pool.resource_slice_count or len(found) == MOST:
+        latest = max(resource_slice.spec.pool.generation for resource_slice in pools[key])
+        current = [
+            resource_slice for resource_slice in pools[key] if resource_slice.spec.pool.generation == latest
+        ]
+        if len(current) != current[0].spec.pool.resource_slice_count or len(problems) == MOST:
             continue
-        current.sort(key=lambda one: one.name)
-        found += [PoolProblem(key, *problem) for problem in list(_problems(current))[:1]]
-    return found
+        current.sort(key=lambda resource_slice: resource_slice.name)
+        problems += [PoolProblem(key, *problem) for problem in list(_problems(current))[:1]]
+    return problems
 
 
 def _problems(slices: Sequence[ResourceSlice]) -> Iterator[tuple[str, str, str]]:
     """Yield slice, field and message of the problems of one pool."""
     counters: dict[str, frozenset[str]] = {}
-    for one in slices:
-        for at, counter_set in enumerate(one.spec.shared_counters):
+    for resource_slice in slices:
+        for at, counter_set in enumerate(resource_slice.spec.shared_counters):
             if counter_set.name in counters:
                 text = f'duplicate counter set "{counter_set.name}" in the pool'
-                yield one.name, f"spec.sharedCounters[{at}].name", text
+                yield resource_slice.name, f"spec.sharedCounters[{at}].name", text
             counters[counter_set.name] = frozenset(counter_set.counters)
     devices: set[tuple[str, str]] = set()
-    for one in slices:
-        for at, device in enumerate(one.spec.devices):
+    for resource_slice in slices:
+        for at, device in enumerate(resource_slice.spec.devices):
             path = f"spec.devices[{at}]"
-            key = one.spec.node_name or device.node_name or "", device.name
+            key = resource_slice.spec.node_name or device.node_name or "", device.name
             if key in devices:
-                yield one.name, f"{path}.name", f'duplicate device "{device.name}" in the pool'
+                yield resource_slice.name, f"{path}.name", f'duplicate device "{device.name}" in the pool'
             devices.add(key)
-            yield from ((one.name, path + rest, text) for rest, text in _unknown_counters(device, counters))
+            yield from (
+                (resource_slice.name, path + rest, text) for rest, text in _unknown_counters(device, counters)
+            )
 
 
 def _unknown_counters(device: Device, counters: dict[str, frozenset[str]]) -> Iterator[tuple[str, str]]:

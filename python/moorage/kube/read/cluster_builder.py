@@ -297,7 +297,7 @@ def check_namespaces(
     InputError
         A manifest is in another namespace.
     """
-    listed = {one.name: one for one in namespaces}
+    listed = {namespace.name: namespace for namespace in namespaces}
     for obj, place in zip(objects, places, strict=True):
         if _is_manifest(obj) and (name := _missing_namespace(obj, listed)):
             raise located_at(InputError(_NOT_FOUND.format(name)), obj, place)
@@ -396,9 +396,9 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
     suspended : iterable of Suspended
         Workloads of other projects.
     """
-    timed = [f"CronJob {one.key}" for one in due(objects)]
-    jobs = [one for one in objects if isinstance(one, Job) and one.spec.suspend]
-    waiting = [one for one in jobs if one.status.completion_time is None]
+    timed = [f"CronJob {job.key}" for job in due(objects)]
+    jobs = [job for job in objects if isinstance(job, Job) and job.spec.suspend]
+    waiting = [job for job in jobs if job.status.completion_time is None]
     return suspended_warning(waiting, suspended) + ([not_counted(AT_TIMES, timed)] if timed else [])
 
 
@@ -434,11 +434,11 @@ _NO_CSI_NODE = (
 def _driver_warnings(cluster: Cluster) -> list[str]:
     """A warning about volumes of CSI drivers of which the input has no CSIDriver, or no CSINode at all."""
     named = [
-        one.spec.csi.driver for one in cluster.others if isinstance(one, PersistentVolume) and one.spec.csi
+        obj.spec.csi.driver for obj in cluster.others if isinstance(obj, PersistentVolume) and obj.spec.csi
     ]
-    known = {one.name for one in cluster.others if isinstance(one, CSIDriver)}
+    known = {obj.name for obj in cluster.others if isinstance(obj, CSIDriver)}
     lacking = sorted(set(named) - known)
-    has_nodes = not cluster.nodes or any(isinstance(one, CSINode) for one in cluster.others)
+    has_nodes = not cluster.nodes or any(isinstance(obj, CSINode) for obj in cluster.others)
     if not named or (not lacking and has_nodes):
         return []
     without = (
@@ -451,24 +451,24 @@ def _driver_warnings(cluster: Cluster) -> list[str]:
 
 def _claim_warnings(cluster: Cluster) -> list[str]:
     """Warnings about pods on nodes whose claims for devices are not listed, and claims whose pods are not."""
-    claims = {one.key for one in cluster.others if isinstance(one, ResourceClaim)}
-    found = [
+    claims = {obj.key for obj in cluster.others if isinstance(obj, ResourceClaim)}
+    missing = [
         pod.key
         for pod in cluster.pods
         if pod.spec.node_name and pod.spec.resource_claims and not _has_claims(pod, claims)
     ]
     uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)}
     lost = [
-        one.key
-        for one in cluster.others
-        if isinstance(one, ResourceClaim) and one.status.reserved_for
-        if all(user.resource == "pods" and user.uid not in uids for user in one.status.reserved_for)
+        obj.key
+        for obj in cluster.others
+        if isinstance(obj, ResourceClaim) and obj.status.reserved_for
+        if all(user.resource == "pods" and user.uid not in uids for user in obj.status.reserved_for)
     ]
     out = []
-    if found:
-        pods = number_of(len(found), "pod on a node has", "pods on nodes have")
+    if missing:
+        pods = number_of(len(missing), "pod on a node has", "pods on nodes have")
         text = "resource claims that are not in the input, so their devices count as free"
-        out.append(f"{pods} {text}: {_some(found)}.")
+        out.append(f"{pods} {text}: {_some(missing)}.")
     if lost:
         claims_are = number_of(len(lost), "resource claim is", "resource claims are")
         text = "reserved only for pods that are not in the input, so their devices count as free"
@@ -482,9 +482,9 @@ def _some(names: Sequence[str]) -> str:
 
 def _has_claims(pod: Pod, claims: Container[str]) -> bool:
     """Whether all claims of a pod are listed."""
-    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    claim_names = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for use in pod.spec.resource_claims:
-        name = use.resource_claim_name or made.get(use.name, "")
+        name = use.resource_claim_name or claim_names.get(use.name, "")
         if name is not None and f"{pod.namespace}/{name}" not in claims:
             return False
     return True

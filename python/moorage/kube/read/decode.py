@@ -268,7 +268,7 @@ def decode_as(document: Document, struct: type[K]) -> K:
     meta, spec = obj.metadata, cast("Any", getattr(obj, "spec", None))
     if meta.uid and not meta.owner_references and LAST_APPLIED not in meta.annotations:
         managers = decode(document, _Managed).metadata.managed_fields
-        if any(isinstance(one, dict) and one.get("operation") == "Apply" for one in managers):
+        if any(isinstance(manager, dict) and manager.get("operation") == "Apply" for manager in managers):
             text = msgspec.json.encode(managers).decode()
             obj = replace(obj, metadata=replace(meta, managed_fields=text))
     if isinstance(template := getattr(spec, "template", None), PodTemplateSpec):

@@ -101,18 +101,18 @@ def packing_of(head: bytes) -> Packing | None:
     head : bytes
         With which the data begin.
     """
-    return next((one for one in PACKINGS if head.startswith(one.magic)), None)
+    return next((packing for packing in PACKINGS if head.startswith(packing.magic)), None)
 
 
 def broken() -> tuple[type[Exception], ...]:
     """Return what readers raise for broken data."""
-    found: list[type[Exception]] = [EOFError, OSError, ValueError]
+    errors: list[type[Exception]] = [EOFError, OSError, ValueError]
     for module, name in (("zlib", "error"), ("lzma", "LZMAError"), ("compression.zstd", "ZstdError")):
         try:
-            found.append(getattr(import_module(module), name))
+            errors.append(getattr(import_module(module), name))
         except ImportError:
             continue
-    return tuple(found)
+    return tuple(errors)
 
 
 def too_large(most: int, source: str) -> InputError:
@@ -294,7 +294,7 @@ def chart_hint(path: str | Path) -> str:
         "" for any other path.
     """
     folder = Path(path)
-    return f"; {RENDERS}" if any((one / _CHART).is_file() for one in (folder, folder.parent)) else ""
+    return f"; {RENDERS}" if any((place / _CHART).is_file() for place in (folder, folder.parent)) else ""
 
 
 def is_directory(path: str | Path) -> bool:
@@ -592,7 +592,7 @@ def _of_zip(opened: BinaryIO, most: int, source: str) -> Iterator[Member]:
     with zipfile.ZipFile(opened) as archive:
         _check_number(len(archive.filelist) - 1, source)
         left = most
-        for member in sorted(archive.infolist(), key=lambda one: one.filename):
+        for member in sorted(archive.infolist(), key=lambda info: info.filename):
             if not has_suffix(member.filename, MANIFEST_SUFFIXES):  # which no folder has
                 continue
             with archive.open(member) as file:  # a lie about the size does not help: zipfile reads no more

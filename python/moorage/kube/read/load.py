@@ -416,7 +416,7 @@ class ReadObjects(NamedTuple):
         cluster.warnings += self.warnings
         cluster.server_version = self.server_version or cluster.server_version
         cluster.failures = cluster.failures.without(self.touched)
-        cluster.ended = [*cluster.ended, *(one.obj for one in self.ended)]
+        cluster.ended = [*cluster.ended, *(ended_object.obj for ended_object in self.ended)]
 
 
 class _Reader:
@@ -665,8 +665,8 @@ class _Reader:
             except RecursionError:
                 raise InputError("nested too deeply", source=origin.source) from None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                found = InputError(f"invalid JSON: {_reason(error)}", source=origin.source)
-                raise (found if _KIND in bytes(document) else _no_manifest(found)) from None
+                invalid = InputError(f"invalid JSON: {_reason(error)}", source=origin.source)
+                raise (invalid if _KIND in bytes(document) else _no_manifest(invalid)) from None
 
     def _read_one(self, document: Any, kind: str, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Store or count one object; items of a list are returned in reverse order."""
@@ -976,8 +976,8 @@ def _json_documents(data: bytes, source: str, lines: int) -> list[msgspec.Raw]:
             end = start + int(at[1]) - 1 if at else len(data)
             if at is None or "trailing characters" not in str(error):
                 line = lines + data.count(b"\n", 0, end) + 1
-                found = InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}")
-                raise (found if _KIND in data else _no_manifest(found)) from None
+                invalid = InputError(f"invalid JSON: {_reason(error)}", source=f"{source}:{line}")
+                raise (invalid if _KIND in data else _no_manifest(invalid)) from None
             document = msgspec.Raw(data[start:end])
         documents.append(document)
         start = end

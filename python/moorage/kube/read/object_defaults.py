@@ -409,7 +409,10 @@ def _pod_affinity(affinity: PodAffinity | None, labels: Mapping[str, str]) -> Po
         return None
     required = tuple([_term(term, labels) for term in affinity.required])
     preferred = tuple(
-        [_with(one, pod_affinity_term=_term(one.pod_affinity_term, labels)) for one in affinity.preferred]
+        [
+            _with(weighted, pod_affinity_term=_term(weighted.pod_affinity_term, labels))
+            for weighted in affinity.preferred
+        ]
     )
     return _with(affinity, required=required, preferred=preferred)
 
@@ -551,14 +554,14 @@ def _default_limit_range(limit_range: LimitRange, classes: PriorityClasses) -> L
     """Round up to thousandths, in which the requests and limits of pods are."""
     items = [
         _with(
-            one,
-            max=in_thousandths(one.max),
-            min=in_thousandths(one.min),
-            default=in_thousandths(one.default),
-            default_request=in_thousandths(one.default_request),
-            max_limit_request_ratio=in_thousandths(one.max_limit_request_ratio),
+            item,
+            max=in_thousandths(item.max),
+            min=in_thousandths(item.min),
+            default=in_thousandths(item.default),
+            default_request=in_thousandths(item.default_request),
+            max_limit_request_ratio=in_thousandths(item.max_limit_request_ratio),
         )
-        for one in limit_range.spec.limits
+        for item in limit_range.spec.limits
     ]
     return _with(limit_range, spec=_with(limit_range.spec, limits=tuple(items)))
 
@@ -602,7 +605,7 @@ def _default_device_request(request: DeviceRequest) -> DeviceRequest:
     return _with(
         request,
         exactly=exactly,
-        first_available=tuple([_default_count(one) for one in request.first_available]),
+        first_available=tuple([_default_count(sub_request) for sub_request in request.first_available]),
     )
 
 
@@ -613,7 +616,9 @@ def _default_count(request: R) -> R:
         request,
         allocation_mode=mode,
         count=request.count or 1 if mode == EXACT_COUNT else request.count,
-        tolerations=tuple([_with(one, operator=one.operator or "Equal") for one in tolerations]),
+        tolerations=tuple(
+            [_with(toleration, operator=toleration.operator or "Equal") for toleration in tolerations]
+        ),
     )
 
 

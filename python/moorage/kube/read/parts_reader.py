@@ -285,16 +285,16 @@ def _cut(text: bytes) -> tuple[bytes, _Varying]:
     """Replace the varying strings of a spec by marks."""
     node_name = host_name = token = b""
     at = text.find(_NODE)
-    if at >= 0 and (found := _NODE_NAME.match(text, at)):
-        node_name = found[1]
-        text = text[: found.start(1)] + _NODE_MARK + text[found.end(1) :]
+    if at >= 0 and (match := _NODE_NAME.match(text, at)):
+        node_name = match[1]
+        text = text[: match.start(1)] + _NODE_MARK + text[match.end(1) :]
     at = text.find(_HOST)
-    if at >= 0 and (found := _HOST_NAME.match(text, at)):
-        host_name = found[1]
-        text = text[: found.start(1)] + _HOST_MARK + text[found.end(1) :]
+    if at >= 0 and (match := _HOST_NAME.match(text, at)):
+        host_name = match[1]
+        text = text[: match.start(1)] + _HOST_MARK + text[match.end(1) :]
     at = text.find(_TOKEN)
-    if at >= 0 and (found := _TOKEN_NAME.match(text, at)):
-        token = found[0]
+    if at >= 0 and (match := _TOKEN_NAME.match(text, at)):
+        token = match[0]
         text = text.replace(token, _TOKEN_MARK)
     return text, _Varying(node_name, host_name, token)
 

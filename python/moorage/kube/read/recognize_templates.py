@@ -69,8 +69,8 @@ def recognize_templates(cluster: Cluster, before: Mapping[str, Object], pods: Po
     recognition = _Recognition(cluster, before, pods)
     others = recognition.with_revisions(recognition.with_replica_sets())
     guesses = recognition.guesses
-    told = [_GUESSED.format(examples(guesses, 3))] if guesses else []
-    return replace_fields(cluster, others=others, warnings=[*cluster.warnings, *told])
+    warnings = [_GUESSED.format(examples(guesses, 3))] if guesses else []
+    return replace_fields(cluster, others=others, warnings=[*cluster.warnings, *warnings])
 
 
 class _Recognition:
@@ -98,17 +98,19 @@ class _Recognition:
     def with_revisions(self, others: list[Object]) -> list[Object]:
         """Return objects with the revisions that pods name, and StatefulSets whose status names one of them:
         where a file has no status, the pod of the lowest ordinal has the current revision."""
-        kept, found = list[Object](), list[ControllerRevision]()
+        kept, all_inferred = list[Object](), list[ControllerRevision]()
         for obj in others:
             if isinstance(obj, Revisioned):
                 listed = self._listed_revisions.get((obj.namespace, obj.kind, obj.name), ())
-                revisions = [one for one in listed if refers_to(one.metadata.controller(), obj)]
+                revisions = [
+                    revision for revision in listed if refers_to(revision.metadata.controller(), obj)
+                ]
                 inferred = self._inferred_revisions(obj, revisions)
-                found += inferred
+                all_inferred += inferred
                 if isinstance(obj, StatefulSet):
-                    obj = self._with_status(obj, {one.name for one in (*revisions, *inferred)})
+                    obj = self._with_status(obj, {revision.name for revision in (*revisions, *inferred)})
             kept.append(obj)
-        return [*kept, *found]
+        return [*kept, *all_inferred]
 
     def _with_status(self, obj: StatefulSet, revisions: Container[str]) -> StatefulSet:
         pods = by_ordinal(obj, filter(is_active, self._index.owned(obj)))
@@ -119,12 +121,12 @@ class _Recognition:
 
     @cached_property
     def _listed_revisions(self) -> Mapping[tuple[str, str, str], list[ControllerRevision]]:
-        found: defaultdict[tuple[str, str, str], list[ControllerRevision]] = defaultdict(list)
+        revisions: defaultdict[tuple[str, str, str], list[ControllerRevision]] = defaultdict(list)
         for obj in self.cluster.others:
             reference = obj.metadata.controller() if isinstance(obj, ControllerRevision) else None
             if isinstance(obj, ControllerRevision) and reference is not None:
-                found[obj.namespace, reference.kind, reference.name].append(obj)
-        return found
+                revisions[obj.namespace, reference.kind, reference.name].append(obj)
+        return revisions
 
     def _inferred_revisions(
         self, owner: Revisioned, listed: list[ControllerRevision]
@@ -134,8 +136,8 @@ class _Recognition:
         for pod in self._index.owned(owner):
             if is_active(pod) and REVISION_LABEL in pod.metadata.labels:
                 pods[pod.metadata.labels[REVISION_LABEL]].append(pod)
-        for one in listed:
-            pods.pop(mark_of(owner, one), None)
+        for revision in listed:
+            pods.pop(mark_of(owner, revision), None)
         prefix = "" if isinstance(owner, DaemonSet) else f"{owner.name}-"
         known = self._known_mark(owner, pods)
         templates = infer_templates(pods, REVISION_LABEL, self._template_before(owner), known)
@@ -153,10 +155,10 @@ class _Recognition:
             return owner.status.update_revision or None
         before = self._before.get(f"{owner.kind} {owner.key}", owner)
         generation = before.metadata.annotations.get(_GENERATION)
-        told = {mark: each[-1].metadata.labels.get(_GENERATION_LABEL) for mark, each in pods.items()}
-        if generation is None or None in told.values():
+        generations = {mark: each[-1].metadata.labels.get(_GENERATION_LABEL) for mark, each in pods.items()}
+        if generation is None or None in generations.values():
             return None
-        return next((mark for mark, label in told.items() if label == generation), "")
+        return next((mark for mark, label in generations.items() if label == generation), "")
 
     def _note_guess(
         self, owner: Templated, label: str, templates: Mapping[str, PodTemplateSpec], is_known: bool
@@ -171,7 +173,7 @@ class _Recognition:
         is_known : bool
             Whether something tells which pods have the template that it had.
         """
-        is_inferred = any(label in one.metadata.annotations for one in templates.values())
+        is_inferred = any(label in template.metadata.annotations for template in templates.values())
         has_changed = owner.spec.template != self._template_before(owner)
         if is_inferred and (has_changed or not (is_known or len(templates) == 1)):
             self.guesses.append(f"{owner.kind} {owner.key}")
@@ -217,10 +219,10 @@ class _Recognition:
         return sets
 
 
-def _identified(made: T, created: str | None, uid: str = "") -> T:
+def _identified(obj: T, created: str | None, uid: str = "") -> T:
     """Return a new object of a workload with a UID and a creation time."""
-    uid = uid or stable_uid(made.kind, made.namespace, made.name)
-    return replace(made, metadata=replace(made.metadata, uid=uid, creation_timestamp=created))
+    uid = uid or stable_uid(obj.kind, obj.namespace, obj.name)
+    return replace(obj, metadata=replace(obj.metadata, uid=uid, creation_timestamp=created))
 
 
 # ---- shown classes -----------------------------------------------------------------------------------------
@@ -261,20 +263,22 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
                 values = obj.spec.priority, spec.preemption_policy or PREEMPTS
                 if values not in shown or _created(shown[values]) < _created(obj):
                     shown[values] = obj
-    found, warnings = list[PriorityClass](), list[str]()
+    classes_shown, warnings = list[PriorityClass](), list[str]()
     for name, pods in newest.items():
         value, policy = chosen = max(pods, key=lambda values: _created(pods[values]))
-        found.append(PriorityClass(metadata=ObjectMeta(name=name), value=value, preemption_policy=policy))
+        classes_shown.append(
+            PriorityClass(metadata=ObjectMeta(name=name), value=value, preemption_policy=policy)
+        )
         if len(pods) > 1:
             texts = examples([f"{_text(*one)} by {pod.key}" for one, pod in pods.items()], _EXAMPLES)
             text = f"Pods show different values of the PriorityClass {shorten(name)}: {texts}"
             warnings.append(f"{text}; that of the newest pod counts, {_text(*chosen)}.")
-    if found:
-        names = [f"{shorten(one.name)} ({_text(one.value, one.preemption_policy)})" for one in found]
+    if classes_shown:
+        names = [f"{shorten(one.name)} ({_text(one.value, one.preemption_policy)})" for one in classes_shown]
         head = "PriorityClasses that are not in the input are taken from pods that have them"
         hint = "kubectl get priorityclass -o json lists them"
         warnings.append(f"{head}: {examples(names, _EXAMPLES)}; {hint}.")
-    return found, warnings
+    return classes_shown, warnings
 
 
 def _created(pod: Pod) -> str:

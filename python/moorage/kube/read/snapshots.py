@@ -84,10 +84,10 @@ def read_server_version(document: Document) -> str:
         For example "v1.31.2+k3s1".
     """
     try:
-        told = decode(document, _Versions)
+        versions = decode(document, _Versions)
     except InputError:
         return ""
-    version = told.server_version or told.info
+    version = versions.server_version or versions.info
     return "" if version is None else version.git_version
 
 
@@ -223,7 +223,7 @@ class _Container(msgspec.Struct, frozen=True):
 
     def settings(self) -> dict[str, str]:
         """The variables, and the flags under their names."""
-        values = {one.name: one.value for one in self.env or () if one.value}
+        values = {variable.name: variable.value for variable in self.env or () if variable.value}
         for word, after in pairwise([*self.words(), ""]):
             if word.startswith("-"):
                 name, equals, value = word.lstrip("-").partition("=")

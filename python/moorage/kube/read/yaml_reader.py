@@ -123,7 +123,7 @@ class _BlockReader:
             at += 1
             entry = entries.get(line)
             if entry is None:
-                found = patterns.entry.fullmatch(line)
+                match = patterns.entry.fullmatch(line)
                 if line == "---":
                     if has_document:
                         documents.append(self._root())
@@ -131,11 +131,11 @@ class _BlockReader:
                     self._frames.clear()
                     self._pending.clear()
                     continue
-                if not line or (found is None and patterns.comment.fullmatch(line)):
+                if not line or (match is None and patterns.comment.fullmatch(line)):
                     continue
-                if found is None:
+                if match is None:
                     raise _OtherError
-                entry, at = self._parse(found, at)
+                entry, at = self._parse(match, at)
             has_document = True
             self._enter(*entry)
         if has_document:
@@ -342,12 +342,12 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
         `source` and the line.
     """
     try:
-        found: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
+        values: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
     except RefusedError:
-        found = None
-    if found is None:
-        found = documents(text, source, duplicates)
-    return (document for document in found if document is not None)
+        values = None
+    if values is None:
+        values = documents(text, source, duplicates)
+    return (document for document in values if document is not None)
 
 
 def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:

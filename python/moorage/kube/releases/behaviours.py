@@ -59,15 +59,15 @@ def differing(before: FeatureGates, after: FeatureGates) -> list[Behaviour]:
         one release has locked and the other one no longer has, or not yet.
     """
     texts, releases = described(), (before.release, after.release)
-    found = [
+    behaviours = [
         Behaviour(name, False, values[0], values[1], texts.get(name, ""))
         for name in (field.name for field in fields(Release))
         if name not in NAMES and len(set(values := [getattr(one, name) for one in releases])) > 1
     ]
     for name, (effect, text) in sorted(OF_THE_SCHEDULER.items()):
         if effect is Effect.BUILT and before[name] != after[name] and not _is_settled(name, releases):
-            found.append(Behaviour(name, True, before[name], after[name], text))
-    return found
+            behaviours.append(Behaviour(name, True, before[name], after[name], text))
+    return behaviours
 
 
 def switched(before: FeatureGates, after: FeatureGates, names: Collection[str]) -> FeatureGates:
@@ -98,21 +98,21 @@ def described() -> dict[str, str]:
         Empty where Python has dropped docstrings.
     """
     text = cleandoc(Release.__doc__ or "").partition("----------\n")[2]
-    found = re.findall(r"^(\w+) : \w[^\n]*\n((?: {4}[^\n]*\n?)+)", text, re.MULTILINE)
-    return {name: " ".join(body.split()) for name, body in found}
+    paragraphs = re.findall(r"^(\w+) : \w[^\n]*\n((?: {4}[^\n]*\n?)+)", text, re.MULTILINE)
+    return {name: " ".join(body.split()) for name, body in paragraphs}
 
 
 def _is_settled(name: str, releases: Iterable[Release]) -> bool:
     """Whether one release does not have a gate, because another one has locked it."""
-    found = [gates_of(release).get(name) for release in releases]
-    return None in found and any(gate is not None and gate.is_locked for gate in found)
+    gates = [gates_of(release).get(name) for release in releases]
+    return None in gates and any(gate is not None and gate.is_locked for gate in gates)
 
 
 def _value(value: object, other: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple | frozenset) and isinstance(other, tuple | frozenset):
-        return ", ".join(one for one in sorted(value) if one not in other) or "-"
+        return ", ".join(item for item in sorted(value) if item not in other) or "-"
     return str(value) or "-"
 
 
@@ -148,7 +148,7 @@ class Cause(NamedTuple):
         """For a table: ``a``, ``a or b``, ``a with b``, ``some of a, b, c``."""
         if not self.is_pinned:
             return f"some of {', '.join(self.alternatives[0])}"
-        return " or ".join(" with ".join(one) for one in self.alternatives)
+        return " or ".join(" with ".join(names) for names in self.alternatives)
 
 
 def find_causes(run: Run, names: Sequence[str]) -> dict[str, Cause]:
@@ -193,13 +193,13 @@ class _Search:
 
     def makers(self, key: str, tries: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
         """Return the tries that make the difference of a key."""
-        return tuple(one for one in tries if key in self._made(one))
+        return tuple(place for place in tries if key in self._made(place))
 
     def needed(self, keys: Collection[str]) -> tuple[str, ...]:
         """Return names that together make the differences of all keys, and none of which can be left out."""
         left = self._names
         for name in self._names:
-            fewer = tuple(one for one in left if one != name)
+            fewer = tuple(kept for kept in left if kept != name)
             if self._made(fewer).issuperset(keys):
                 left = fewer
         return left
@@ -208,6 +208,6 @@ class _Search:
         """Return the keys whose difference is there with these names switched."""
         if names not in self._known:
             places = self._run(names)
-            made = (key for key in self.keys if places.get(key) == self.after.get(key))
-            self._known[names] = frozenset(made)
+            keys = (key for key in self.keys if places.get(key) == self.after.get(key))
+            self._known[names] = frozenset(keys)
         return self._known[names]

@@ -356,7 +356,7 @@ def feature_gates(
     for name, value in changes.items():
         if not is_gate(name, release):
             here = f"{release.version} decides here, and "
-            is_other = any(name in gates_of(one) for one in RELEASES.values())
+            is_other = any(name in gates_of(release_known) for release_known in RELEASES.values())
             hint = _built_in(name, release, here) if is_other else nearest(name, (*known, *ALL))
             raise ValueError(f"unrecognized feature gate: {name}{hint}")
         if not isinstance(value, bool):

@@ -426,10 +426,10 @@ def release_named(text: str) -> Release:
         It is not one of `RELEASES`.
     """
     version = parse_version(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
-    found = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
-    if found is None:
+    release = None if version is None else RELEASES.get(f"{version.major}.{version.minor}")
+    if release is None:
         raise ValueError(f"kubernetes_version must be one of {', '.join(RELEASES)}, not {text!r}")
-    return found
+    return release
 
 
 # ---- ended versions ----------------------------------------------------------------------------------------

@@ -50,19 +50,19 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
     path, key : str
         Path of the value, and its last key or index.
     """
-    found: list[tuple[str, str, Any]] = [("", "", value)]
+    selected: list[tuple[str, str, Any]] = [("", "", value)]
     for escaped in filter(None, _DOT.split(path.replace("[*]", ".[]"))):
         step = escaped.replace("\\.", ".")
         further: list[tuple[str, str, Any]] = []
-        for where, _, item in found:
+        for where, _, item in selected:
             if step == "[]":
                 items = item if isinstance(item, list) else []
                 further += [(f"{where}[{at}]", str(at), part) for at, part in enumerate(items)]
             elif isinstance(item, dict):
                 keys = list(item) if step == "*" else [step] * (step in item)
                 further += [(f"{where}.{key}" if where else key, key, item[key]) for key in keys]
-        found = further
-    yield from found
+        selected = further
+    yield from selected
 
 
 def first(value: Any, path: str) -> Any:
@@ -114,7 +114,7 @@ def groups_of(obj: Values, rule: Rule, find: Find) -> list[Group] | str:
 def _parallelism(job: Values) -> int:
     """How many pods a Job runs at once, as far as its template says that rightly."""
     spec = map_of(job, "spec")
-    limits = [one for one in (spec.get("parallelism", 1), spec.get("completions")) if type(one) is int]
+    limits = [limit for limit in (spec.get("parallelism", 1), spec.get("completions")) if type(limit) is int]
     return max(min(limits, default=1), 0)
 
 
@@ -145,9 +145,9 @@ def is_over(obj: Values) -> bool:
     phases = [part.get(field) for part in (status, *inner) for field in _PHASES]
     conditions = status.get("conditions")
     phases += [
-        one.get("type")
-        for one in (conditions if isinstance(conditions, list) else ())
-        if isinstance(one, dict) and one.get("status") == "True"
+        condition.get("type")
+        for condition in (conditions if isinstance(conditions, list) else ())
+        if isinstance(condition, dict) and condition.get("status") == "True"
     ]
     return any(isinstance(word, str) and word.lower() in _OVER for word in phases)
 
@@ -198,31 +198,31 @@ def read_custom(
     """
     rule = rule_of(full_kind(kind, api_version))
     try:
-        found = decode(document, _Outline)
+        outline = decode(document, _Outline)
     except InputError:  # of another shape than objects have, or its replicas are no number
-        found = _Outline(metadata_of(document))
-    meta = found.metadata
+        outline = _Outline(metadata_of(document))
+    meta = outline.metadata
     if meta is None or not (meta.name or meta.generate_name):
         return None
-    made = CustomObject(
+    custom = CustomObject(
         kind=kind,
         api_version=api_version,
         metadata=meta,
         is_namespaced=bool(meta.namespace) or not (meta.uid or meta.resource_version),
     )
     if rule is not None and rule.why_none == "" and not rule.is_read:
-        return made
+        return custom
     text = msgspec.json.encode(document) if isinstance(document, dict) else bytes(document)
     if rule is not None:  # one document for all forms that an object may be written in
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic")
-        return replace(made, document=text, is_exact=rule.is_exact)
+        return replace(custom, document=text, is_exact=rule.is_exact)
     has_parts = _ASKS.search(text) and _HAS_RESOURCES.search(text)
-    if not (found.spec.replicas or has_parts or _HAS_CONTAINERS.search(text)):
-        return made
+    if not (outline.spec.replicas or has_parts or _HAS_CONTAINERS.search(text)):
+        return custom
     value = msgspec.json.decode(text)
     wanted, is_exact = _wanted(value.get("spec"))
-    made = replace(made, wanted=wanted, is_exact=is_exact, digest=digest_of(value))
-    return replace(made, ready=ready_replicas(value)) if wanted else made
+    custom = replace(custom, wanted=wanted, is_exact=is_exact, digest=digest_of(value))
+    return replace(custom, ready=ready_replicas(value)) if wanted else custom
 
 
 def digest_of(value: Values) -> str:
@@ -322,7 +322,7 @@ def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int
     Whole objects in a list make no pods: others make them of a template, or in another cluster.
     """
     if isinstance(value, list):
-        found = [_asked(part, times, True) for part in value]
+        requests = [_asked(part, times, True) for part in value]
     elif isinstance(value, dict) and not (is_listed and "apiVersion" in value and "kind" in value):
         counts = [value[name] for name in _COUNTS if _is_count(value.get(name))]
         parallelism = value.get("parallelism")
@@ -330,19 +330,21 @@ def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int
             times *= number
         if _has_containers(value):
             return True, times, sum(counts), 0
-        found = [_asked(part, times, is_listed) for part in value.values()]
-        has = any(isinstance(value.get(name), dict) for name in _RESOURCES) or any(one[0] for one in found)
-        found.append((has, 0, sum(counts) * has, sum(counts) * (not has)))
+        requests = [_asked(part, times, is_listed) for part in value.values()]
+        has = any(isinstance(value.get(name), dict) for name in _RESOURCES) or any(one[0] for one in requests)
+        requests.append((has, 0, sum(counts) * has, sum(counts) * (not has)))
     else:
         return False, 0, 0, 0
-    has_resources, pods, with_resources, others = zip(*found, strict=True) if found else ((), (), (), ())
+    has_resources, pods, with_resources, others = (
+        zip(*requests, strict=True) if requests else ((), (), (), ())
+    )
     return any(has_resources), sum(pods), sum(with_resources), sum(others)
 
 
 def _has_containers(value: Values) -> bool:
     containers = value.get("containers")
     return isinstance(containers, list) and any(
-        isinstance(one, dict) and not _CONTAINER.isdisjoint(one) for one in containers
+        isinstance(container, dict) and not _CONTAINER.isdisjoint(container) for container in containers
     )
 
 
@@ -360,8 +362,12 @@ def ready_replicas(value: Values) -> int:
     if any(str(status.get(field)).lower() == "ready" for field in ("phase", "state")):
         return MAX_PODS
     conditions = status.get("conditions")
-    for one in conditions if isinstance(conditions, list) else ():
-        if isinstance(one, dict) and one.get("type") in _ALL_READY and one.get("status") in ("True", True):
+    for condition in conditions if isinstance(conditions, list) else ():
+        if (
+            isinstance(condition, dict)
+            and condition.get("type") in _ALL_READY
+            and condition.get("status") in ("True", True)
+        ):
             return MAX_PODS
     numbers = [status.get(field) for field in _READY]
     scale = status.get("scale")

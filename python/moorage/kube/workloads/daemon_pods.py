@@ -142,7 +142,11 @@ def pinned_by(obj: Object) -> str:
 
 def pressures_of(node: Node) -> list[str]:
     """Return the conditions of a node with which its kubelet refuses pods."""
-    return [one.type for one in node.status.conditions if one.type in PRESSURES and one.status == "True"]
+    return [
+        condition.type
+        for condition in node.status.conditions
+        if condition.type in PRESSURES and condition.status == "True"
+    ]
 
 
 def kubelet_refusals(new: Sequence[Pod], others: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[str, str]:
@@ -174,7 +178,7 @@ def kubelet_refusals(new: Sequence[Pod], others: Iterable[Pod], nodes: Mapping[s
 
 def _refusal(pod: Pod, node: Node, used: Mapping[str, Quantity]) -> str:
     """Return why a kubelet does not run a pod; "" if it does. A critical pod is refused less."""
-    if any(one.type == "Ready" and one.status != "True" for one in node.status.conditions):
+    if any(condition.type == "Ready" and condition.status != "True" for condition in node.status.conditions):
         return "it is not ready"
     is_critical = (pod.spec.priority or 0) >= _CRITICAL
     pressures = [] if is_critical else pressures_of(node)

@@ -68,7 +68,7 @@ def next_step(
         New ReplicaSets have no UID. Empty if the rollout is complete or waits for pods.
     """
     new = find_new_replica_set(deployment, sets)
-    old = sorted([one for one in sets if new is None or one.name != new.name], key=_by_age)
+    old = sorted([other for other in sets if new is None or other.name != new.name], key=_by_age)
     if deployment.spec.paused or _is_scaling_event(deployment, sets):
         steps = _scale(deployment, new, old, available)
         if steps or deployment.spec.paused:
@@ -90,12 +90,12 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
         That it controls.
     """
     wanted: Any = None
-    for one in sorted(sets, key=_by_age):
-        if _without_hash(one.spec.template) == deployment.spec.template:
-            return one
+    for candidate in sorted(sets, key=_by_age):
+        if _without_hash(candidate.spec.template) == deployment.spec.template:
+            return candidate
         wanted = wanted or comparable(_without_hash(deployment.spec.template))
-        if comparable(_without_hash(one.spec.template)) == wanted:
-            return one
+        if comparable(_without_hash(candidate.spec.template)) == wanted:
+            return candidate
     return None
 
 
@@ -141,7 +141,7 @@ def is_complete(deployment: Deployment, sets: Sequence[ReplicaSet], available: M
     new, wanted = find_new_replica_set(deployment, sets), deployment.spec.replicas or 0
     if new is None or (new.spec.replicas or 0) != wanted or available.get(new.name, 0) < wanted:
         return False
-    return not any(one.spec.replicas for one in sets if one.name != new.name)
+    return not any(other.spec.replicas for other in sets if other.name != new.name)
 
 
 # ---- scaling -----------------------------------------------------------------------------------------------
@@ -153,22 +153,24 @@ def _marks(deployment: Deployment) -> dict[str, str]:
     return {_DESIRED: str(wanted), _MAX: str(wanted + max_surge(deployment))}
 
 
-def _scaled(deployment: Deployment, one: ReplicaSet, replicas: int) -> list[ReplicaSet]:
+def _scaled(deployment: Deployment, replica_set: ReplicaSet, replicas: int) -> list[ReplicaSet]:
     """Return a ReplicaSet with another number of replicas, unless it has it already."""
-    return [] if (one.spec.replicas or 0) == replicas else _marked(deployment, one, replicas)
+    return [] if (replica_set.spec.replicas or 0) == replicas else _marked(deployment, replica_set, replicas)
 
 
-def _marked(deployment: Deployment, one: ReplicaSet, replicas: int) -> list[ReplicaSet]:
+def _marked(deployment: Deployment, replica_set: ReplicaSet, replicas: int) -> list[ReplicaSet]:
     """Return a ReplicaSet that was scaled for the replicas of a Deployment, unless it was before."""
-    meta = replace(one.metadata, annotations=one.metadata.annotations | _marks(deployment))
-    scaled = replace(one, metadata=meta, spec=replace(one.spec, replicas=replicas))
-    return [] if scaled == one else [scaled]
+    meta = replace(replica_set.metadata, annotations=replica_set.metadata.annotations | _marks(deployment))
+    scaled = replace(replica_set, metadata=meta, spec=replace(replica_set.spec, replicas=replicas))
+    return [] if scaled == replica_set else [scaled]
 
 
 def _is_scaling_event(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
     """Whether an active ReplicaSet was scaled for another number of replicas."""
-    desired = [one.metadata.annotations.get(_DESIRED) for one in sets if one.spec.replicas]
-    return any(one not in (None, str(deployment.spec.replicas or 0)) for one in desired)
+    desired = [
+        desired_by.metadata.annotations.get(_DESIRED) for desired_by in sets if desired_by.spec.replicas
+    ]
+    return any(desired_by not in (None, str(deployment.spec.replicas or 0)) for desired_by in desired)
 
 
 def _scale(
@@ -177,42 +179,50 @@ def _scale(
     """Distribute the replicas of a Deployment over its ReplicaSets, in proportion to their sizes."""
     wanted = deployment.spec.replicas or 0
     sets = [*([new] if new else []), *reversed(old)]
-    active = [one for one in sets if one.spec.replicas]
+    active = [replica_set for replica_set in sets if replica_set.spec.replicas]
     if len(active) <= 1:
-        return [scaled for one in (active or sets[:1]) for scaled in _marked(deployment, one, wanted)]
+        return [
+            scaled
+            for replica_set in (active or sets[:1])
+            for scaled in _marked(deployment, replica_set, wanted)
+        ]
     if new is not None and new.spec.replicas == wanted == available.get(new.name, 0):
-        return [scaled for one in old for scaled in _scaled(deployment, one, 0)]
+        return [scaled for replica_set in old for scaled in _scaled(deployment, replica_set, 0)]
     if deployment.spec.strategy.type == "Recreate":
         return []
     sizes = _proportions(deployment, active)
-    return [scaled for one in active for scaled in _marked(deployment, one, sizes[one.name])]
+    return [
+        scaled
+        for replica_set in active
+        for scaled in _marked(deployment, replica_set, sizes[replica_set.name])
+    ]
 
 
 def _proportions(deployment: Deployment, active: list[ReplicaSet]) -> dict[str, int]:
     """Return the sizes of the active ReplicaSets after a change of the number of replicas."""
     wanted = deployment.spec.replicas or 0
     allowed = wanted + max_surge(deployment) if wanted else 0
-    missing = allowed - sum(one.spec.replicas or 0 for one in active)
+    missing = allowed - sum(replica_set.spec.replicas or 0 for replica_set in active)
     by_age = sorted(active, key=_by_age, reverse=missing > 0)
-    largest_first = sorted(by_age, key=lambda one: -(one.spec.replicas or 0))
-    sizes, added = {one.name: one.spec.replicas or 0 for one in active}, 0
-    for one in largest_first:
-        share = _fraction(one, allowed) if missing and missing != added else 0
+    largest_first = sorted(by_age, key=lambda replica_set: -(replica_set.spec.replicas or 0))
+    sizes, added = {replica_set.name: replica_set.spec.replicas or 0 for replica_set in active}, 0
+    for replica_set in largest_first:
+        share = _fraction(replica_set, allowed) if missing and missing != added else 0
         rest = missing - added
         share = min(share, rest) if missing > 0 else max(share, rest)
-        sizes[one.name] += share
+        sizes[replica_set.name] += share
         added += share
     first = largest_first[0].name
     sizes[first] = max(0, sizes[first] + missing - added)
     return sizes
 
 
-def _fraction(one: ReplicaSet, allowed: int) -> int:
+def _fraction(replica_set: ReplicaSet, allowed: int) -> int:
     """Return by how much a ReplicaSet changes, for a number of pods that is allowed in all."""
-    size = one.spec.replicas or 0
+    size = replica_set.spec.replicas or 0
     if not allowed:
         return -size
-    most = whole_number(one.metadata.annotations.get(_MAX, "")) or allowed
+    most = whole_number(replica_set.metadata.annotations.get(_MAX, "")) or allowed
     return (2 * size * allowed + most) // (2 * most) - size  # rounded to the nearest
 
 
@@ -222,13 +232,13 @@ def _fraction(one: ReplicaSet, allowed: int) -> int:
 def _make_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> ReplicaSet:
     """Return the ReplicaSet for the template of a Deployment, with its first replicas."""
     template = deployment.spec.template
-    made = replica_set(deployment, template_hash(template), template, 0)
+    new_set = replica_set(deployment, template_hash(template), template, 0)
     replicas = deployment.spec.replicas or 0
     if deployment.spec.strategy.type != "Recreate":
-        replicas = _replicas_of_new(deployment, made, [*old, made])
+        replicas = _replicas_of_new(deployment, new_set, [*old, new_set])
     revision = str(max([0, *map(_revision, old)]) + 1)
-    meta = replace(made.metadata, annotations=made.metadata.annotations | {REVISION: revision})
-    return replace(made, metadata=meta, spec=replace(made.spec, replicas=replicas))
+    meta = replace(new_set.metadata, annotations=new_set.metadata.annotations | {REVISION: revision})
+    return replace(new_set, metadata=meta, spec=replace(new_set.spec, replicas=replicas))
 
 
 def _replicas_of_new(deployment: Deployment, new: ReplicaSet, sets: Iterable[ReplicaSet]) -> int:
@@ -236,7 +246,7 @@ def _replicas_of_new(deployment: Deployment, new: ReplicaSet, sets: Iterable[Rep
     wanted, size = deployment.spec.replicas or 0, new.spec.replicas or 0
     if size >= wanted:
         return wanted
-    room = wanted + max_surge(deployment) - sum(one.spec.replicas or 0 for one in sets)
+    room = wanted + max_surge(deployment) - sum(replica_set.spec.replicas or 0 for replica_set in sets)
     return size + min(max(0, room), wanted - size)
 
 
@@ -244,7 +254,7 @@ def _recreate(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], old_pods: bool
 ) -> list[ReplicaSet]:
     """Remove all old pods before the first new one is created."""
-    steps = [scaled for one in old for scaled in _scaled(deployment, one, 0)]
+    steps = [scaled for replica_set in old for scaled in _scaled(deployment, replica_set, 0)]
     if steps or old_pods:
         return steps
     if new is None:
@@ -257,23 +267,25 @@ def _shrink_old(
 ) -> list[ReplicaSet]:
     """Scale old ReplicaSets down: first by pods that are not available, then as far as enough are."""
     wanted = deployment.spec.replicas or 0
-    sizes = {one.name: one.spec.replicas or 0 for one in old}
+    sizes = {replica_set.name: replica_set.spec.replicas or 0 for replica_set in old}
     least = wanted - max_unavailable(deployment)
     of_new = new.spec.replicas or 0
     room = sum(sizes.values()) + of_new - least - (of_new - available.get(new.name, 0))
     if room <= 0 or not any(sizes.values()):
         return []
-    for one in old:
-        lacking = max(0, sizes[one.name] - available.get(one.name, 0))
+    for replica_set in old:
+        lacking = max(0, sizes[replica_set.name] - available.get(replica_set.name, 0))
         removed = min(room, lacking)
-        sizes[one.name] -= removed
+        sizes[replica_set.name] -= removed
         room -= removed
-    surplus = sum(available.get(one.name, 0) for one in (*old, new)) - least
-    for one in old:
-        removed = min(max(0, surplus), sizes[one.name])
-        sizes[one.name] -= removed
+    surplus = sum(available.get(replica_set.name, 0) for replica_set in (*old, new)) - least
+    for replica_set in old:
+        removed = min(max(0, surplus), sizes[replica_set.name])
+        sizes[replica_set.name] -= removed
         surplus -= removed
-    return [scaled for one in old for scaled in _scaled(deployment, one, sizes[one.name])]
+    return [
+        scaled for replica_set in old for scaled in _scaled(deployment, replica_set, sizes[replica_set.name])
+    ]
 
 
 def _rolling(deployment: Deployment) -> RollingUpdateDeployment:
@@ -329,14 +341,14 @@ def _with_quantities(value: Any) -> Any:
     return [_with_quantities(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _revision(one: ReplicaSet) -> int:
+def _revision(replica_set: ReplicaSet) -> int:
     """Return the revision of a ReplicaSet; 0 if it has none."""
-    return whole_number(one.metadata.annotations.get(REVISION, ""), 64) or 0
+    return whole_number(replica_set.metadata.annotations.get(REVISION, ""), 64) or 0
 
 
-def _by_age(one: ReplicaSet) -> tuple[str, int, str]:
+def _by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
     """Return the sort key of the ReplicaSets of a Deployment, the oldest first."""
-    return one.metadata.creation_timestamp or "", _revision(one), one.name
+    return replica_set.metadata.creation_timestamp or "", _revision(replica_set), replica_set.name
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------
@@ -379,7 +391,7 @@ def changed_template(obj: Object) -> str:
     return f"the changed template of {obj.kind} {obj.name} is not rolled out: its strategy is not simulated"
 
 
-def is_child(obj: Parent, one: Object) -> bool:
+def is_child(obj: Parent, child: Object) -> bool:
     """Whether the controller of a workload has made an object.
 
     Returns
@@ -388,8 +400,8 @@ def is_child(obj: Parent, one: Object) -> bool:
         The StatefulSets of a LeaderWorkerSet are known by a label, as those of workers are owned by a pod.
     """
     if isinstance(obj, LeaderWorkerSet):
-        return one.namespace == obj.namespace and one.metadata.labels.get(_NAME) == obj.name
-    return one.namespace == obj.namespace and refers_to(one.metadata.controller(), obj)
+        return child.namespace == obj.namespace and child.metadata.labels.get(_NAME) == obj.name
+    return child.namespace == obj.namespace and refers_to(child.metadata.controller(), obj)
 
 
 def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
@@ -410,29 +422,29 @@ def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
     if isinstance(obj, LeaderWorkerSet):
         return _groups(obj, owned)
     template = obj.spec.template or PodTemplateSpec()
-    sets = [one for one in owned if isinstance(one, ReplicaSet | ReplicationController)]
+    sets = [child for child in owned if isinstance(child, ReplicaSet | ReplicationController)]
     replicas = obj.spec.replicas or 0
     if not sets:
         if isinstance(obj, Rollout):
             return [_replica_set(obj, replicas)]
         return [_replication_controller(obj, replicas)]
-    same = [one for one in sets if _has_template(one.spec.template, template)]
+    same = [child for child in sets if _has_template(child.spec.template, template)]
     if not same:
         return None
-    missing = replicas - sum(one.spec.replicas or 0 for one in sets)
-    latest = max(same, key=lambda one: (one.metadata.creation_timestamp or "", one.name))
+    missing = replicas - sum(child.spec.replicas or 0 for child in sets)
+    latest = max(same, key=lambda child: (child.metadata.creation_timestamp or "", child.name))
     return _resized(latest, max(0, (latest.spec.replicas or 0) + missing))
 
 
-def _resized(one: Any, replicas: int) -> list[Object]:
-    spec = one.spec
-    return [] if spec.replicas == replicas else [replace(one, spec=replace(spec, replicas=replicas))]
+def _resized(child: Any, replicas: int) -> list[Object]:
+    spec = child.spec
+    return [] if spec.replicas == replicas else [replace(child, spec=replace(spec, replicas=replicas))]
 
 
-def _has_template(one: PodTemplateSpec | None, other: PodTemplateSpec) -> bool:
+def _has_template(template: PodTemplateSpec | None, other: PodTemplateSpec) -> bool:
     """Whether two templates are equal but for the labels that the controllers add."""
     ours, its = (
-        replace(each, metadata=_without_own(each.metadata)) for each in (one or PodTemplateSpec(), other)
+        replace(each, metadata=_without_own(each.metadata)) for each in (template or PodTemplateSpec(), other)
     )
     return ours == its or bool(comparable(ours) == comparable(its))
 
@@ -481,7 +493,9 @@ def _replication_controller(obj: DeploymentConfig, replicas: int) -> Replication
 
 def _groups(obj: LeaderWorkerSet, owned: Iterable[Object]) -> list[Object] | None:
     """Return the StatefulSets to create or scale: that of the leaders, and those of the workers by group."""
-    sets = {one.name: one for one in owned if isinstance(one, StatefulSet)}
+    sets = {
+        stateful_set.name: stateful_set for stateful_set in owned if isinstance(stateful_set, StatefulSet)
+    }
     groups, parts = obj.spec.replicas or 0, obj.spec.leader_worker_template
     leader = parts.leader_template or parts.worker_template
     wanted = {obj.name: _stateful_set(obj, obj.name, leader, {_WORKER: "0"}, range(groups))}
@@ -490,15 +504,20 @@ def _groups(obj: LeaderWorkerSet, owned: Iterable[Object]) -> list[Object] | Non
         if ordinals:
             wanted[name] = _stateful_set(obj, name, parts.worker_template, {_GROUP: str(group)}, ordinals)
     steps: list[Object] = []
-    for name, one in wanted.items():
+    for name, stateful_set in wanted.items():
         present = sets.get(name)
         if present is None:
-            steps.append(one)
-        elif not _has_template(present.spec.template, one.spec.template):
+            steps.append(stateful_set)
+        elif not _has_template(present.spec.template, stateful_set.spec.template):
             return None
         else:
-            steps += _resized(present, one.spec.replicas or 0)
-    return steps + [scaled for name, one in sets.items() if name not in wanted for scaled in _resized(one, 0)]
+            steps += _resized(present, stateful_set.spec.replicas or 0)
+    return steps + [
+        scaled
+        for name, stateful_set in sets.items()
+        if name not in wanted
+        for scaled in _resized(stateful_set, 0)
+    ]
 
 
 def _stateful_set(

@@ -103,8 +103,8 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
         if pod.namespace == budget.namespace and matcher.matches(pod.metadata.labels)
     ]
     scales = {(obj.kind, obj.namespace, obj.name): obj for obj in cluster.others if isinstance(obj, SCALABLE)}
-    found = status_of(budget, pods, lambda kind, namespace, name: scales.get((kind, namespace, name)))
-    return found or PodDisruptionBudgetStatus()
+    status = status_of(budget, pods, lambda kind, namespace, name: scales.get((kind, namespace, name)))
+    return status or PodDisruptionBudgetStatus()
 
 
 def status_of(

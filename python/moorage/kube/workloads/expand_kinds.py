@@ -136,8 +136,8 @@ def not_counted(why: str, names: Sequence[str]) -> str:
 
 def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
     """Return the warning about suspended workloads, which names their queues of Kueue; none without any."""
-    queues = [(f"Job {one.key}", one.metadata.labels.get(QUEUE, "")) for one in jobs]
-    queues += [(one.text, one.queue) for one in others if not one.is_job]
+    queues = [(f"Job {workload.key}", workload.metadata.labels.get(QUEUE, "")) for workload in jobs]
+    queues += [(workload.text, workload.queue) for workload in others if not workload.is_job]
     names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]
     return [not_counted(SUSPENDED, names)] if names else []
 
@@ -186,12 +186,12 @@ class _Expansion:
     def _admit(self, job: Job) -> None:
         """Note what a suspended Job gets when Kueue admits it, or that this never happens."""
         key, queue = (self._namespace_of(job), job.name), job.metadata.labels.get(QUEUE, "")
-        found = self._quotas.admission(queue, key[0], job.spec.template.spec, fewest(job))
-        if isinstance(found, Inadmissible):
-            self._made.left_out.append(LeftOut("batch", job.kind, *key, *found))
-            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), found.why))
-        elif found is not None:
-            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), "", found))
+        admission = self._quotas.admission(queue, key[0], job.spec.template.spec, fewest(job))
+        if isinstance(admission, Inadmissible):
+            self._made.left_out.append(LeftOut("batch", job.kind, *key, *admission))
+            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), admission.why))
+        elif admission is not None:
+            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), "", admission))
 
     @cached_property
     def _quotas(self) -> Quotas:
@@ -254,10 +254,10 @@ class _Expansion:
             self._run(obj, value, rule, at)
         except InputError as error:
             why = str(error)
-        found, self._made = self._made, made
-        for one in found.left_out:
+        inner_result, self._made = self._made, made
+        for one in inner_result.left_out:
             why = f"{one.full_kind} is a kind {one.why}" if one.why == NOT_SIMULATED else f"a kind {one.why}"
-        objects = [*found.objects, *(one for inner in found.suspended for one in inner.objects)]
+        objects = [*inner_result.objects, *(one for inner in inner_result.suspended for one in inner.objects)]
         name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
         objects = [self._flavored(one, queue, name[0]) for one in objects]
         made.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
@@ -267,12 +267,12 @@ class _Expansion:
         if not isinstance(obj, Pod | Job):
             return obj
         spec = obj.spec.template.spec if isinstance(obj, Job) else obj.spec
-        found = self._quotas.admission(queue, namespace, spec)
-        if not isinstance(found, PodAdditions):
+        admission = self._quotas.admission(queue, namespace, spec)
+        if not isinstance(admission, PodAdditions):
             return obj
         if isinstance(obj, Pod):
-            return replace(obj, spec=found.to(spec))
-        template = replace(obj.spec.template, spec=found.to(spec))
+            return replace(obj, spec=admission.to(spec))
+        template = replace(obj.spec.template, spec=admission.to(spec))
         return replace(obj, spec=replace(obj.spec, template=template))
 
     def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
@@ -315,24 +315,24 @@ class _Expansion:
                 namespace = one.namespace or self._namespace_of(obj)
                 self._take(replace(one, metadata=replace(one.metadata, namespace=namespace)), at)
 
-    def _take(self, one: Object, at: int) -> None:
+    def _take(self, obj: Object, at: int) -> None:
         """Take a new object, unless there is one of its name."""
-        if one.name and self._owners.is_listed(self._owners.identity(one)):
+        if obj.name and self._owners.is_listed(self._owners.identity(obj)):
             return
-        if isinstance(one, CustomObject):
-            self.expand(one, at)
+        if isinstance(obj, CustomObject):
+            self.expand(obj, at)
         else:
             try:
-                validate(one)
+                validate(obj)
             except InputError as error:  # the user knows the object that it is made for
                 raise InputError(error.message, path=error.path) from None
-            self.keep(one, at)
+            self.keep(obj, at)
 
 
-def _left_out_text(one: LeftOut) -> str:
-    replicas = number_of(one.replicas, "replica", "replicas")
-    why = f", {one.why}" if one.is_known and one.why != NOT_SIMULATED else ""
-    return f"{one.full_kind} {one.key} ({replicas}{why})"
+def _left_out_text(left_out: LeftOut) -> str:
+    replicas = number_of(left_out.replicas, "replica", "replicas")
+    why = f", {left_out.why}" if left_out.is_known and left_out.why != NOT_SIMULATED else ""
+    return f"{left_out.full_kind} {left_out.key} ({replicas}{why})"
 
 
 def _runs_pods(obj: Object) -> bool:
@@ -369,13 +369,13 @@ def _missing(groups: Sequence[Group], pods: Iterable[Pod]) -> list[list[str]]:
         else:
             others += 1
     others += sum(max(number - group.number, 0) for group, number in zip(groups, present, strict=True))
-    found = []
+    missing = []
     for group, number in zip(groups, present, strict=True):
         lacking = max(group.number - number, 0)
         spared = min(lacking, others)
         others -= spared
-        found.append(list(_names(group, lacking - spared, taken)))
-    return found
+        missing.append(list(_names(group, lacking - spared, taken)))
+    return missing
 
 
 def _names(group: Group, number: int, taken: set[str]) -> Iterator[str]:
@@ -415,6 +415,6 @@ def _decoded(kind: str, owner: Object, template: Values) -> Object:
     """Return an object of a template, which an owner controls."""
     metadata = template.get("metadata")
     kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata} if metadata else {}
-    one = decode_kind({"kind": kind, "metadata": kept, "spec": template.get("spec") or {}}, kind)
-    meta = replace(one.metadata, namespace=owner.namespace, owner_references=controller_reference(owner))
-    return replace(one, metadata=meta)
+    obj = decode_kind({"kind": kind, "metadata": kept, "spec": template.get("spec") or {}}, kind)
+    meta = replace(obj.metadata, namespace=owner.namespace, owner_references=controller_reference(owner))
+    return replace(obj, metadata=meta)

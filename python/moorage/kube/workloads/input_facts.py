@@ -61,15 +61,23 @@ def progressing(objects: Iterable[Object], now: float) -> set[str]:
     set of str
         As ``namespace/name``.
     """
-    return {one.key for one in objects if isinstance(one, Deployment) and _progresses(one, now)}
+    return {
+        deployment.key
+        for deployment in objects
+        if isinstance(deployment, Deployment) and _progresses(deployment, now)
+    }
 
 
 def _progresses(deployment: Deployment, now: float) -> bool:
     limit = deployment.spec.progress_deadline_seconds
-    for one in deployment.status.conditions:
-        if one.type == "Progressing" and one.status == "True" and one.reason != _IS_COMPLETE:
+    for condition in deployment.status.conditions:
+        if (
+            condition.type == "Progressing"
+            and condition.status == "True"
+            and condition.reason != _IS_COMPLETE
+        ):
             with suppress(ValueError):  # times of conditions are not validated
-                since = now - seconds(one.last_update_time or "")
+                since = now - seconds(condition.last_update_time or "")
                 return since <= (_PROGRESS_DEADLINE if limit is None else limit)
     return False
 
@@ -89,7 +97,7 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
     if owner is None or f"{pod.namespace}/{owner.name.removesuffix(suffix)}" not in rollouts:
         return False
     states = pod.status.container_statuses
-    runs = all(one.restart_count == 0 and one.state == ContainerState() for one in states)
+    runs = all(container.restart_count == 0 and container.state == ContainerState() for container in states)
     return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
 
 
@@ -178,18 +186,20 @@ def _fact(workload: Workload, text: str) -> Fact:
     return Fact(workload, f"{workload.text} in namespace {workload.namespace}: {text}")
 
 
-def condition_text(one: Condition) -> str:
+def condition_text(condition: Condition) -> str:
     """Return what a condition says, and since when."""
-    since = f" since {one.last_transition_time}" if one.last_transition_time else ""
-    why = ", ".join(filter(None, (one.reason, one.message.rstrip("."))))
-    return f"{one.type} is {one.status}{since}" + (f": {shorten(why)}" if why else "")
+    since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
+    why = ", ".join(filter(None, (condition.reason, condition.message.rstrip("."))))
+    return f"{condition.type} is {condition.status}{since}" + (f": {shorten(why)}" if why else "")
 
 
 def _of_nodes(cluster: Cluster) -> Iterator[Fact]:
     bad = {
         node.name: texts
         for node in cluster.nodes
-        if (texts := [condition_text(one) for one in node.status.conditions if _is_bad(one)])
+        if (
+            texts := [condition_text(condition) for condition in node.status.conditions if _is_bad(condition)]
+        )
     }
     on_node: dict[str, list[str]] = defaultdict(list)
     for pod in cluster.pods if bad else ():
@@ -201,10 +211,10 @@ def _of_nodes(cluster: Cluster) -> Iterator[Fact]:
         yield Fact(None, f"node {name}: {', '.join(texts)}{on_it}")
 
 
-def _is_bad(one: Condition) -> bool:
-    if one.type in (*PRESSURES, "NetworkUnavailable"):
-        return one.status == "True"
-    return one.type == "Ready" and one.status != "True"
+def _is_bad(condition: Condition) -> bool:
+    if condition.type in (*PRESSURES, "NetworkUnavailable"):
+        return condition.status == "True"
+    return condition.type == "Ready" and condition.status != "True"
 
 
 def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[Fact]:
@@ -219,16 +229,16 @@ def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[Fact]:
         numbers[workload] += 1
         if is_healthy(pod):
             ready[workload] += 1
-        elif (found := _why_not_ready(pod)) is not None:
-            why, when = found
+        elif (reason := _why_not_ready(pod)) is not None:
+            why, when = reason
             reasons[workload][why] += 1
             since[workload, why] = min(filter(None, (since.get((workload, why)), when)), default="")
     for workload, counts in reasons.items():
-        told = [
+        facts = [
             f"{why}{f' since {since[workload, why]}' if since[workload, why] else ''} ({number})"
             for why, number in counts.items()
         ]
-        yield _fact(workload, f"{ready[workload]} of {numbers[workload]} ready: {'; '.join(told)}")
+        yield _fact(workload, f"{ready[workload]} of {numbers[workload]} ready: {'; '.join(facts)}")
 
 
 def _why_not_ready(pod: Pod) -> tuple[str, str] | None:
@@ -254,26 +264,34 @@ def _why_not_ready(pod: Pod) -> tuple[str, str] | None:
     return None if is_starting(pod) else ("not ready", ready.last_transition_time or when)
 
 
-def _waits_for(one: ContainerStatus) -> str:
+def _waits_for(status: ContainerStatus) -> str:
     """Return why a container does not run, if it is not just about to start; "" otherwise."""
-    waiting = None if one.state is None else one.state.waiting
+    waiting = None if status.state is None else status.state.waiting
     return "" if waiting is None or waiting.reason in STARTING else waiting.reason
 
 
-def _has_ended(one: ContainerStatus) -> bool:
-    return one.state is not None and one.state.terminated is not None
+def _has_ended(status: ContainerStatus) -> bool:
+    return status.state is not None and status.state.terminated is not None
 
 
-def _has_succeeded(one: ContainerStatus) -> bool:
-    return one.state is not None and one.state.terminated is not None and one.state.terminated.exit_code == 0
+def _has_succeeded(status: ContainerStatus) -> bool:
+    return (
+        status.state is not None
+        and status.state.terminated is not None
+        and status.state.terminated.exit_code == 0
+    )
 
 
 def _of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[str]:
-    for one in obj.status.conditions:
-        if one.type in ("ScalingActive", "AbleToScale") and one.status == "False":
-            yield f"it cannot act: {condition_text(one)}"
-        if one.type == "ScalingLimited" and one.status == "True" and one.reason == "TooManyReplicas":
-            yield f"it is at spec.maxReplicas {obj.spec.max_replicas}: {condition_text(one)}"
+    for condition in obj.status.conditions:
+        if condition.type in ("ScalingActive", "AbleToScale") and condition.status == "False":
+            yield f"it cannot act: {condition_text(condition)}"
+        if (
+            condition.type == "ScalingLimited"
+            and condition.status == "True"
+            and condition.reason == "TooManyReplicas"
+        ):
+            yield f"it is at spec.maxReplicas {obj.spec.max_replicas}: {condition_text(condition)}"
 
 
 def _of_workload(obj: Object) -> Iterator[str]:
@@ -282,7 +300,11 @@ def _of_workload(obj: Object) -> Iterator[str]:
     if getattr(spec, "replicas", None) == 0:
         return
     conditions = obj.status.conditions if isinstance(obj, Job) else ()
-    yield from (condition_text(one) for one in conditions if one.type == "Failed" and one.status == "True")
+    yield from (
+        condition_text(condition)
+        for condition in conditions
+        if condition.type == "Failed" and condition.status == "True"
+    )
     if name := pinned_by(obj):
         yield f"spec.template.spec.nodeName is {name}, so the scheduler passes its pods by"
     ports: dict[tuple[object, ...], str] = {}

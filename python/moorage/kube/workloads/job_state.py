@@ -126,13 +126,13 @@ def parse_indexes(text: str, end: int) -> Ranges:
 
 def merged_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Return ranges in ascending order, those that touch or overlap as one."""
-    found: Ranges = []
+    ranges_merged: Ranges = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+        if ranges_merged and low <= ranges_merged[-1][1] + 1:
+            ranges_merged[-1] = ranges_merged[-1][0], max(ranges_merged[-1][1], high)
         else:
-            found.append((low, high))
-    return found
+            ranges_merged.append((low, high))
+    return ranges_merged
 
 
 def indexes_text(ranges: Ranges) -> str:
@@ -215,8 +215,12 @@ def is_over(job: Job) -> bool:
 
 def verdict_of(job: Job) -> Condition | None:
     """Return the condition of a Job that tells that it has failed or is about to; None without one."""
-    told = [one for one in job.status.conditions if one.type in (FAILURE, FAILED) and one.status == "True"]
-    return told[-1] if told else None
+    verdicts = [
+        condition
+        for condition in job.status.conditions
+        if condition.type in (FAILURE, FAILED) and condition.status == "True"
+    ]
+    return verdicts[-1] if verdicts else None
 
 
 def replaces_failed_only(job: Job) -> bool:
@@ -315,13 +319,13 @@ def failures_by_index(job: Job, pods: Iterable[Pod]) -> dict[int, int]:
     pods : iterable of Pod
         Its pods, in any state.
     """
-    found: dict[int, int] = {}
+    failures: dict[int, int] = {}
     for pod in pods:
         index = index_of(job, pod)
         if index is not None and has_failed(job, pod):
             number = failures_before(pod) + (failure_of(job, pod).action != IGNORE)
-            found[index] = max(number, found.get(index, 0))
-    return found
+            failures[index] = max(number, failures.get(index, 0))
+    return failures
 
 
 def misplaced(job: Job, active: Iterable[Pod]) -> list[Pod]:
@@ -329,13 +333,13 @@ def misplaced(job: Job, active: Iterable[Pod]) -> list[Pod]:
     if job.spec.completion_mode != "Indexed":
         return []
     seen: set[int | None] = {None}
-    found = []
+    pods_misplaced = []
     for pod in active:
         index = index_of(job, pod)
         if index in seen:
-            found.append(pod)
+            pods_misplaced.append(pod)
         seen.add(index)
-    return found
+    return pods_misplaced
 
 
 # ---- counts ------------------------------------------------------------------------------------------------
@@ -354,27 +358,27 @@ def _completed(job: Job, done: Iterable[Pod]) -> Ranges:
 def _broken(job: Job, lost: Iterable[Pod]) -> Ranges:
     """Return the indexes that have failed for good: those of a Job with a limit per index."""
     end, limit = job.spec.completions or 0, job.spec.backoff_limit_per_index
-    found = parse_indexes(job.status.failed_indexes or "", end)
+    failed = parse_indexes(job.status.failed_indexes or "", end)
     for pod in lost if limit is not None else ():
         action, index = failure_of(job, pod).action, index_of(job, pod)
         is_over_limit = action != IGNORE and failures_before(pod) + 1 > (limit or 0)
         if index is not None and (action == FAIL_INDEX or is_over_limit):
-            found.append((index, index))
-    return merged_ranges(found)
+            failed.append((index, index))
+    return merged_ranges(failed)
 
 
 # ---- the end -----------------------------------------------------------------------------------------------
 
 
 def _types(job: Job) -> set[str]:
-    return {one.type for one in job.status.conditions if one.status == "True"}
+    return {condition.type for condition in job.status.conditions if condition.status == "True"}
 
 
 def _verdict(job: Job, pods: Sequence[Pod], state: JobState, lost: Iterable[Pod]) -> Condition | None:
     """Return why a Job ends now, or has begun to end."""
-    for one in job.status.conditions:
-        if one.type in (SUCCESS, FAILURE) and one.status == "True":
-            return one
+    for condition in job.status.conditions:
+        if condition.type in (SUCCESS, FAILURE) and condition.status == "True":
+            return condition
     for pod in lost:
         failure = failure_of(job, pod)
         if failure.action == FAIL_JOB:
@@ -384,8 +388,8 @@ def _verdict(job: Job, pods: Sequence[Pod], state: JobState, lost: Iterable[Pod]
     if limit is not None and (state.failed > limit or retries >= max(1, limit)):
         text = "Job has reached the specified backoff limit"
         return _condition(FAILURE, "BackoffLimitExceeded", text)
-    if spec.completion_mode == "Indexed" and (found := _verdict_of_indexes(job, state)) is not None:
-        return found
+    if spec.completion_mode == "Indexed" and (verdict := _verdict_of_indexes(job, state)) is not None:
+        return verdict
     is_done = bool(state.succeeded) if spec.completions is None else state.succeeded >= spec.completions
     if is_done and not state.active:
         return _condition(SUCCESS, "CompletionsReached", "Reached expected number of succeeded pods")
@@ -401,10 +405,10 @@ def _verdict_of_indexes(job: Job, state: JobState) -> Condition | None:
     if broken and broken + state.succeeded >= (spec.completions or 0):
         return _condition(FAILURE, "FailedIndexes", "Job has failed indexes")
     for number, rule in enumerate(spec.success_policy.rules if spec.success_policy is not None else ()):
-        asked = rule.succeeded_indexes
+        listed = rule.succeeded_indexes
         wanted = [(0, (spec.completions or 0) - 1)]
-        if asked is not None:
-            wanted = parse_indexes(asked, spec.completions or 0)
+        if listed is not None:
+            wanted = parse_indexes(listed, spec.completions or 0)
         least = count_indexes(wanted) if rule.succeeded_count is None else rule.succeeded_count
         if count_common_indexes(wanted, state.completed) >= least:
             return _condition(SUCCESS, "SuccessPolicy", f"Matched rules at index {number}")
@@ -425,14 +429,14 @@ RUN = "-next"
 
 def runs_under_way(objects: Iterable[Object]) -> dict[str, list[Job]]:
     """Return the Jobs of CronJobs that have not finished, by ``namespace/name`` of the CronJob."""
-    found: defaultdict[str, list[Job]] = defaultdict(list)
+    runs: defaultdict[str, list[Job]] = defaultdict(list)
     for job in objects:
         if not isinstance(job, Job) or job.status.completion_time is not None or verdict_of(job) is not None:
             continue
         owner = job.metadata.controller()
         if owner is not None and owner.kind == "CronJob":
-            found[f"{job.namespace}/{owner.name}"].append(job)
-    return found
+            runs[f"{job.namespace}/{owner.name}"].append(job)
+    return runs
 
 
 def due(objects: Iterable[Object]) -> Iterator[CronJob]:
@@ -445,9 +449,9 @@ def due(objects: Iterable[Object]) -> Iterator[CronJob]:
     """
     listed = list(objects)
     busy = runs_under_way(listed)
-    for one in listed:
-        if isinstance(one, CronJob) and not one.spec.suspend and one.key not in busy:
-            yield one
+    for obj in listed:
+        if isinstance(obj, CronJob) and not obj.spec.suspend and obj.key not in busy:
+            yield obj
 
 
 def next_run(cron_job: CronJob, taken: Container[str] = ()) -> Job:

@@ -61,7 +61,7 @@ def map_of(value: Any, *names: str) -> Values:
 
 def maps_of(value: Any) -> list[Values]:
     """Return the maps in a list; none if it is no list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def number_of(value: Any, default: int, path: str) -> int:
@@ -301,16 +301,16 @@ def with_runtime(obj: Values, find: Find) -> Values | str:
     spec, namespace = map_of(obj, "spec"), str(map_of(obj, "metadata").get("namespace", ""))
     reference = map_of(spec, "runtimeRef")
     kind, name = str(reference.get("kind") or "ClusterTrainingRuntime"), str(reference.get("name", ""))
-    found = find(f"{kind}.{_GROUP}", namespace if kind == "TrainingRuntime" else "", name)
-    if found is None:
+    runtime = find(f"{kind}.{_GROUP}", namespace if kind == "TrainingRuntime" else "", name)
+    if runtime is None:
         return f"whose {kind} {name} is not in the input"
     for field in ("podTemplateOverrides", "runtimePatches"):
         if spec.get(field):
             return f"whose {field} change its runtime"
-    policy = map_of(found, "spec", "mlPolicy")
-    jobs = maps_of(map_of(found, "spec", "template", "spec").get("replicatedJobs"))
-    made = [_with_numbers(job, map_of(spec, "trainer"), policy) for job in jobs]
-    return obj | {"spec": spec | {"replicatedJobs": made}}
+    policy = map_of(runtime, "spec", "mlPolicy")
+    jobs = maps_of(map_of(runtime, "spec", "template", "spec").get("replicatedJobs"))
+    jobs_made = [_with_numbers(job, map_of(spec, "trainer"), policy) for job in jobs]
+    return obj | {"spec": spec | {"replicatedJobs": jobs_made}}
 
 
 def _with_numbers(job: Values, trainer: Values, policy: Values) -> Values:
@@ -329,7 +329,7 @@ def _with_numbers(job: Values, trainer: Values, policy: Values) -> Values:
         count = nodes
     pod = map_of(spec, "template", "spec")
     if (step == "trainer" and policy) or (runs_launcher and job.get("name") == _NODE):
-        containers = [_with_resources(one, trainer) for one in maps_of(pod.get("containers"))]
+        containers = [_with_resources(container, trainer) for container in maps_of(pod.get("containers"))]
         pod = pod | {"containers": containers}
     spec = spec | {"template": map_of(spec, "template") | {"spec": pod}}
     spec |= {"parallelism": count, "completions": count}

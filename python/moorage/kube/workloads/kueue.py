@@ -130,10 +130,10 @@ class Quotas:
                 tolerations += known[flavor].tolerations
         return PodAdditions(labels, tolerations)
 
-    def _lacking(self, queue: str, flavor: Values, asked: Mapping[str, Quantity]) -> str:
+    def _lacking(self, queue: str, flavor: Values, requests: Mapping[str, Quantity]) -> str:
         """Return of which resource a flavor has too little, and how much it has; "" if it has all."""
         name = str(flavor.get("name"))
-        for resource, amount in asked.items():
+        for resource, amount in requests.items():
             nominal, lent = self._most(queue, name, resource)
             if amount > nominal + lent:
                 cohort = _cohort(self._queues[queue])
@@ -167,7 +167,7 @@ class Quotas:
 
 def _covered(group: Values) -> list[str]:
     names = group.get("coveredResources")
-    return [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _about(spec: PodSpec, keys: AbstractSet[str]) -> PodSpec:
@@ -177,7 +177,11 @@ def _about(spec: PodSpec, keys: AbstractSet[str]) -> PodSpec:
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     required = nodes.required.node_selector_terms if nodes is not None and nodes.required is not None else ()
     terms = [
-        NodeSelectorTerm(match_expressions=tuple([one for one in term.match_expressions if one.key in keys]))
+        NodeSelectorTerm(
+            match_expressions=tuple(
+                [expression for expression in term.match_expressions if expression.key in keys]
+            )
+        )
         for term in required
     ]
     affinity = None

@@ -180,7 +180,7 @@ def _create_replicas(
 def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
     """Return the revisions of a StatefulSet, after its template has become the latest one."""
     update = written_revision(control, obj)
-    named = (one for one in control.revisions(obj) if one.name == obj.status.current_revision)
+    named = (revision for revision in control.revisions(obj) if revision.name == obj.status.current_revision)
     return Revisions(next(named, update), update)
 
 
@@ -191,11 +191,13 @@ def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision
     revisions = control.revisions(obj)
     latest, is_changed = latest_revision(obj, revisions)
     if not latest.metadata.uid:  # a new one, unless there are pods with this template
-        templates = {mark_of(obj, one): template_of(one) or PodTemplateSpec() for one in revisions}
+        templates = {
+            mark_of(obj, revision): template_of(revision) or PodTemplateSpec() for revision in revisions
+        }
         mark = recognized(obj.spec.template, REVISION_LABEL, templates, filter(is_active, control.owned(obj)))
-        for one in revisions:
-            if mark and mark_of(obj, one) == mark:
-                latest = replace(one, data=latest.data, revision=latest.revision)
+        for revision in revisions:
+            if mark and mark_of(obj, revision) == mark:
+                latest = replace(revision, data=latest.data, revision=latest.revision)
     return control.write_revision(obj, latest) if is_changed else latest
 
 

@@ -345,10 +345,10 @@ class Workloads:
             The label ``pod-template-hash`` of the pods.
         """
         key = controller, template
-        found = self._of_controller.get(key)
-        if found is None:
-            found = self._of_controller[key] = self._top(*key)
-        return found
+        workload = self._of_controller.get(key)
+        if workload is None:
+            workload = self._of_controller[key] = self._top(*key)
+        return workload
 
     def _top(self, workload: Workload, template: str) -> Workload:
         """Return the last controller of a chain that begins with the controller of a pod."""
@@ -396,10 +396,10 @@ class Owners:
             if parents not in tops:
                 tops[parents] = self._climb(parents)
             above, nearest = tops[parents]
-            for one in above if isinstance(obj, Pod) else ():
-                self._pods[one].append(obj)  # type: ignore[arg-type]
-            for one in nearest:
-                self._nearest[one].append(obj)
+            for owner in above if isinstance(obj, Pod) else ():
+                self._pods[owner].append(obj)  # type: ignore[arg-type]
+            for owner in nearest:
+                self._nearest[owner].append(obj)
 
     def identity(self, obj: Object) -> Identity:
         """Return what names an object among all."""
@@ -409,12 +409,12 @@ class Owners:
         """Return the owners of a listed object that are listed, or that others may name."""
         if name not in self._above:
             obj = self._listed.get(name)
-            found = []
+            parents = []
             for owner in obj.metadata.owner_references if obj is not None else ():
                 kind = full_kind(owner.kind, owner.api_version)
                 scoped = kind, "", owner.name
-                found.append(scoped if scoped in self._listed else (kind, name[1], owner.name))
-            self._above[name] = tuple(found)
+                parents.append(scoped if scoped in self._listed else (kind, name[1], owner.name))
+            self._above[name] = tuple(parents)
         return self._above[name]
 
     def _climb(self, parents: Iterable[Identity]) -> tuple[set[Identity], set[Identity]]:

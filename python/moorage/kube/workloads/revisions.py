@@ -68,15 +68,15 @@ def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) 
         Of this workload.
     """
     wanted = None
-    for one in sorted(revisions, key=lambda one: -one.revision):
-        template = template_of(one)
+    for revision in sorted(revisions, key=lambda revision: -revision.revision):
+        template = template_of(revision)
         if template is None:
             continue
         if template is owner.spec.template or template == owner.spec.template:
-            return one
+            return revision
         wanted = wanted or comparable(owner.spec.template)
         if comparable(template) == wanted:
-            return one
+            return revision
     return None
 
 
@@ -121,13 +121,13 @@ def latest_revision(
         A new one has no UID.
     """
     listed = list(revisions)
-    found = update_revision(owner, listed)
-    last = max((one.revision for one in listed if one is not found), default=0)
-    if found is None:
+    latest = update_revision(owner, listed)
+    last = max((revision.revision for revision in listed if revision is not latest), default=0)
+    if latest is None:
         return make_revision(owner, owner.spec.template, last + 1), True
-    if found.revision <= last:
-        return replace(found, revision=last + 1), True
-    return found, False
+    if latest.revision <= last:
+        return replace(latest, revision=last + 1), True
+    return latest, False
 
 
 def template_mark(pod: Pod) -> Mark | None:
@@ -167,15 +167,15 @@ def infer_templates(
         Pods of other hashes have the template that they show.
     """
     newest = {suffix: max(each, key=by_creation) for suffix, each in pods.items()}
-    found: dict[str, PodTemplateSpec] = {}
+    templates: dict[str, PodTemplateSpec] = {}
     for suffix, pod in sorted(newest.items(), key=lambda item: by_creation(item[1])):
-        found[suffix] = _shown(pod, label, suffix)
+        templates[suffix] = _shown(pod, label, suffix)
     if known is None:
         best = _closest(newest, template)
         known = max(best, key=lambda suffix: by_creation(newest[suffix]), default="")
-    if known in found:
-        found[known] = template
-    return found
+    if known in templates:
+        templates[known] = template
+    return templates
 
 
 def recognized(
@@ -231,7 +231,7 @@ def _closest(pods: Mapping[str, Pod], template: PodTemplateSpec) -> list[str]:
     more: dict[str, int] = {}
     for suffix, pod in pods.items():
         is_pinned = bool(node_of(replace(pod.spec, node_name="")))
-        its, wanted = (_visible(one.metadata, one.spec, is_pinned) for one in (pod, template))
+        its, wanted = (_visible(item.metadata, item.spec, is_pinned) for item in (pod, template))
         if (number := _additions(its, wanted)) is not None:
             more[suffix] = number
     least = min(more.values(), default=0)
@@ -242,7 +242,7 @@ def _visible(meta: ObjectMeta, spec: PodSpec, is_pinned: bool) -> Any:
     """Return as a JSON value what a template and its pods have in common: without what every pod gets, and
     what it loses. In a pod that is pinned to its node this stands in place of the node affinity that the
     template requires."""
-    tolerations = tuple([one for one in spec.tolerations if one not in _OF_EVERY_POD])
+    tolerations = tuple([toleration for toleration in spec.tolerations if toleration not in _OF_EVERY_POD])
     spec = replace(spec, tolerations=tolerations, priority=None, preemption_policy=None)
     spec = replace(spec, node_name="", scheduling_gates=())
     if is_pinned and spec.affinity is not None and spec.affinity.node_affinity is not None:
@@ -263,8 +263,8 @@ def _additions(its: Any, wanted: Any) -> int | None:
     else:
         return 0 if its == wanted else None
     total = 0
-    for its_own, asked in pairs:
-        number = _additions(its_own, asked)
+    for its_own, wanted_value in pairs:
+        number = _additions(its_own, wanted_value)
         if number is None:
             return None
         total += number
@@ -274,22 +274,22 @@ def _additions(its: Any, wanted: Any) -> int | None:
 def _pairs(its: list[Any], wanted: list[Any]) -> list[tuple[Any, Any]]:
     """Return the items of a list with the items that they are to have all of, by name where they have one."""
     left, pairs = list(its), []
-    for asked in wanted:
-        name = asked.get("name") if isinstance(asked, dict) else None
+    for wanted_value in wanted:
+        name = wanted_value.get("name") if isinstance(wanted_value, dict) else None
         at = next(
             (
                 at
-                for at, one in enumerate(left)
+                for at, item in enumerate(left)
                 if (
-                    one.get("name") == name
-                    if name and isinstance(one, dict)
-                    else _additions(one, asked) is not None
+                    item.get("name") == name
+                    if name and isinstance(item, dict)
+                    else _additions(item, wanted_value) is not None
                 )
             ),
             None,
         )
-        pairs.append((None if at is None else left.pop(at), asked))
-    return pairs + [(one, None) for one in left]
+        pairs.append((None if at is None else left.pop(at), wanted_value))
+    return pairs + [(item, None) for item in left]
 
 
 def _is_empty(value: Any) -> bool:

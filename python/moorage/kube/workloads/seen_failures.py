@@ -48,7 +48,7 @@ def past_cause(message: str, namespace: str, near: Collection[Object]) -> str:
     near : collection of Object
         What the namespace has, and the Namespace.
     """
-    quotas = {one.name: one for one in near if isinstance(one, ResourceQuota)}
+    quotas = {obj.name: obj for obj in near if isinstance(obj, ResourceQuota)}
     if (match := _EXCEEDED.search(message)) and (quota := quotas.get(match[1])) is not None:
         limits = dict(part.split("=", 1) for part in match[2].split(","))
         hard = {name: quota.spec.hard.get(name) for name in limits}
@@ -59,17 +59,17 @@ def past_cause(message: str, namespace: str, near: Collection[Object]) -> str:
         names = [part.split(" for: ")[0] for part in match[2].split("; ")]
         if quota.spec.hard.keys().isdisjoint(names):
             return f"quota {quota.name} does not limit {', '.join(names)} now"
-    ranges = [one for one in near if isinstance(one, LimitRange)]
+    ranges = [obj for obj in near if isinstance(obj, LimitRange)]
     if (match := _BOUND.search(message)) and ranges:
         which, name, type_, bound = match.groups()
-        items = [item for one in ranges for item in one.spec.limits if item.type == type_]
+        items = [item for obj in ranges for item in obj.spec.limits if item.type == type_]
         bounds = [(item.max if which == "maximum" else item.min).get(name) for item in items]
         if all(now is None or Quantity(now) != Quantity(bound) for now in bounds):
             return f"no limit range has the {which} {name} {bound} per {type_} now"
     if match := _LEVEL.search(message):
-        for one in near:
-            if isinstance(one, Namespace) and one.metadata.uid:
-                level = one.metadata.labels.get(_ENFORCE, "privileged")
+        for obj in near:
+            if isinstance(obj, Namespace) and obj.metadata.uid:
+                level = obj.metadata.labels.get(_ENFORCE, "privileged")
                 return f"namespace {namespace} enforces {level} now" if level != match[1] else ""
     return ""
 
@@ -229,8 +229,12 @@ def failed_create(obj: Object) -> Condition | None:
     if not isinstance(obj, (*MAKERS, Deployment)):
         return None
     conditions: tuple[Condition, ...] = obj.status.conditions  # type: ignore[attr-defined]
-    found = (one for one in conditions if one.type == REPLICA_FAILURE and one.status == "True")
-    return next((one for one in found if one.reason == FAILED_CREATE), None)
+    failures = (
+        condition
+        for condition in conditions
+        if condition.type == REPLICA_FAILURE and condition.status == "True"
+    )
+    return next((condition for condition in failures if condition.reason == FAILED_CREATE), None)
 
 
 def _comparable(template: PodTemplateSpec) -> PodTemplateSpec:
@@ -306,8 +310,8 @@ class FailedCreates:
         """Yield the workloads that get a condition, with their indexes: those that have none."""
         for at, obj in enumerate(objects if self._conditions else ()):
             if isinstance(obj, MAKERS) and failed_create(obj) is None:
-                found = self._conditions.get(_Regarding(obj.kind, default_namespace(obj), obj.name))
-                if found is not None:
+                conditions = self._conditions.get(_Regarding(obj.kind, default_namespace(obj), obj.name))
+                if conditions is not None:
                     status: Any = obj.status  # type: ignore[attr-defined]
-                    status = replace(status, conditions=with_condition(status.conditions, found[1]))
+                    status = replace(status, conditions=with_condition(status.conditions, conditions[1]))
                     yield at, replace(obj, status=status)

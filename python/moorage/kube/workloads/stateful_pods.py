@@ -50,12 +50,12 @@ def ordinals(obj: StatefulSet) -> range:
 
 def by_ordinal(obj: StatefulSet, pods: Iterable[Pod]) -> dict[int, Pod]:
     """Return the pods of a StatefulSet by the ordinals in their names; others are left out."""
-    prefix, found = f"{obj.name}-", {}
+    prefix, pods_by_ordinal = f"{obj.name}-", {}
     for pod in pods:
         text = pod.name.removeprefix(prefix) if pod.name.startswith(prefix) else ""
         if (ordinal := whole_number(text)) is not None:
-            found[ordinal] = pod
-    return found
+            pods_by_ordinal[ordinal] = pod
+    return pods_by_ordinal
 
 
 def revision_for(obj: StatefulSet, ordinal: int, revisions: Revisions) -> ControllerRevision:

@@ -24,7 +24,7 @@ from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .karpenter.cluster_view import ClusterView
-from .karpenter.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult, Stay, staying
+from .karpenter.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
@@ -38,9 +38,7 @@ from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import NewNode, WaitingPod, kinds_of
 from .scaling_rounds import Growth, grow, left_pods, make_nodes
 
-# ---- least price -------------------------------------------------------------------------------------------
-#
-# The least that nodes could cost on which pods fit, whatever the packing.
+# ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
 
 LEFT_OUT = (
     "requirements, topologies, daemons, limits and whole nodes are left out; each resource is bought where "
@@ -65,16 +63,16 @@ def least_price(view: ClusterView, pods: Sequence[Pod]) -> float | None:
                 prices.append(price)
     if not have:
         return None
-    asked = np.zeros(len(RESOURCES))
+    requests = np.zeros(len(RESOURCES))
     for pod in pods:
         amounts = view.book.shape(pod).amounts
-        asked += [float(amounts.get(name, 0)) for name in RESOURCES]
+        requests += [float(amounts.get(name, 0)) for name in RESOURCES]
     scale = np.maximum(np.max(have, axis=0), 1.0)
-    per_price, asked = np.array(have) / scale / np.array(prices)[:, None], asked / scale
-    best = max(float(asked[at] / max(per_price[:, at].max(), 1e-300)) for at in range(len(RESOURCES)))
-    for one, other in combinations(range(len(RESOURCES)), 2):
-        bought = (per_price[:, [one]] + per_price[:, [other]] * _MIXES).max(axis=0)
-        best = max(best, float(((asked[one] + asked[other] * _MIXES) / bought).max()))
+    per_price, requests = np.array(have) / scale / np.array(prices)[:, None], requests / scale
+    best = max(float(requests[at] / max(per_price[:, at].max(), 1e-300)) for at in range(len(RESOURCES)))
+    for each, other in combinations(range(len(RESOURCES)), 2):
+        bought = (per_price[:, [each]] + per_price[:, [other]] * _MIXES).max(axis=0)
+        best = max(best, float(((requests[each] + requests[other] * _MIXES) / bought).max()))
     return best
 
 
@@ -123,10 +121,10 @@ class RemovalStep(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as a JSON value."""
-        found = self._asdict()
+        document = self._asdict()
         for name in ("replacements", "extra", "waiting"):
-            found[name] = [one.to_dict() for one in getattr(self, name)]
-        return found
+            document[name] = [each.to_dict() for each in getattr(self, name)]
+        return document
 
 
 class Draw(NamedTuple):
@@ -148,7 +146,7 @@ class Consolidation(Tabular):
         The nodes of NodePools.
     least : float or None
         Per hour, the least that any packing of their pods could cost; None without prices.
-    stays : tuple of Stay
+    stays : tuple of StayingNode
         The nodes that are left, and why.
     complete : bool
         Whether nothing more would happen.
@@ -170,7 +168,7 @@ class Consolidation(Tabular):
     before: NodesPrice
     after: NodesPrice
     least: float | None
-    stays: tuple[Stay, ...]
+    stays: tuple[StayingNode, ...]
     complete: bool
     notes: tuple[str, ...]
     seed: int = 0
@@ -214,8 +212,8 @@ class Consolidation(Tabular):
                 f"with --preference-policy Ignore {first_of(self.ignoring, 3)} would go, too: "
                 "preferred terms of pods count as required (Karpenter's PREFERENCE_POLICY)"
             )
-        for one in self.waiting[:5]:
-            yield f"{one.pod} waits: {one.reason}"
+        for waiting in self.waiting[:5]:
+            yield f"{waiting.pod} waits: {waiting.reason}"
         for number, step in enumerate(self.steps, 1):
             if step.extra:
                 nodes = number_of(len(step.extra), "more node comes", "more nodes come")
@@ -261,8 +259,8 @@ class Consolidation(Tabular):
             "begins": self.begins or None,
             "goneWithoutPreferences": list(self.ignoring),
             "steps": [step.to_dict() for step in self.steps],
-            "stays": [one._asdict() for one in self.stays],
-            "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
+            "stays": [stay._asdict() for stay in self.stays],
+            "draws": [draw._asdict() | {"after": draw.after._asdict()} for draw in self.draws],
         }
 
 
@@ -276,9 +274,11 @@ def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
 
 def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) -> Consolidation:
     """Consolidate with several seeds; the answer is that of the first."""
-    found = [consolidate(scheduler, replace(growth, seed=growth.seed + at), **how) for at in range(count)]
-    draws = tuple([Draw(one.seed, one.after, len(one.waiting)) for one in found])
-    return replace(found[0], draws=draws)
+    consolidations = [
+        consolidate(scheduler, replace(growth, seed=growth.seed + at), **how) for at in range(count)
+    ]
+    draws = tuple([Draw(each.seed, each.after, len(each.waiting)) for each in consolidations])
+    return replace(consolidations[0], draws=draws)
 
 
 def consolidate(
@@ -347,12 +347,16 @@ def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
     disruption = Disruption(view.with_options(replace(view.options, ignores_preferences=True)))
     for method in METHODS:
         if (command := disruption.play(method).command) is not None:
-            return tuple([one.state.node.name for one in command.candidates if one.state.node])
+            return tuple(
+                [candidate.state.node.name for candidate in command.candidates if candidate.state.node]
+            )
     return ()
 
 
 def _prices(view: ClusterView) -> NodesPrice:
-    return NodesPrice.of([price_of(view.type_of(one), one) for one in view.states if one.claim is not None])
+    return NodesPrice.of(
+        [price_of(view.type_of(state), state) for state in view.states if state.claim is not None]
+    )
 
 
 class ConsolidationRounds:
@@ -373,7 +377,7 @@ class ConsolidationRounds:
             self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
         )
         self._catalogue = question.catalogue
-        self.notes = [f"{one[:1].upper()}{one[1:]}." for one in (question.source, *question.notes) if one]
+        self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
         if self.now is None:
             self.now = question.situation.now
         situation = replace(question.situation, now=self.now, marked=self._stuck)
@@ -382,7 +386,7 @@ class ConsolidationRounds:
     def young(self) -> dict[str, float]:
         """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
         view = self.view()
-        pools, now = {one.name: one for one in view.objects.list(NodePool)}, view.situation.now
+        pools, now = {pool.name: pool for pool in view.objects.list(NodePool)}, view.situation.now
         over = {}
         for state in view.states:
             pool = pools.get(state.labels.get(POOL, ""))
@@ -392,22 +396,28 @@ class ConsolidationRounds:
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""
-        disruption, found = Disruption(self.view()), list[MethodResult]()
+        disruption, results = Disruption(self.view()), list[MethodResult]()
         for method in METHODS:
-            found.append(disruption.play(method))
-            if found[-1].command is not None:
+            results.append(disruption.play(method))
+            if results[-1].command is not None:
                 break
-        return found
+        return results
 
     def take(self, method: str, command: Command) -> None:
         """Do what a command says, and place the pods."""
         scheduler = self._scheduler
-        going = {one.claim.name: one.state.node.name for one in command.candidates if one.state.node}
+        going = {
+            candidate.claim.name: candidate.state.node.name
+            for candidate in command.candidates
+            if candidate.state.node
+        }
         names = [*going.values()]
-        there = {pod.key: pod for one in command.candidates for pod in one.pods}
+        there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
         self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
-        made, _ = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
+        new_nodes, _ = make_nodes(
+            scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names
+        )
         kept, result = self._drained(names)
         stuck = {there[key].spec.node_name for key in kept if key in there}
         remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
@@ -421,8 +431,8 @@ class ConsolidationRounds:
         waiting: tuple[WaitingPod, ...] = ()
         if new:
             up = grow(scheduler, self._growth, result, scheduler.run)
-            extra, waiting = up.nodes, tuple([one for one in up.waiting if one.pod in new])
-        self._left = stayed | {one.pod: one.scheduler for one in waiting}
+            extra, waiting = up.nodes, tuple([pod for pod in up.waiting if pod.pod in new])
+        self._left = stayed | {each.pod: each.scheduler for each in waiting}
         lost = tuple(
             [key for key, pod in there.items() if pod.metadata.controller() is None and key not in kept]
         )
@@ -431,7 +441,7 @@ class ConsolidationRounds:
                 REASONS[method],
                 command.decision,
                 tuple(names),
-                tuple(made.values()),
+                tuple(new_nodes.values()),
                 command.known_savings,
                 len(there) - len(kept),
                 kept,

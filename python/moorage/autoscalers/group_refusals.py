@@ -26,22 +26,25 @@ def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Po
     """Return why no node group gets a node for a pod (``namespace/name``), in the order of the groups."""
     if growth.groups is None:
         return []
-    (asked,) = (one for one in scheduler.client.list(Pod)[0] if one.key == pod)
-    tries = [_Tries(scheduler, growth, growth.groups, one, asked) for one in growth.groups.node_groups]
+    (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
+    tries = [
+        _Tries(scheduler, growth, growth.groups, node_group, waiting)
+        for node_group in growth.groups.node_groups
+    ]
     return [
-        PoolRefusal(one.group.name, why, tuple(one.remedies()), "node group")
-        for one in tries
-        if (why := one.reason())
+        PoolRefusal(each.group.name, why, tuple(each.remedies()), "node group")
+        for each in tries
+        if (why := each.reason())
     ]
 
 
 def template_facts(scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> Iterator[str]:
     """Yield which empty groups would get a node for the first pod that waits with a label more."""
-    refused = [one.pod for one in up.waiting if CLUSTER_AUTOSCALER in one.refusals]
+    refused = [pod.pod for pod in up.waiting if CLUSTER_AUTOSCALER in pod.refusals]
     if growth.groups is None or not refused:
         return
-    (pod,) = (one for one in scheduler.client.list(Pod)[0] if one.key == refused[0])
-    for group in [one for one in growth.groups.node_groups if one.template is not None]:
+    (pod,) = (pod for pod in scheduler.client.list(Pod)[0] if pod.key == refused[0])
+    for group in [node_group for node_group in growth.groups.node_groups if node_group.template is not None]:
         if text := _Tries(scheduler, growth, growth.groups, group, pod).lacking_labels():
             yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
 
@@ -84,7 +87,7 @@ class _Tries:
             larger, text = self._larger()
             if not self._loop(self._pod, larger).growths:
                 both = self._of_pod(template, larger)
-                yield from (one._replace(change=f"{text}, and {one.change}") for one in both)
+                yield from (each._replace(change=f"{text}, and {each.change}") for each in both)
         else:
             yield from self._of_template(template)
             yield from self._of_pod(template, self._settings)
@@ -126,8 +129,8 @@ class _Tries:
         affinity = self._pod.spec.affinity
         selectors = [affinity.node_affinity.required if affinity and affinity.node_affinity else None]
         client = self._scheduler.client
-        claims = {one.key: one.spec.volume_name for one in client.list(PersistentVolumeClaim)[0]}
-        volumes = {one.name: one.spec.node_affinity for one in client.list(PersistentVolume)[0]}
+        claims = {claim.key: claim.spec.volume_name for claim in client.list(PersistentVolumeClaim)[0]}
+        volumes = {volume.name: volume.spec.node_affinity for volume in client.list(PersistentVolume)[0]}
         for key in self._pod.claim_keys():
             if needs := volumes.get(claims.get(key, "")):
                 selectors.append(needs.required)
@@ -138,7 +141,7 @@ class _Tries:
 
     @property
     def _is_full(self) -> bool:
-        return any(FULL in one.skipped.values() for one in self._found.remaining)
+        return any(FULL in each.skipped.values() for each in self._found.remaining)
 
     def _larger(self) -> tuple[GroupSettings, str]:
         """The settings with room for a node more."""
@@ -155,7 +158,7 @@ class _Tries:
         nodes = len(self._scheduler.context.view_order()) + 1
         for limit, value in (("maxNodesTotal", nodes), ("maxCores", None), ("maxMemory", None)):
             if limit in flags:
-                left = {key: one for key, one in flags.items() if key != limit}
+                left = {key: flag for key, flag in flags.items() if key != limit}
                 raised = structs.replace(self._settings, flags=left | ({limit: value} if value else {}))
                 text = f"raise {limit} from {flags[limit]} to {value}" if value else f"raise {limit}"
                 yield from self._tried(text, self._pod, raised)
@@ -169,7 +172,7 @@ class _Tries:
 
     def _smaller(self, name: str, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
         """Try the largest request of a resource that a new node has room for."""
-        taken = [asked_by(one, self._gates).get(name, Quantity("0")) for one in template.pods]
+        taken = [asked_by(pod, self._gates).get(name, Quantity("0")) for pod in template.pods]
         room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
         for text, smaller in lowered(self._pod, name, whole(name, room), self._gates):
             yield from self._tried(f"lower the request {text}", smaller, settings)

@@ -202,14 +202,14 @@ def _what_it_is(document: Mapping[str, Any]) -> str:
     kind = document["kind"]
     if kind == "ConfigMap":
         return "is a ConfigMap: give those of cluster-autoscaler with -f, where they are read"
-    items = [one for one in document.get("items") or () if isinstance(one, dict)]
+    items = [each for each in document.get("items") or () if isinstance(each, dict)]
     every = items or [dict(document)]
-    groups = [group for one in every for group in _groups_of(one)]
+    groups = [group for each in every for group in _groups_of(each)]
     kind = every[0].get("kind", kind)
     sizes = [
-        f"{one.get('minSize', 0)}:{one['maxSize']}:{one['name']}"
-        for one in groups
-        if isinstance(one, dict) and one.get("name") and one.get("maxSize")
+        f"{group.get('minSize', 0)}:{group['maxSize']}:{group['name']}"
+        for group in groups
+        if isinstance(group, dict) and group.get("name") and group.get("maxSize")
     ]
     wanted = f", such as {','.join(sizes)}" if sizes else ""
     article = "an" if kind[:1] in "AEIOU" else "a"
@@ -257,8 +257,8 @@ def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node])
     InputError
         Names the group and the field.
     """
-    found = decode_part(document, GroupSettings)
-    groups, sized = list(found.node_groups), set[str]()
+    settings = decode_part(document, GroupSettings)
+    groups, sized = list(settings.node_groups), set[str]()
     for text in filter(None, sizes.split(",")):
         parts = _SIZES.fullmatch(text)
         if parts is None:
@@ -269,24 +269,24 @@ def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node])
             raise InputError(f"gives node group {parts[3]} two sizes", source="--group-sizes")
         sized.add(parts[3])
         (name, least, most), at = (parts[3], int(parts[1]), int(parts[2])), len(groups)
-        at = next((at for at, one in enumerate(groups) if name in (one.name, one.marks[0][1])), at)
+        at = next((at for at, group in enumerate(groups) if name in (group.name, group.marks[0][1])), at)
         old = groups[at] if at < len(groups) else NodeGroup(name)
         groups[at : at + 1] = [replace(old, min_size=least, max_size=most)]
-    for one in groups:
-        if one.provision_time != PROVISION_TIME:
+    for group in groups:
+        if group.provision_time != PROVISION_TIME:
             raise InputError(
-                "is for replays: leave it out", obj=f"node group {one.name}", path="provisionTime"
+                "is for replays: leave it out", obj=f"node group {group.name}", path="provisionTime"
             )
     there = list(nodes)
-    groups = [part for one in groups for part in _of_each_zone(one, there)]
-    return checked_groups(replace(found, node_groups=groups), {node.name: node for node in there})
+    groups = [part for group in groups for part in _of_each_zone(group, there)]
+    return checked_groups(replace(settings, node_groups=groups), {node.name: node for node in there})
 
 
 def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:
     """The groups that a node pool of GKE is: one for each zone in which it has nodes, each with its sizes."""
     values = {value for key, value in group.marks if key == GKE_POOL}
-    labels = [one.metadata.labels for one in nodes]
-    zones = sorted({one.get(ZONE, "") for one in labels if one.get(GKE_POOL) in values} - {""})
+    labels = [node.metadata.labels for node in nodes]
+    zones = sorted({label.get(ZONE, "") for label in labels if label.get(GKE_POOL) in values} - {""})
     if group.zone or len(zones) < 2:
         return [group]
     mark = group.label or f"{GKE_POOL}={group.name}"
@@ -307,26 +307,26 @@ def marks_of(node: Node) -> Mapping[str, str]:
 def group_names(nodes: Iterable[Node]) -> dict[str, str]:
     """Return the labels that nodes have the names of their groups in, by name."""
     labels = [marks_of(node) for node in nodes]
-    return {one[key]: key for key in reversed(PROVIDER_LABELS) for one in labels if key in one}
+    return {label[key]: key for key in reversed(PROVIDER_LABELS) for label in labels if key in label}
 
 
 def nodes_of_groups(settings: GroupSettings, nodes: Sequence[Node]) -> dict[str, list[Node]]:
     """Return the nodes of each group; of one that has none, that of its template, if it has one."""
     group_of = group_by_node(settings.node_groups, nodes)
-    found: dict[str, list[Node]] = {one.name: [] for one in settings.node_groups}
+    nodes_of: dict[str, list[Node]] = {node_group.name: [] for node_group in settings.node_groups}
     for node in nodes:
         if (name := group_of.get(node.name)) is not None:
-            found[name].append(node)
-    for one in settings.node_groups:
-        if one.template is not None and not found[one.name]:
-            found[one.name].append(one.template)
-    return found
+            nodes_of[name].append(node)
+    for node_group in settings.node_groups:
+        if node_group.template is not None and not nodes_of[node_group.name]:
+            nodes_of[node_group.name].append(node_group.template)
+    return nodes_of
 
 
 def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
     """Return the group of each node that belongs to one, in the order of the nodes."""
-    marks = {(*mark, one.zone): one.name for one in reversed(groups) for mark in reversed(one.marks)}
-    keys, found = dict.fromkeys(key for key, *_ in reversed(marks)), dict[str, str]()
+    marks = {(*mark, group.zone): group.name for group in reversed(groups) for mark in reversed(group.marks)}
+    keys, group_of = dict.fromkeys(key for key, *_ in reversed(marks)), dict[str, str]()
     for node in nodes:
         labels = marks_of(node)
         zone = labels.get(ZONE, "")
@@ -335,9 +335,9 @@ def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[st
                 continue
             group = marks.get((key, labels[key], zone)) or marks.get((key, labels[key], ""))
             if group is not None:
-                found[node.name] = group
+                group_of[node.name] = group
                 break
-    return found
+    return group_of
 
 
 def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
@@ -359,8 +359,8 @@ def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
             groups.append(_group(group, templates))
     if not groups:
         raise InputError("must have at least one node group", path="nodeGroups")
-    labels = [f"{one.label} in {one.zone}" if one.zone else one.label for one in groups]
-    for which, texts in (("name", [one.name for one in groups]), ("label", labels)):
+    labels = [f"{group.label} in {group.zone}" if group.zone else group.label for group in groups]
+    for which, texts in (("name", [group.name for group in groups]), ("label", labels)):
         for text in filter(None, texts):
             if texts.count(text) > 1:
                 raise InputError(
@@ -385,7 +385,7 @@ def flags_of(spec: GroupSettings) -> Flags:
     )
     if (down := spec.scale_down) is None:
         return flags
-    values, known = asdict(down), {one.name for one in dataclasses.fields(Flags)}
+    values, known = asdict(down), {field.name for field in dataclasses.fields(Flags)}
     own = {name if name in known else f"scale_down_{name}": value for name, value in values.items()}
     if "scaleDownGpuUtilizationThreshold" not in spec.flags:
         own["scale_down_gpu_utilization_threshold"] = down.utilization_threshold
@@ -396,15 +396,15 @@ def groups_of(spec: GroupSettings) -> list[ProviderGroup]:
     """Return the groups of checked settings as cluster-autoscaler knows them."""
     return [
         ProviderGroup(
-            one.name,
-            one.template,
-            one.min_size,
-            one.max_size,
-            price=one.price,
-            overrides=read_flags(one.options, OF_GROUPS),
-            zero_or_max=one.zero_or_max_node_scaling,
+            node_group.name,
+            node_group.template,
+            node_group.min_size,
+            node_group.max_size,
+            price=node_group.price,
+            overrides=read_flags(node_group.options, OF_GROUPS),
+            zero_or_max=node_group.zero_or_max_node_scaling,
         )
-        for one in spec.node_groups
+        for node_group in spec.node_groups
     ]
 
 
@@ -490,12 +490,12 @@ def _check_expanders(spec: GroupSettings) -> None:
         with located(path=f"priorities.{key}"):
             try:
                 int(key)
-                [re.compile(one) for one in patterns]
+                [re.compile(pattern) for pattern in patterns]
             except (ValueError, re.error) as error:
                 raise InputError(str(error)) from None
     if min(spec.pod_prices.cpu, spec.pod_prices.memory) <= 0:
         raise InputError("must be more than 0", path="podPrices")
-    if "price" in names and any(one.price is None for one in spec.node_groups):
+    if "price" in names and any(node_group.price is None for node_group in spec.node_groups):
         raise InputError("the expander price needs the price of each node group", path="expander")
 
 

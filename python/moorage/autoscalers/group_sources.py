@@ -93,31 +93,35 @@ def known_groups(
     InputError
         Names the file or object, the group and the field.
     """
-    found = autoscaler_objects(objects, nodes)
+    known = autoscaler_objects(objects, nodes)
     own = read_document(file) if file else {}
-    document, differing = _merged(found.document, own)
+    document, differing = _merged(known.document, own)
     if not (file or sizes or document.get("nodeGroups")):
         return None
     notes = list[str]()
     if differing:
-        notes.append(f"{source_name(file)} wins over {found.source}: {', '.join(differing)}.")
-    if found.unknown:
-        flags = examples([f"--{name}" for name in found.unknown], 5)
-        notes.append(f"Flags of {found.source} that moorage does not have: {flags}.")
-    if "priority" in found.document.get("expander", ()) and not (
+        notes.append(f"{source_name(file)} wins over {known.source}: {', '.join(differing)}.")
+    if known.unknown:
+        flags = examples([f"--{name}" for name in known.unknown], 5)
+        notes.append(f"Flags of {known.source} that moorage does not have: {flags}.")
+    if "priority" in known.document.get("expander", ()) and not (
         document.get("priorities") or "expander" in own
     ):
-        document["expander"] = [one for one in document["expander"] if one != "priority"] or ["random"]
+        document["expander"] = [each for each in document["expander"] if each != "priority"] or ["random"]
         notes.append(f"The expander priority leaves all groups, as the input has no ConfigMap {PRIORITIES}.")
-    with located(source=source_name(file) if file else found.source or "--group-sizes"):
+    with located(source=source_name(file) if file else known.source or "--group-sizes"):
         settings = sized_groups(document, sizes, nodes)
-    if zonal := [one for one in settings.node_groups if one.zone and one.name == f"{_pool(one)}-{one.zone}"]:
-        pools = examples(sorted({_pool(one) for one in zonal}), 3)
+    if zonal := [
+        node_group
+        for node_group in settings.node_groups
+        if node_group.zone and node_group.name == f"{_pool(node_group)}-{node_group.zone}"
+    ]:
+        pools = examples(sorted({_pool(each) for each in zonal}), 3)
         notes.append(f"On GKE a node pool is a group in each zone, with the sizes given: {pools}.")
     given = source_name(file).rpartition("/")[2] if file else "--group-sizes" if sizes else ""
     parts = [
-        f"groups of {given or found.source}",
-        *[f"flags of {found.source}"] * bool(given and found.source),
+        f"groups of {given or known.source}",
+        *[f"flags of {known.source}"] * bool(given and known.source),
     ]
     return KnownGroups(settings, ", ".join(parts), tuple(notes))
 
@@ -130,28 +134,28 @@ def autoscaler_objects(objects: Iterable[Object], nodes: Iterable[Node]) -> Auto
     InputError
         Names the object and the flag.
     """
-    found, maps, sizes = AutoscalerObjects(), dict[str, ConfigMap](), list[tuple[str, int, int]]()
-    for one in objects:
-        if isinstance(one, ConfigMap):
-            maps[one.name] = one
-        elif isinstance(one, AutoscalerFlags) and not found.source:
-            found.source = f"deployment {one.key}"
-            with located(source=found.source):
-                sizes = _read_flags(found, one.words)
-    if PRIORITIES in maps and "priority" in found.document.get("expander", ()):
+    known, maps, sizes = AutoscalerObjects(), dict[str, ConfigMap](), list[tuple[str, int, int]]()
+    for each in objects:
+        if isinstance(each, ConfigMap):
+            maps[each.name] = each
+        elif isinstance(each, AutoscalerFlags) and not known.source:
+            known.source = f"deployment {each.key}"
+            with located(source=known.source):
+                sizes = _read_flags(known, each.words)
+    if PRIORITIES in maps and "priority" in known.document.get("expander", ()):
         with located(source=f"configmap {maps[PRIORITIES].key}", path="data.priorities"):
-            found.document["priorities"] = _read_yaml(maps[PRIORITIES].data.get("priorities", ""))
+            known.document["priorities"] = _read_yaml(maps[PRIORITIES].data.get("priorities", ""))
     if STATUS in maps:
-        found.source = found.source or f"configmap {maps[STATUS].key}"
+        known.source = known.source or f"configmap {maps[STATUS].key}"
         sizes = [*_sizes_of_status(maps[STATUS].data.get("status", ""))] or sizes
     if groups := _groups(sizes, group_names(nodes)):
-        found.document["nodeGroups"] = groups
-    return found
+        known.document["nodeGroups"] = groups
+    return known
 
 
-def _read_flags(found: AutoscalerObjects, words: Sequence[str]) -> list[tuple[str, int, int]]:
+def _read_flags(known: AutoscalerObjects, words: Sequence[str]) -> list[tuple[str, int, int]]:
     """Note what flags set, and return the sizes that they give."""
-    document, sizes = found.document, list[tuple[str, int, int]]()
+    document, sizes = known.document, list[tuple[str, int, int]]()
     flags, down = document.setdefault("flags", {}), document.setdefault("scaleDown", {})
     for name, value in _flags(words):
         if name == "nodes" and (size := _SIZE.fullmatch(value)):
@@ -159,8 +163,8 @@ def _read_flags(found: AutoscalerObjects, words: Sequence[str]) -> list[tuple[st
         elif name == "node-group-auto-discovery" and (size := _DISCOVERED.fullmatch(value)):
             sizes.append((size[1], int(size[2]), int(size[3])))
         elif name == "expander":
-            document["expander"] = [one for one in value.split(",") if one in EXPANDERS]
-            found.unknown += [f"{name}={one}" for one in value.split(",") if one not in EXPANDERS]
+            document["expander"] = [each for each in value.split(",") if each in EXPANDERS]
+            known.unknown += [f"{name}={each}" for each in value.split(",") if each not in EXPANDERS]
         elif name == "expendable-pods-priority-cutoff":
             document["expendablePodsPriorityCutoff"] = _value(name, value, int)
         elif name == "scale-down-enabled":
@@ -170,25 +174,25 @@ def _read_flags(found: AutoscalerObjects, words: Sequence[str]) -> list[tuple[st
             for key, text in zip(keys, value.split(":"), strict=False):
                 flags[key] = _value(name, text, int) * unit
         else:
-            _set(found, name, value, down)
+            _set(known, name, value, down)
     return sizes
 
 
-def _set(found: AutoscalerObjects, name: str, value: str, down: dict[str, Any]) -> None:
+def _set(known: AutoscalerObjects, name: str, value: str, down: dict[str, Any]) -> None:
     """Set the field of a flag, or note that there is none."""
     field_name = _ALIASES.get(name, name).replace("-", "_")
     own = field_name.removeprefix("scale_down_")
     camel = dict(zip(ScaleDown.__struct_fields__, ScaleDown.__struct_encode_fields__, strict=True))
     key = re.sub("_([a-z])", lambda match: match[1].upper(), field_name)
     kinds = get_type_hints(Flags)
-    if (of_down := next((one for one in (field_name, own) if one in camel), "")) and field_name in kinds:
+    if (of_down := next((each for each in (field_name, own) if each in camel), "")) and field_name in kinds:
         down[camel[of_down]] = _value(name, value, kinds[field_name])
     elif key in OTHER_FLAGS:
-        flags, kind = found.document["flags"], kinds[field_name]
-        made = _value(name, value, kind)
-        flags[key] = [*flags.get(key, ()), made] if kind == tuple[str, ...] else made
+        flags, kind = known.document["flags"], kinds[field_name]
+        read = _value(name, value, kind)
+        flags[key] = [*flags.get(key, ()), read] if kind == tuple[str, ...] else read
     elif not _WITHOUT_DECISION.fullmatch(name):
-        found.unknown.append(name)
+        known.unknown.append(name)
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -222,10 +226,10 @@ def _sizes_of_status(text: str) -> Iterator[tuple[str, int, int]]:
         yield from ((name, int(least), int(most)) for name, least, most in old)
         return
     document = _read_yaml(text) if "nodeGroups:" in text else None
-    for one in document.get("nodeGroups") or () if isinstance(document, dict) else ():
-        health = one.get("health") or {}
+    for each in document.get("nodeGroups") or () if isinstance(document, dict) else ():
+        health = each.get("health") or {}
         if isinstance(health.get("maxSize"), int):
-            yield str(one.get("name", "")), int(health.get("minSize") or 0), health["maxSize"]
+            yield str(each.get("name", "")), int(health.get("minSize") or 0), health["maxSize"]
 
 
 def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -248,7 +252,7 @@ def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) ->
 def _known_as(path: str, known: Iterable[str]) -> str:
     """The name of a group in the labels of its nodes: the longest that is part of its name in the cloud, as
     ``ng`` of ``eks-ng-0a1b``, ``aks-ng-123-vmss`` or ``…/gke-cluster-ng-0a1b-grp``."""
-    parts = [one for one in known if re.search(f"(^|[-/]){re.escape(one)}([-./]|$)", path)]
+    parts = [each for each in known if re.search(f"(^|[-/]){re.escape(each)}([-./]|$)", path)]
     return max(parts, key=len, default=path)
 
 

@@ -51,9 +51,7 @@ from .providers.instance_type import (
 from .providers.pool_types import PoolTypes
 from .providers.registrations import registration_of
 
-# ---- launched nodes ----------------------------------------------------------------------------------------
-#
-# Nodes as they are once they are ready: of a claim, or of an instance type of a pool.
+# ---- nodes as they are once they are ready: of a claim, or of an instance type of a pool -------------------
 
 READY_NODE = (Condition(type="Ready", status="True"),)
 READY_CLAIM = tuple(
@@ -79,8 +77,8 @@ def new_name(
 def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> tuple[NodeClaim, Node]:
     """The claim of a node, and the node of its cheapest offering."""
     assert claim.launched is not None
-    asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
-    node = launched_node(name, pool, *claim.launched, asked, claim.labels)
+    labels = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
+    node = launched_node(name, pool, *claim.launched, labels, claim.labels)
     return claim_of(node, pool), node
 
 
@@ -102,7 +100,7 @@ def claim_of(node: Node, pool: NodePool) -> NodeClaim:
 
 def ready_since(claim: NodeClaim, time: str) -> NodeClaim:
     """A claim that is ready since a time, at which it was also created if nothing says when."""
-    conditions = tuple([replace(one, last_transition_time=time) for one in READY_CLAIM])
+    conditions = tuple([replace(each, last_transition_time=time) for each in READY_CLAIM])
     metadata = replace(claim.metadata, creation_timestamp=claim.metadata.creation_timestamp or time)
     return replace(claim, metadata=metadata, status=replace(claim.status, conditions=conditions))
 
@@ -112,7 +110,7 @@ def launched_node(
     pool: NodePool,
     kind: InstanceType,
     offering: Offering,
-    asked: Mapping[str, str],
+    wanted_labels: Mapping[str, str],
     labels: Mapping[str, str],
 ) -> Node:
     """The node of an offering. What the type has goes before what is asked of it, and labels before both.
@@ -120,9 +118,13 @@ def launched_node(
     kube-scheduler does not know that a provider reads one key as another, so the node has the topology keys
     that CSI drivers set on their nodes.
     """
-    own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
+    own = {
+        requirement.key: requirement.values[0]
+        for requirement in (*kind.requirements, *offering.requirements)
+        if _tells(requirement)
+    }
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
-    every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
+    every = {**wanted_labels, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
     capacity, allocatable = kind.capacity, kind.allocatable(offering.capacity_override)
     if kind.shown is not None:
         capacity, allocatable = {**kind.shown.capacity}, {**kind.shown.allocatable}
@@ -143,8 +145,8 @@ def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
     return {name: str(amount) for name, amount in amounts.items()}
 
 
-def _tells(one: NodeSelectorRequirement) -> bool:
-    return one.operator == "In" and len(one.values) == 1
+def _tells(requirement: NodeSelectorRequirement) -> bool:
+    return requirement.operator == "In" and len(requirement.values) == 1
 
 
 def remove_claims(scheduler: PodScheduler, claims: Mapping[str, str]) -> None:
@@ -162,9 +164,7 @@ def remove_claims(scheduler: PodScheduler, claims: Mapping[str, str]) -> None:
     scheduler.sync()
 
 
-# ---- assumed claims ----------------------------------------------------------------------------------------
-#
-# What a dump leaves out of nodes that came from NodePools: their claims, and that they are ready.
+# ---- what a dump leaves out of nodes that came from NodePools: their claims, and that they are ready -------
 
 
 def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
@@ -207,9 +207,7 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
     return notes
 
 
-# ---- pool templates ----------------------------------------------------------------------------------------
-#
-# New nodes that pools could have, as templates for a plan: the types that promise the lowest price.
+# ---- new nodes that pools could have, as templates for a plan: the types that promise the lowest price -----
 
 CHEAPEST, LARGE = 3, 2
 """How many types of a pool are tried: of all, and of those on which each of the pods fits."""
@@ -253,7 +251,7 @@ def pool_templates(
 
     A type promises what all pods would cost if they filled its nodes without a gap.
     """
-    found, demand = PoolTemplates(), _demand(pods, gates)
+    templates, demand = PoolTemplates(), _demand(pods, gates)
     for pool in filter(is_dynamic, pools):
         of_pool = types.by_pool.get(pool.name, ())
         catalogue = Catalogue(dataclasses.replace(options, provider=types.provider))
@@ -261,22 +259,22 @@ def pool_templates(
         if isinstance(template, str):
             continue
         chosen = _chosen(template, demand)
-        found.types += len(template.columns.types)
-        found.tried += len(chosen)
+        templates.types += len(template.columns.types)
+        templates.tried += len(chosen)
         for kind in chosen:
             for offering in _by_zone(template, kind).values():
                 parts = pool.name, kind.name, offering.capacity_type, offering.zone
                 name = ".".join(filter(None, parts)).lower()
-                found.nodes.append(launched_node(name, pool, kind.type, offering, {}, template.labels))
+                templates.nodes.append(launched_node(name, pool, kind.type, offering, {}, template.labels))
                 if offering.price < inf:
-                    found.prices[name] = round(offering.price, 6)
-    return found
+                    templates.prices[name] = round(offering.price, 6)
+    return templates
 
 
 def _demand(pods: Iterable[Pod], gates: PodGates) -> _Demand:
     amounts = [{name: amount.nanos() for name, amount in asked_by(pod, gates).items()} for pod in pods]
-    names = sorted({name for one in amounts for name in one})
-    each = {name: [one.get(name, 0) for one in amounts] for name in names}
+    names = sorted({name for amount in amounts for name in amount})
+    each = {name: [amount.get(name, 0) for amount in amounts] for name in names}
     return _Demand(
         {name: sum(of) for name, of in each.items()} | {"pods": len(amounts) * 10**9},
         {name: min(of) for name, of in each.items()},
@@ -289,8 +287,8 @@ def _chosen(template: ClaimTemplate, demand: _Demand) -> list[KnownType]:
     promised = []
     for at, kind in enumerate(template.columns.types):
         have = kind.groups[0][0]
-        prices = [one.price for one in _by_zone(template, kind).values()]
-        part = max((_part(asked, have.get(name, 0)) for name, asked in demand.total.items()), default=0.0)
+        prices = [each.price for each in _by_zone(template, kind).values()]
+        part = max((_part(amount, have.get(name, 0)) for name, amount in demand.total.items()), default=0.0)
         fits, fits_all = (
             all(amount <= have.get(name, 0) for name, amount in bound.items())
             for bound in (demand.smallest, demand.largest)
@@ -298,23 +296,25 @@ def _chosen(template: ClaimTemplate, demand: _Demand) -> list[KnownType]:
         if prices and fits and part < inf:
             price = min(prices)
             promised.append((part * (price if price < inf else 1.0), at, fits_all, kind))
-    promised.sort(key=lambda one: one[:2])
-    promised = [*{one[3].name: one for one in reversed(promised)}.values()][::-1]  # one for each system, too
-    large = [one for one in promised if one[2]][:LARGE]
+    promised.sort(key=lambda each: each[:2])
+    promised = [*{each[3].name: each for each in reversed(promised)}.values()][
+        ::-1
+    ]  # one for each system, too
+    large = [each for each in promised if each[2]][:LARGE]
     return [kind for _, _, _, kind in dict.fromkeys([*promised[:CHEAPEST], *large])]
 
 
-def _part(asked: int, have: int) -> float:
-    return 0.0 if not asked else asked / have if have > 0 else inf
+def _part(amount: int, have: int) -> float:
+    return 0.0 if not amount else amount / have if have > 0 else inf
 
 
 def _by_zone(template: ClaimTemplate, kind: KnownType) -> dict[str, Offering]:
     """The cheapest offering of a type in each zone in which the pool could have it."""
-    found: dict[str, Offering] = {}
+    by_zone: dict[str, Offering] = {}
     for zone, offering in _launchable(template, kind):
-        if zone not in found or offering.price < found[zone].price:
-            found[zone] = offering
-    return found
+        if zone not in by_zone or offering.price < by_zone[zone].price:
+            by_zone[zone] = offering
+    return by_zone
 
 
 def _launchable(template: ClaimTemplate, kind: KnownType) -> Iterator[tuple[str, Offering]]:

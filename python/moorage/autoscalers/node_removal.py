@@ -43,9 +43,7 @@ from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
 from .scaling_rounds import GroupScaler, Growth, left_pods
 
-# ---- departure ---------------------------------------------------------------------------------------------
-#
-# When Karpenter first removes a node that stays now, if nothing but the time changes.
+# ---- when Karpenter first removes a node that stays now, if nothing but the time changes -------------------
 
 MOST_MOMENTS, MOST_CHANGES = 8, 6
 """So many moments are tried at most, and so many of them are those at which budgets change."""
@@ -54,19 +52,19 @@ MOST_MOMENTS, MOST_CHANGES = 8, 6
 def moments(view: ClusterView, state: StateNode) -> list[float]:
     """Return when what keeps a node may be over, in order (seconds since 1970): consolidateAfter,
     annotations of pods with a duration, and schedules of budgets."""
-    now, found = view.situation.now, set[float]()
-    pool = next((one for one in view.objects.list(NodePool) if one.name == state.labels.get(POOL)), None)
+    now, times = view.situation.now, set[float]()
+    pool = next((pool for pool in view.objects.list(NodePool) if pool.name == state.labels.get(POOL)), None)
     if pool is not None and state.claim is not None:
-        found.add(consolidatable_at(pool, state.claim))
+        times.add(consolidatable_at(pool, state.claim))
         moment = now
         for _ in range(MOST_CHANGES):
             moment = next_change(pool, moment)
-            found.add(moment)
+            times.add(moment)
             if moment == inf:
                 break
     if state.node is not None:
-        found |= {protected_until(pod) for pod in view.pods_of.get(state.node.name, ())}
-    return sorted(one for one in found if now < one < inf)[:MOST_MOMENTS]
+        times |= {protected_until(pod) for pod in view.pods_of.get(state.node.name, ())}
+    return sorted(each for each in times if now < each < inf)[:MOST_MOMENTS]
 
 
 def expiry(state: StateNode) -> float:
@@ -78,9 +76,7 @@ def expiry(state: StateNode) -> float:
     return seconds(created) + parse_duration(after) / 1e9
 
 
-# ---- node fates --------------------------------------------------------------------------------------------
-#
-# Whether Karpenter would remove a node now, why not, and which changes would free it, each tried.
+# ---- whether Karpenter would remove a node now, why not, and which changes would free it, each tried -------
 
 _MOST_CHANGES = 6
 _MOST_PODS = 30
@@ -187,7 +183,7 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
         view = ConsolidationRounds(scheduler, growth, None if at is None else parse_moment(at, "at")).view()
-    state = next((one for one in view.states if one.node is not None and one.node.name == name), None)
+    state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
     done = _command(view, state.name)
@@ -204,7 +200,7 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
         _MOST_CHANGES,
     )
     then = _command(_changed(view, changes), name) if changes else None
-    texts = tuple([one.text for one in changes])
+    texts = tuple([change.text for change in changes])
     fate = NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
     if math.isfinite(expires := expiry(state)):
         fate = replace(fate, expires=timestamp(math.floor(expires)))
@@ -234,10 +230,10 @@ def freed(
     """
     chosen: list[Freeing] = []
     while why and len(chosen) < most:
-        for one in proposals(chosen, why):
-            later = why_with([*chosen, one])
+        for proposal in proposals(chosen, why):
+            later = why_with([*chosen, proposal])
             if later != why:
-                chosen, why = [*chosen, one], later
+                chosen, why = [*chosen, proposal], later
                 break
         else:
             break
@@ -245,15 +241,15 @@ def freed(
         return [], why if chosen else ""
     if len(chosen) == 1:
         return chosen, ""
-    return [one for one in chosen if why_with([each for each in chosen if each is not one])], ""
+    return [change for change in chosen if why_with([each for each in chosen if each is not change])], ""
 
 
 def _moves(command: Command) -> dict[str, tuple[str, ...]]:
-    found = dict(command.moves)
+    nodes = dict(command.moves)
     for number, claim in enumerate(command.new_claims(), 1):
         kind = f" ({claim.cheapest.instance_type})" if claim.cheapest is not None else ""
-        found[f"new node {number}{kind}"] = claim.pods
-    return found
+        nodes[f"new node {number}{kind}"] = claim.pods
+    return nodes
 
 
 def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
@@ -275,12 +271,12 @@ def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
     """The cluster with changes."""
     objects = {kind: view.objects.list(kind) for kind in KINDS}
     options = view.options
-    for one in changes:
-        if one.about is None:
-            options = one.change(options)
+    for change in changes:
+        if change.about is None:
+            options = change.change(options)
             continue
-        kind, key = one.about
-        changed = [one.change(each) if each.key == key else each for each in objects[kind]]
+        kind, key = change.about
+        changed = [change.change(each) if each.key == key else each for each in objects[kind]]
         objects[kind] = [each for each in changed if each is not None]
     every = [each for listed in objects.values() for each in listed]
     return ClusterView(ClusterObjects(every), view.situation, options, view.catalogue)
@@ -305,7 +301,7 @@ def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
 
 def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     """Changes that a message suggests, the smallest first."""
-    state = next(one for one in view.states if one.node is not None and one.node.name == name)
+    state = next(state for state in view.states if state.node is not None and state.node.name == name)
     assert state.node is not None
     pool = state.labels.get(POOL, "")
     about_pool = (NodePool, pool)
@@ -370,7 +366,6 @@ def _gone(_: object) -> None:
 
 
 # ---- group fates -------------------------------------------------------------------------------------------
-#
 # Whether cluster-autoscaler would remove a node of a group, why not, and which changes would free it, each
 # tried by a loop.
 
@@ -394,9 +389,9 @@ def group_node_fate(
     with scheduler.transaction():
         waiting = left_pods(scheduler, scheduler.run())
         now = None if at is None else parse_moment(at, "at")
-        found = _Fate(scheduler, scaler, name, group, now)
-        why, moves = found.decide(settings)
-        changes, later = freed(why, found.why_with, found.proposals, _MOST_CHANGES_OF_A_GROUP)
+        trial = _GroupTrial(scheduler, scaler, name, group, now)
+        why, moves = trial.decide(settings)
+        changes, later = freed(why, trial.why_with, trial.proposals, _MOST_CHANGES_OF_A_GROUP)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
     return NodeFate(
         name,
@@ -404,7 +399,7 @@ def group_node_fate(
         "" if why else "Underutilized" if moves else "Empty",
         scaler.price(scaler.groups[group], scheduler.client.get(Node, name)),
         f"{why}; without that {later}" if later else why,
-        tuple([one.text for one in changes]),
+        tuple([change.text for change in changes]),
         "delete" if changes else "",
         (note,) if waiting else (),
         moves,
@@ -412,7 +407,7 @@ def group_node_fate(
     )
 
 
-class _Fate:
+class _GroupTrial:
     """Loops about one node."""
 
     def __init__(
@@ -427,7 +422,7 @@ class _Fate:
         down = settings.scale_down or ScaleDown()
         flags = flags_of(structs.replace(settings, scale_down=down))
         memory = Memory(targets={self._group: self._size}, unneeded={self._name: -math.inf})
-        groups = [one for one in groups_of(settings) if one.name == self._group]
+        groups = [each for each in groups_of(settings) if each.name == self._group]
         player = ClusterAutoscaler(groups, flags, memory, False)
         return player.run_once(self._scheduler, {self._name: self._group}, self._now, []).down, memory
 
@@ -453,8 +448,8 @@ class _Fate:
             where = "; ".join(f"{node}: {text}" for node, text in refusals.items())
             return f"{why}: {pod.key} fits on no other node" + f" ({where})" * bool(where)
         if why == "NotUnderutilized":
-            found = down.utilization[self._name]
-            return f"{why}: {100 * found.share:.1f} % of its {found.resource} is requested"
+            share = down.utilization[self._name]
+            return f"{why}: {100 * share.share:.1f} % of its {share.resource} is requested"
         return why
 
     @contextmanager
@@ -462,13 +457,13 @@ class _Fate:
         """The settings, and meanwhile the cluster, with changes."""
         client, settings = self._scheduler.client, self._settings
         with self._scheduler.transaction():
-            for one in changes:
-                if one.about is None:
-                    settings = one.change(settings)
+            for change in changes:
+                if change.about is None:
+                    settings = change.change(settings)
                     continue
-                kind, key = one.about
+                kind, key = change.about
                 name = key.split("/")[::-1]
-                new = one.change(client.get(kind, *name))
+                new = change.change(client.get(kind, *name))
                 if new is None:
                     client.delete(kind, *name)
                 else:
@@ -519,15 +514,15 @@ class _Fate:
             yield from self._for_pod(rule, pod)
         else:
             listed: list[Pod] = client.list(Pod)[0]
-            own = [one for one in listed if one.spec.node_name == self._name]
-            yield from (moved_or_ended(one.key) for one in own[:_MOST_PODS_OF_A_GROUP])
+            own = [each for each in listed if each.spec.node_name == self._name]
+            yield from (moved_or_ended(each.key) for each in own[:_MOST_PODS_OF_A_GROUP])
 
     def _for_pod(self, rule: str, pod: Pod) -> Iterator[Freeing]:
         if rule == "NotEnoughPdb":
             budgets: list[PodDisruptionBudget] = self._scheduler.client.list(PodDisruptionBudget)[0]
-            for one in BudgetSelectors(budgets).of(pod):
-                if not one.status.disruptions_allowed:
-                    yield budget_allows(one.key)
+            for each in BudgetSelectors(budgets).of(pod):
+                if not each.status.disruptions_allowed:
+                    yield budget_allows(each.key)
         if rule not in _ENDS:
             text = f'annotate pod {pod.key} with {SAFE_TO_EVICT}: "true"'
             yield Freeing(text, annotated(SAFE_TO_EVICT, "true"), (Pod, pod.key))
@@ -535,5 +530,8 @@ class _Fate:
 
 
 def _with_group(settings: GroupSettings, name: str, **fields: Any) -> GroupSettings:
-    groups = [structs.replace(one, **fields) if one.name == name else one for one in settings.node_groups]
+    groups = [
+        structs.replace(node_group, **fields) if node_group.name == name else node_group
+        for node_group in settings.node_groups
+    ]
     return structs.replace(settings, node_groups=groups)

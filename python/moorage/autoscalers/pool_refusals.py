@@ -71,8 +71,8 @@ class PoolRefusal(NamedTuple):
     def lines(self) -> Iterator[str]:
         """Yield the reason, and each remedy."""
         yield f"{self.kind} {self.pool}: {self.reason}"
-        for one in self.remedies:
-            yield f"  would help: {one.text}"
+        for remedy in self.remedies:
+            yield f"  would help: {remedy.text}"
         if not self.remedies:
             yield f"  {NO_HELP}"
 
@@ -86,9 +86,11 @@ def pool_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Poo
         ``namespace/name`` of a pod without a node.
     """
     question = pass_question(scheduler, [pod], growth.types, growth.options, growth.seed)
-    (asked,) = (one for one in question.stored[Pod] if isinstance(one, Pod) and one.key == pod)
-    tries = [_Tries(scheduler, question, asked, pool) for pool in by_weight(question.pools)]
-    return [PoolRefusal(one.pool.name, why, tuple(one.remedies())) for one in tries if (why := one.reason())]
+    (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
+    tries = [_Tries(scheduler, question, waiting, pool) for pool in by_weight(question.pools)]
+    return [
+        PoolRefusal(each.pool.name, why, tuple(each.remedies())) for each in tries if (why := each.reason())
+    ]
 
 
 class _Tries:
@@ -110,8 +112,8 @@ class _Tries:
         yield from self._sizes()
         for text, pod in pod_changes(self._pod, self.pool.spec.template.spec.taints):
             yield from self._tried(text, pod=pod)
-        for at, one in enumerate(self.pool.spec.template.spec.requirements or ()):
-            yield from self._wider(at, one)
+        for at, requirement in enumerate(self.pool.spec.template.spec.requirements or ()):
+            yield from self._wider(at, requirement)
         for key, value in (self._pod.spec.node_selector or {}).items():
             yield from self._tried(
                 f"add the label {key}={value} to the pool", pool=self._labelled(key, value)
@@ -119,7 +121,7 @@ class _Tries:
         yield from self._higher_limits()
         for daemon, claim in daemon_remedies(self._question, self._pod, self.pool, self._gates):
             yield Remedy(f"keep {daemon} off the nodes", _kind(claim))
-        available = [_available(one) for one in self._types]
+        available = [_available(kind) for kind in self._types]
         if any(new is not old for new, old in zip(available, self._types, strict=True)):
             yield from self._tried("wait for offerings that are not available", types=available)
 
@@ -142,7 +144,7 @@ class _Tries:
     def _sizes(self) -> Iterator[Remedy]:
         """Try smaller requests: each alone, else all of them; and a larger type."""
         names, bare = list(asked_by(self._pod, self._gates)), self._pod
-        helped = [one for name in names for one in self._smaller(name)]
+        helped = [each for name in names for each in self._smaller(name)]
         yield from helped
         for name in names:
             bare = drop_request(bare, name)
@@ -156,7 +158,7 @@ class _Tries:
             yield from self._all_smaller(kind, claim, lacking)
         capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
         amounts = ", ".join(f"{name} {offered(name, whole(name, capacity[name]))}" for name in lacking)
-        types = [replace(kind, capacity=capacity) if one is kind else one for one in self._types]
+        types = [replace(kind, capacity=capacity) if other is kind else other for other in self._types]
         if self._claim(self._pod, self.pool, types) is not None:
             yield Remedy(f"a type like {kind.name}, but with {amounts}")
 
@@ -187,14 +189,16 @@ class _Tries:
 
     def _largest(self, claim: NewClaim, names: Iterable[str]) -> tuple[InstanceType, dict[str, Quantity]]:
         """The type of a claim that lacks least for the pod, and what it lacks."""
-        allowed, asked = {one.name for one in claim.types}, asked_by(self._pod, self._gates)
-        found: list[tuple[float, int, InstanceType, dict[str, Quantity]]] = []
-        for kind in (one for one in self._types if one.name in allowed):
+        allowed, requests = {kind.name for kind in claim.types}, asked_by(self._pod, self._gates)
+        lacks: list[tuple[float, int, InstanceType, dict[str, Quantity]]] = []
+        for kind in (kind for kind in self._types if kind.name in allowed):
             rooms = {name: _room(kind, claim, name) for name in names}
-            lacking = {name: asked[name] - room for name, room in rooms.items() if asked[name] > room}
-            parts = sum(whole(name, one) / max(whole(name, asked[name]), 1) for name, one in lacking.items())
-            found.append((parts, len(found), kind, lacking))
-        _, _, kind, lacking = min(found, key=lambda one: one[:2])
+            lacking = {name: requests[name] - room for name, room in rooms.items() if requests[name] > room}
+            parts = sum(
+                whole(name, each) / max(whole(name, requests[name]), 1) for name, each in lacking.items()
+            )
+            lacks.append((parts, len(lacks), kind, lacking))
+        _, _, kind, lacking = min(lacks, key=lambda each: each[:2])
         return kind, lacking
 
     def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
@@ -222,12 +226,12 @@ class _Tries:
         claim = self._claim(self._pod, free, self._types) if limits else None
         if claim is None or claim.launched is None:
             return
-        nodes = [one for one in self._question.stored[Node] if isinstance(one, Node)]
-        own = [one.status.capacity for one in nodes if one.metadata.labels.get(POOL) == self.pool.name]
+        nodes = [node for node in self._question.stored[Node] if isinstance(node, Node)]
+        own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == self.pool.name]
         capacity = {"nodes": Quantity("1"), **claim.launched[0].capacity}
         raised = {}
         for name, limit in limits.items():
-            used = [Quantity(one[name]) for one in own if name in one]
+            used = [Quantity(each[name]) for each in own if name in each]
             needed = sum(used, capacity.get(name, _NOTHING)) if name != "nodes" else Quantity(len(own) + 1)
             if needed > Quantity(limit):
                 raised[name] = str(needed)
@@ -254,15 +258,15 @@ def daemon_remedies(
 ) -> Iterator[tuple[str, NewClaim]]:
     """Yield the DaemonSets without each of which a pool makes a node for a pod, with what they take of it
     that the pod asks for, and that node."""
-    sets = [one for one in question.stored[DaemonSet] if isinstance(one, DaemonSet)]
+    sets = [daemon_set for daemon_set in question.stored[DaemonSet] if isinstance(daemon_set, DaemonSet)]
     types = question.situation.types.get(pool.name, ())
     for daemon in sets[:MOST_DAEMONS]:
-        others: list[Object] = [one for one in sets if one is not daemon]
+        others: list[Object] = [each for each in sets if each is not daemon]
         without = replace(question, stored=question.stored | {DaemonSet: others})
         claim = _claim_of(without.about(pod, pool, types), pod)
         if claim is not None:
             amounts = taken_by(daemon, pod, gates).items()
-            taken = [f"{name} {offered(name, whole(name, one))}" for name, one in amounts]
+            taken = [f"{name} {offered(name, whole(name, each))}" for name, each in amounts]
             yield f"DaemonSet {daemon.key} ({', '.join(taken)} of each node)", claim
 
 
@@ -289,7 +293,9 @@ def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[s
 def pod_changes(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
     """Yield a pod that tolerates the taints of a new node, and the pod without each of its constraints."""
     tolerant, having = pod, pod.spec.tolerations
-    own = [one for one in taints if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
+    own = [
+        taint for taint in taints if taint.effect in REJECTING_EFFECTS and not tolerates(having, taint, True)
+    ]
     for taint in own:
         tolerant = tolerate(tolerant, toleration_of([taint]))
     if own:
@@ -300,9 +306,9 @@ def pod_changes(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
 
 def _available(kind: InstanceType) -> InstanceType:
     """A type with all its offerings available; the type itself if they are."""
-    if all(one.available for one in kind.offerings):
+    if all(offering.available for offering in kind.offerings):
         return kind
-    return replace(kind, offerings=tuple([replace(one, available=True) for one in kind.offerings]))
+    return replace(kind, offerings=tuple([replace(offering, available=True) for offering in kind.offerings]))
 
 
 def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:
@@ -313,9 +319,9 @@ def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:
 
 def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[int]:
     """How much of a resource types of a claim leave, each amount once, the most first."""
-    allowed = {one.name for one in claim.types}
+    allowed = {kind.name for kind in claim.types}
     return sorted(
-        {whole(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
+        {whole(name, _room(kind, claim, name)) for kind in types if kind.name in allowed}, reverse=True
     )
 
 
@@ -323,13 +329,12 @@ def _kind(claim: NewClaim) -> str:
     """The cheapest node of a claim, and its price."""
     if claim.cheapest is None:
         return "of no offering that could be launched"
-    one = claim.cheapest
-    kind = " ".join(filter(None, (one.instance_type, one.capacity_type, one.zone)))
+    each = claim.cheapest
+    kind = " ".join(filter(None, (each.instance_type, each.capacity_type, each.zone)))
     return f"{kind}, {price_text(claim.price)}"
 
 
 # ---- pool facts --------------------------------------------------------------------------------------------
-#
 # Facts that decide which pool new nodes are of: pools that come first, limits of nodes, and DaemonSets.
 
 MOST_POOLS, MOST_TEXT = 2, 200
@@ -364,7 +369,7 @@ class PoolFacts:
         order = [pool.name for pool in self._pools]
         first = max(new, key=lambda node: order.index(node.pool))
         at = order.index(first.pool)
-        for pool in [one for one in self._pools[:at] if one.name not in used][:MOST_POOLS]:
+        for pool in [pool for pool in self._pools[:at] if pool.name not in used][:MOST_POOLS]:
             if reason := self._reason(pool, first.pods[0]):
                 weight = f"of weight {pool.spec.weight or 0} "
                 yield f"NodePool {pool.name} {weight}makes no node for {first.pods[0]}: {reason}"
@@ -377,7 +382,7 @@ class PoolFacts:
     def _reason(self, pool: NodePool, key: str) -> str:
         if idle := why_idle(pool):
             return idle
-        pod = next(one for one in self._question.stored[Pod] if isinstance(one, Pod) and one.key == key)
+        pod = next(pod for pod in self._question.stored[Pod] if isinstance(pod, Pod) and pod.key == key)
         waiting = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
         return shorten(pool_reason(self._question, waiting, pool), MOST_TEXT)
 
@@ -396,11 +401,11 @@ class PoolFacts:
 
     def _zones(self) -> Iterator[str]:
         """Which zones a spread counts although no type is offered there."""
-        reasons = [one.refusals[KARPENTER] for one in self._up.waiting if KARPENTER in one.refusals]
+        reasons = [pod.refusals[KARPENTER] for pod in self._up.waiting if KARPENTER in pod.refusals]
         if not reasons:
             return
         types = self._question.situation.types.values()
-        offered_in = {one.zone for each in types for kind in each for one in kind.offerings}
+        offered_in = {offering.zone for each in types for kind in each for offering in kind.offerings}
         for pool in self._pools:
             named = CORE.values_of(ZONE, pool.spec.template.spec.requirements or ())
             for zone in sorted(named - offered_in):
@@ -412,11 +417,11 @@ class PoolFacts:
 
     def _daemons(self) -> Iterator[str]:
         """Which DaemonSets take the room of the first pod that Karpenter refuses."""
-        refused = [one.pod for one in self._up.waiting if KARPENTER in one.refusals]
+        refused = [pod.pod for pod in self._up.waiting if KARPENTER in pod.refusals]
         if not refused or not self._scheduler.client.list(DaemonSet)[0]:
             return
         question, gates = self._question, self._scheduler.cache.state.classes.gates
-        pod = next(one for one in question.stored[Pod] if isinstance(one, Pod) and one.key == refused[0])
+        pod = next(pod for pod in question.stored[Pod] if isinstance(pod, Pod) and pod.key == refused[0])
         unhelped = False
         for pool in self._pools:
             if why_idle(pool) or not pool_reason(question, pod, pool):

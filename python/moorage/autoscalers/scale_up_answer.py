@@ -141,7 +141,7 @@ class ScaleUp(Tabular):
     @property
     def late_price(self) -> float | None:
         """Per hour, of the nodes that came after the first round and run pods that others were made for."""
-        late = {one.pod for one in self.late}
+        late = {late_pod.pod for late_pod in self.late}
         return price_sum([node for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods)])
 
     def headline(self) -> str:
@@ -154,16 +154,16 @@ class ScaleUp(Tabular):
 
     def remarks(self) -> list[str]:
         """Return who refuses the first pods that wait, which pods came late, and what that costs."""
-        return [f"{one.pod}: {one.reason}" for one in self.waiting[:5]] + [*self.late_lines()]
+        return [f"{pod.pod}: {pod.reason}" for pod in self.waiting[:5]] + [*self.late_lines()]
 
     def late_lines(self) -> Iterator[str]:
         """Yield what the engines disagree about: pods that did not get the nodes made for them."""
-        for one in self.late[:1]:
+        for late_pod in self.late[:1]:
             pods = number_of(len(self.late), "pod needs", "pods need")
             rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
             yield (
-                f"{pods} {rounds}, {price_text(self.late_price)} of it: {one.by} had a node for "
-                f"{one.pod}, but kube-scheduler placed others there first ({one.scheduler})"
+                f"{pods} {rounds}, {price_text(self.late_price)} of it: {late_pod.by} had a node for "
+                f"{late_pod.pod}, but kube-scheduler placed others there first ({late_pod.scheduler})"
             )
         unused = [node for node in self.nodes if not node.pods]
         planned = next((waiting for waiting in self.waiting if not waiting.refusals), None)
@@ -185,8 +185,8 @@ class ScaleUp(Tabular):
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
         nodes = self.nodes[:limit]
         columns = [name for name in NewNode._fields if name not in ("pods", "is_bound")]
-        found: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
-        return Table(found | {"pods": [len(node.pods) for node in nodes]})
+        columns_of_nodes: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
+        return Table(columns_of_nodes | {"pods": [len(node.pods) for node in nodes]})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
@@ -197,9 +197,9 @@ class ScaleUp(Tabular):
             "complete": self.complete,
             "pricePerHour": self.price,
             "newlyPlaced": len(self.placed),
-            "nodes": [one.to_dict() for one in self.nodes],
-            "waiting": [one.to_dict() for one in self.waiting],
-            "late": [one._asdict() for one in self.late],
+            "nodes": [node.to_dict() for node in self.nodes],
+            "waiting": [pod.to_dict() for pod in self.waiting],
+            "late": [late_pod._asdict() for late_pod in self.late],
         }
 
 
@@ -230,7 +230,7 @@ def kinds_of(nodes: Iterable[NewNode], names_pools: bool = False) -> str:
         node.kind + f" of NodePool {node.pool}" * (names_pools and node.by == KARPENTER) for node in nodes
     )
     return ", ".join(
-        f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     )
 
 
@@ -243,7 +243,7 @@ def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:
 
 def nodes_price(nodes: Sequence[NewNode]) -> str:
     """Return the price of nodes per hour as a text, which says so if it is only a bound."""
-    bound = "spot price unknown, at most " if any(one.is_bound for one in nodes) else ""
+    bound = "spot price unknown, at most " if any(node.is_bound for node in nodes) else ""
     return f"{bound}{price_text(price_sum(nodes))}"
 
 

@@ -55,9 +55,7 @@ from .providers.pool_types import ProvidedTypes, Types
 from .providers.prices import prices_by
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, MOST_ROUNDS, LatePod, NewNode, ScaleUp, WaitingPod
 
-# ---- scalers -----------------------------------------------------------------------------------------------
-#
-# What autoscalers do in a round: the nodes they make for pods that wait, and why others get none.
+# ---- what autoscalers do in a round: the nodes they make for pods that wait, and why others get none -------
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
 
@@ -76,7 +74,7 @@ class Growth:
     def without(self, label: str, values: Collection[str]) -> Growth:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""
         if self.groups is not None:
-            kept = [_without_template(one, label, values) for one in self.groups.node_groups]
+            kept = [_without_template(node_group, label, values) for node_group in self.groups.node_groups]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
         if label not in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE):
             return self
@@ -123,12 +121,12 @@ class Decision(NamedTuple):
 def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[Sequence[str]], Decision]]:
     """Return the autoscalers of a cluster by name: Karpenter where it has NodePools, or nothing else could
     decide, and cluster-autoscaler where node groups are known."""
-    found: dict[str, Callable[[Sequence[str]], Decision]] = {}
+    deciders: dict[str, Callable[[Sequence[str]], Decision]] = {}
     if growth.groups is None or scheduler.client.list(NodePool)[0]:
-        found[KARPENTER] = lambda pods: _of_karpenter(scheduler, growth, pods)
+        deciders[KARPENTER] = lambda pods: _of_karpenter(scheduler, growth, pods)
     if growth.groups is not None:
-        found[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, growth, growth.groups).decide
-    return found
+        deciders[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, growth, growth.groups).decide
+    return deciders
 
 
 def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> Decision:
@@ -142,8 +140,8 @@ def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) 
     }
     planned = frozenset(key for claim in claims for key in claim.pods)
     plan = frozenset(
-        (one.pool, one.pods, *one.requests.items(), *[of_type.name for of_type in one.types])
-        for one in claims
+        (claim.pool, claim.pods, *claim.requests.items(), *[of_type.name for of_type in claim.types])
+        for claim in claims
     )
 
     def make(turn: int) -> Made:
@@ -165,21 +163,21 @@ def make_nodes(
     copies, likes = NodeCopies(scheduler.client), dict[tuple[str | None, ...], Node]()
     for node in scheduler.client.list(Node)[0]:
         likes.setdefault(_pool_and_type(node), node)
-    new, made = list[Object](), dict[str, NewNode]()
+    new, new_nodes = list[Object](), dict[str, NewNode]()
     serials = dict[str, int]()
     for claim in claims:
         assert claim.launch is not None
         assert claim.launched is not None
         name = new_name(serials, claim.pool, f"{claim.pool}-{{}}".format, taken.__contains__)
         taken.add(name)
-        made[name] = NewNode(
+        new_nodes[name] = NewNode(
             name, claim.pool, *claim.launch[:3], claim.price, turn, is_bound=claim.launched[1].is_bound
         )
         nodes_claim, node = claim_and_node(claim, name, pools[claim.pool])
         new += [nodes_claim, node]
         if (like := likes.get(_pool_and_type(node))) is not None:
             new += copies.parts(like, node)
-    return made, create(scheduler, new)
+    return new_nodes, create(scheduler, new)
 
 
 def _pool_and_type(node: Node) -> tuple[str | None, ...]:
@@ -192,11 +190,11 @@ def _taken_names(scheduler: PodScheduler, past_names: Collection[str]) -> set[st
 
 def create(scheduler: PodScheduler, new: Iterable[Object]) -> list[Object]:
     """Create objects with their defaults; return these."""
-    objects = [*chain.from_iterable(defaults([one]) for one in new)]
-    for one in objects:
-        validate(one)
-    for one in with_own_uids(scheduler.client, objects):
-        scheduler.client.create(one)
+    objects = [*chain.from_iterable(defaults([each]) for each in new)]
+    for each in objects:
+        validate(each)
+    for each in with_own_uids(scheduler.client, objects):
+        scheduler.client.create(each)
     scheduler.sync()
     return objects
 
@@ -207,7 +205,7 @@ class GroupScaler:
 
     def __init__(self, scheduler: PodScheduler, growth: Growth, settings: GroupSettings) -> None:
         self._scheduler, self._growth, self.settings = scheduler, growth, settings
-        self.groups = {one.name: one for one in settings.node_groups}
+        self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags = replace(flags_of(settings), scale_down_enabled=False)
 
     def decide(self, pods: Sequence[str]) -> Decision:
@@ -263,10 +261,10 @@ class GroupScaler:
             return "too many nodes of the cluster are not ready"
         if up.result == "LimitedByMaxNodesTotal":
             return f"{NOT_TRIGGERED}: max total nodes in cluster reached"
-        if all(one.key != pod.key for one in up.to_help):
+        if all(each.key != pod.key for each in up.to_help):
             return ""
         for left in up.remaining:
-            if any(one.key == pod.key for one in left.pods):
+            if any(other.key == pod.key for other in left.pods):
                 texts = [text for _, *texts in left.rejected.values() for text in texts]
                 reasons = Counter([*texts, *left.skipped.values()])
                 return f"{NOT_TRIGGERED}: {', '.join(f'{number} {text}' for text, number in reasons.items())}"
@@ -313,11 +311,11 @@ class GroupScaler:
             yield group, node, group.max_size - sizes[name]
 
     def _make(self, new: Mapping[str, int], templates: Mapping[str, Template], turn: int) -> Made:
-        client, made = self._scheduler.client, dict[str, NewNode]()
+        client, new_nodes = self._scheduler.client, dict[str, NewNode]()
         taken = _taken_names(self._scheduler, self._growth.past_names)
         nodes: list[Node] = client.list(Node)[0]
         there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
-        daemons = {one.key for one in client.list(DaemonSet)[0]}
+        daemons = {daemon_set.key for daemon_set in client.list(DaemonSet)[0]}
         copies, objects, serials = NodeCopies(client), list[Object](), dict[str, int]()
         for name, number in new.items():
             group, template = self.groups[name], templates[name]
@@ -330,8 +328,8 @@ class GroupScaler:
                 objects += _own_pods(template.copy(fresh), fresh, daemons)
                 labels = node.metadata.labels
                 kind, zone, sold = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE))
-                made[fresh] = NewNode(fresh, name, kind, zone, sold, price, turn, by=CLUSTER_AUTOSCALER)
-        return made, create(self._scheduler, objects)
+                new_nodes[fresh] = NewNode(fresh, name, kind, zone, sold, price, turn, by=CLUSTER_AUTOSCALER)
+        return new_nodes, create(self._scheduler, objects)
 
     def _in_zones(self, like: Node | None, members: Sequence[Node], number: int) -> list[Node | None]:
         """Return the nodes of a group that new ones are like; None for those of a template. The cloud keeps
@@ -344,10 +342,10 @@ class GroupScaler:
             zone = node.metadata.labels.get(ZONE, "")
             likes.setdefault(zone, node)
             sizes[zone] += 1
-        likes = {zone: one for zone, one in likes.items() if not self._is_short(one)} or likes
+        likes = {zone: each for zone, each in likes.items() if not self._is_short(each)} or likes
         turns = list[Node | None]()
         for _ in range(number):
-            zone = min(likes, key=lambda one: sizes[one])
+            zone = min(likes, key=lambda each: sizes[each])
             sizes[zone] += 1
             turns.append(likes[zone])
         return turns
@@ -408,22 +406,22 @@ def grow(
     """
     left = left_pods(scheduler, result)
     deciders = autoscalers(scheduler, growth)
-    found = _Found(growth, left, tuple(deciders))
+    rounds = _Rounds(growth, left, tuple(deciders))
     while left:
         # They all see the same cluster: none of them waits for the nodes of another.
-        found.decisions = [decide([*left]) for decide in deciders.values()]
-        makers = [one.make for one in found.decisions if one.make is not None]
-        found.complete = not makers
-        if not makers or found.is_in_vain() or found.rounds == MOST_ROUNDS:
+        rounds.decisions = [decide([*left]) for decide in deciders.values()]
+        makers = [decision.make for decision in rounds.decisions if decision.make is not None]
+        rounds.complete = not makers
+        if not makers or rounds.is_in_vain() or rounds.rounds == MOST_ROUNDS:
             break
-        found.rounds += 1
+        rounds.rounds += 1
         for make in makers:
-            made, objects = make(found.rounds)
-            found.made |= made
-            found.objects += objects
+            new_nodes, objects = make(rounds.rounds)
+            rounds.new_nodes |= new_nodes
+            rounds.objects += objects
         left = left_pods(scheduler, run())
-        found.take(left)
-    return found.scale_up(scheduler)
+        rounds.take(left)
+    return rounds.scale_up(scheduler)
 
 
 def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]:
@@ -432,7 +430,7 @@ def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]
     return {key: failure.search_message for key, failure in result.unschedulable.items() if key in pending}
 
 
-class _Found(Struct):
+class _Rounds(Struct):
     """What the rounds have come to so far."""
 
     growth: Growth
@@ -440,7 +438,7 @@ class _Found(Struct):
     autoscalers: tuple[str, ...]
     rounds: int = 0
     decisions: list[Decision] = msgspec.field(default_factory=list)
-    made: dict[str, NewNode] = msgspec.field(default_factory=dict)
+    new_nodes: dict[str, NewNode] = msgspec.field(default_factory=dict)
     tried: dict[str, None] = msgspec.field(default_factory=dict)
     late: list[LatePod] = msgspec.field(default_factory=list)
     objects: list[Object] = msgspec.field(default_factory=list)
@@ -454,8 +452,8 @@ class _Found(Struct):
         self.tried |= dict.fromkeys(self.left)
         late = {key: why for key, why in self.promised.items() if key not in left}
         self.late += [LatePod(key, self.rounds, *why) for key, why in late.items()]
-        planned = {key: one.by for one in reversed(self.decisions) for key in one.planned}
-        counts = Counter(key for one in self.decisions for key in one.planned)
+        planned = {key: decision.by for decision in reversed(self.decisions) for key in decision.planned}
+        counts = Counter(key for decision in self.decisions for key in decision.planned)
         self.doubled |= {key: None for key in self.tried if counts[key] > 1}
         self.promised = {
             key: self.promised.get(key, (why, planned[key])) for key, why in left.items() if key in planned
@@ -468,7 +466,7 @@ class _Found(Struct):
         """Whether the autoscalers would make the nodes again that have not taken a pod. New nodes may change
         what they make next, such as by the pods of DaemonSets that run there; they cannot do so for ever, as
         each round makes other nodes for the same pods."""
-        plan = tuple([one.plan for one in self.decisions])
+        plan = tuple([decision.plan for decision in self.decisions])
         is_known = plan in self.plans
         self.plans.add(plan)
         return is_known
@@ -483,12 +481,12 @@ class _Found(Struct):
             on.setdefault(node, []).append(key)
         return ScaleUp(
             self.rounds,
-            tuple([node._replace(pods=tuple(on.get(node.name, ()))) for node in self.made.values()]),
+            tuple([node._replace(pods=tuple(on.get(node.name, ()))) for node in self.new_nodes.values()]),
             placed,
             tuple([WaitingPod(key, self._refusals(key), why) for key, why in self.left.items()]),
             tuple(self.late),
             self.complete,
-            {pool: why for one in self.decisions for pool, why in one.pools.items()},
+            {pool: why for decision in self.decisions for pool, why in decision.pools.items()},
             self.growth.seed,
             self.autoscalers,
             tuple(self.objects),
@@ -496,7 +494,7 @@ class _Found(Struct):
         )
 
     def _refusals(self, pod: str) -> dict[str, str]:
-        return {one.by: one.refused[pod] for one in self.decisions if pod in one.refused}
+        return {decision.by: decision.refused[pod] for decision in self.decisions if pod in decision.refused}
 
 
 def make_ahead(scheduler: PodScheduler, growth: Growth, change: Callable[[PodScheduler], object]) -> ScaleUp:

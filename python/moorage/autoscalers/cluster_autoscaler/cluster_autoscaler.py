@@ -53,7 +53,7 @@ class ClusterAutoscaler:
         memory: Memory | None = None,
         is_whole: bool = True,
     ) -> None:
-        self.groups, self.flags, self._is_whole = {one.name: one for one in groups}, flags, is_whole
+        self.groups, self.flags, self._is_whole = {group.name: group for group in groups}, flags, is_whole
         self.memory = Memory() if memory is None else memory
 
     def run_once(
@@ -150,20 +150,20 @@ class ClusterAutoscaler:
 def _finder(scheduler: PodScheduler, is_whole: bool) -> Callable[[str, str, str], Object | None]:
     """What finds controllers by kind, namespace and name."""
     known: dict[str, dict[str, Object]] = {}
-    kinds = {one.__name__: one for one in CONTROLLERS}
+    kinds = {each.__name__: each for each in CONTROLLERS}
 
     def find(kind: str, namespace: str, name: str) -> Object | None:
         if kind not in known:
-            known[kind] = {one.key: one for one in scheduler.client.list(kinds[kind])[0]}
-        found = known[kind].get(f"{namespace}/{name}")
-        return UNTOLD if found is None and not (known[kind] or is_whole) else found
+            known[kind] = {each.key: each for each in scheduler.client.list(kinds[kind])[0]}
+        owner = known[kind].get(f"{namespace}/{name}")
+        return UNTOLD if owner is None and not (known[kind] or is_whole) else owner
 
     return find
 
 
 def _by_node(slices: Sequence[ResourceSlice]) -> dict[str, list[ResourceSlice]]:
     out: dict[str, list[ResourceSlice]] = {}
-    for one in slices:
-        if one.spec.node_name:
-            out.setdefault(one.spec.node_name, []).append(one)
+    for device_slice in slices:
+        if device_slice.spec.node_name:
+            out.setdefault(device_slice.spec.node_name, []).append(device_slice)
     return out

@@ -35,13 +35,13 @@ class Budgets:
     """The disruptions that budgets still allow."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        found = list(budgets)
-        self._selectors = BudgetSelectors(found)
-        self._left = {one.key: one.status.disruptions_allowed for one in found}
+        matches = list(budgets)
+        self._selectors = BudgetSelectors(matches)
+        self._left = {each.key: each.status.disruptions_allowed for each in matches}
 
     def of(self, pod: Pod) -> list[str]:
         """Return the keys of the budgets that select a pod."""
-        return [one.key for one in self._selectors.of(pod)]
+        return [each.key for each in self._selectors.of(pod)]
 
     def are_used_up(self, pod: Pod) -> bool:
         """Whether a budget allows no disruption of a pod."""

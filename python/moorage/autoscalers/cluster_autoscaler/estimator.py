@@ -20,9 +20,7 @@ from .group_states import Template
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import PodClass
 
-# ---- estimator ---------------------------------------------------------------------------------------------
-#
-# How many new nodes of a group pods need: first-fit-decreasing by class of pods.
+# ---- how many new nodes of a group pods need: first-fit-decreasing by class of pods ------------------------
 
 SPREAD = "node(s) didn't match pod topology spread constraints"
 
@@ -73,7 +71,7 @@ class Estimate:
     def pack(self, classes: Sequence[PodClass], fastpath: bool) -> None:
         """Place the pods, the largest class first."""
         node = self._template.node
-        ordered = sorted(classes, key=lambda one: -_size(one.pods[0], node))
+        ordered = sorted(classes, key=lambda each: -_size(each.pods[0], node))
         best = _best_for_fastpath(ordered, node) if fastpath else -1
         if best >= 0:
             chosen = ordered.pop(best)
@@ -83,21 +81,21 @@ class Estimate:
             ordered.append(chosen)
         with self._snapshot.trial():
             may_add = True
-            for one, pods in self._runs(ordered):
+            for each, pods in self._runs(ordered):
                 left = self._place_on_added(pods)
-                if may_add and best >= 0 and one is ordered[-1]:
+                if may_add and best >= 0 and each is ordered[-1]:
                     may_add = self._fill_one(left)
                 elif may_add:
-                    may_add = self._place_on_new(left, one.are_single)
+                    may_add = self._place_on_new(left, each.are_single)
 
     def _runs(self, classes: Iterable[PodClass]) -> Iterator[tuple[PodClass, Sequence[Pod]]]:
         """Yield the pods of each class; single ones together where each is placed by what its node has left
         alone: once one of these fits on no node, so do those after it."""
-        for one in classes:
-            if one.are_single and not self._is_alone(one.pods):
-                yield from ((one, [pod]) for pod in one.pods)
+        for each in classes:
+            if each.are_single and not self._is_alone(each.pods):
+                yield from ((each, [pod]) for pod in each.pods)
             else:
-                yield one, one.pods
+                yield each, each.pods
 
     def _is_alone(self, pods: Sequence[Pod]) -> bool:
         plain = self._snapshot.plain(pods[0])
@@ -179,7 +177,10 @@ class Estimate:
 
     def _fits_elsewhere(self, pod: Pod) -> bool:
         """Whether a pod that a spread over hosts keeps from the last node has a place on any other node."""
-        if not any(one.topology_key == HOSTNAME for one in pod.spec.topology_spread_constraints):
+        if not any(
+            topology_spread_constraint.topology_key == HOSTNAME
+            for topology_spread_constraint in pod.spec.topology_spread_constraints
+        ):
             return False
         status = self._snapshot.why_not(pod, self._last)
         if status is None or SPREAD not in status.reasons:
@@ -199,7 +200,7 @@ class Estimate:
         new = [self._template.copy(f"e-{number}") for number in numbers]
         self._snapshot.add(*new)
         self._added += len(new)
-        names = [one.node.name for one in new]
+        names = [each.node.name for each in new]
         self._last = names[-1] if names else self._last
         return names
 
@@ -228,11 +229,11 @@ def _size(pod: Pod, node: Node) -> float:
 def _best_for_fastpath(classes: Sequence[PodClass], node: Node) -> int:
     """The class for which filling one node saves most trials; the last of equal ones, -1 for none."""
     best, most = -1, 0
-    for at, one in enumerate(classes):
-        count = 1 if one.are_single else len(one.pods)
-        nodes = _nodes_at_least(one.pods[0], count, node)
+    for at, each in enumerate(classes):
+        count = 1 if each.are_single else len(each.pods)
+        nodes = _nodes_at_least(each.pods[0], count, node)
         saved = count - count // nodes if nodes else 0
-        if saved >= most and _is_simple(one.pods[0]):
+        if saved >= most and _is_simple(each.pods[0]):
             best, most = at, saved
     return best
 
@@ -272,9 +273,7 @@ def _terms(pod: Pod) -> Sequence[PodAffinityTerm]:
     )
 
 
-# ---- quotas ------------------------------------------------------------------------------------------------
-#
-# Limits of the cores and the memory of all nodes together.
+# ---- limits of the cores and the memory of all nodes together ----------------------------------------------
 
 
 class Quotas:

@@ -18,9 +18,7 @@ from .estimator import amounts, capacity, requests
 from .flags import GPUS, Flags, NodeGroup
 from .group_states import Template
 
-# ---- expander chain ----------------------------------------------------------------------------------------
-#
-# Expanders: which of the groups that could help grows.
+# ---- expanders: which of the groups that could help grows --------------------------------------------------
 
 GIB = 1 << 30
 STABILIZATION = 500, 500 << 20
@@ -61,9 +59,10 @@ def narrow(flags: Flags, options: Sequence[Option], cluster: int) -> list[list[O
         if name == "priority":
             out.append(_priority(flags, out[-1]))
         elif name != "random":
-            scores = [_SCORES[name](flags, one, cluster) for one in out[-1]]
+            scores = [_SCORES[name](flags, each, cluster) for each in out[-1]]
             out.append(
-                [one for one, each in zip(out[-1], scores, strict=True) if each == min(scores)] or out[-1]
+                [option for option, each in zip(out[-1], scores, strict=True) if each == min(scores)]
+                or out[-1]
             )
         if len(out[-1]) == 1:
             break
@@ -106,7 +105,7 @@ def _priority(flags: Flags, options: list[Option]) -> list[Option]:
     """The groups of the greatest priority; all where none has one."""
     for priority in sorted(flags.priorities, reverse=True):
         patterns = flags.priorities[priority]
-        best = [one for one in options if any(re.search(each, one.group.name) for each in patterns)]
+        best = [option for option in options if any(re.search(each, option.group.name) for each in patterns)]
         if best and priority >= -1:  # as upstream begins to compare
             return best
     return options
@@ -121,10 +120,7 @@ _SCORES: dict[str, Callable[[Flags, Option, int], float]] = {
 """The options of the least score are left."""
 
 
-# ---- group labels ------------------------------------------------------------------------------------------
-#
-# Labels that do not make node groups different, by the provider that cluster-autoscaler runs with.
-#
+# ---- labels that do not make node groups different, by the provider that cluster-autoscaler runs with ------
 # Rules: cluster-autoscaler 1.36.1, processors/nodegroupset/PROVIDER_nodegroups.go.
 
 EKS_GROUP, GKE_POOL, AKS_POOL = (
@@ -196,28 +192,28 @@ def ignored_labels(provider: str) -> frozenset[str]:
     return _BASIC | _IGNORED.get(provider, frozenset())
 
 
-# ---- similar groups ----------------------------------------------------------------------------------------
-#
-# Groups whose nodes are about the same, among which new nodes are spread.
+# ---- groups whose nodes are about the same, among which new nodes are spread -------------------------------
 
 MEMORY_TOLERANCE, TOLERANCE = 0.015, 0.05
 _COUNTED = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
-def are_similar(one: Template, other: Template, flags: Flags) -> bool:
+def are_similar(template: Template, other: Template, flags: Flags) -> bool:
     """Whether new nodes of two groups are alike, but for their zone, as the provider compares them. Without
     the flag, the nodes show which provider that is."""
-    mine, its = one.node.metadata.labels, other.node.metadata.labels
+    mine, its = template.node.metadata.labels, other.node.metadata.labels
     if flags.balancing_labels:
         return all(key in mine and mine[key] == its.get(key) for key in flags.balancing_labels)
-    provider = flags.cloud_provider or provider_of(one.node) or provider_of(other.node)
+    provider = flags.cloud_provider or provider_of(template.node) or provider_of(other.node)
     if provider == "azure" and any(key in mine and mine[key] == its.get(key) for key in AGENT_POOLS):
         return True
     ignored = ignored_labels(provider).union(flags.balancing_ignore_labels)
     return (
-        _is_same_capacity(_nanos(capacity(one.node)), _nanos(capacity(other.node)))
-        and _are_close(_nanos(one.node.status.allocatable), _nanos(other.node.status.allocatable), TOLERANCE)
-        and _are_close(_free(one), _free(other), TOLERANCE)
+        _is_same_capacity(_nanos(capacity(template.node)), _nanos(capacity(other.node)))
+        and _are_close(
+            _nanos(template.node.status.allocatable), _nanos(other.node.status.allocatable), TOLERANCE
+        )
+        and _are_close(_free(template), _free(other), TOLERANCE)
         and {key: value for key, value in mine.items() if key not in ignored}
         == {key: value for key, value in its.items() if key not in ignored}
     )
@@ -227,18 +223,18 @@ def _nanos(amounts: Mapping[str, object]) -> dict[str, int]:
     return {name: Quantity(str(amount)).nanos() for name, amount in amounts.items()}
 
 
-def _is_same_capacity(one: dict[str, int], other: dict[str, int]) -> bool:
-    rest = one | other
+def _is_same_capacity(own: dict[str, int], other: dict[str, int]) -> bool:
+    rest = own | other
     rest.pop("memory", None)
-    same = one.keys() == other.keys() and all(one[name] == other[name] for name in rest)
-    mine, its = one.get("memory", 0), other.get("memory", 0)
+    same = own.keys() == other.keys() and all(own[name] == other[name] for name in rest)
+    mine, its = own.get("memory", 0), other.get("memory", 0)
     return same and _are_close({"memory": mine}, {"memory": its}, MEMORY_TOLERANCE)
 
 
-def _are_close(one: dict[str, int], other: dict[str, int], tolerance: float) -> bool:
-    if one.keys() != other.keys():
+def _are_close(own: dict[str, int], other: dict[str, int], tolerance: float) -> bool:
+    if own.keys() != other.keys():
         return False
-    for name, amount in one.items():
+    for name, amount in own.items():
         low, high = sorted((amount, other[name]))
         if high - low > high * tolerance:
             return False
@@ -256,7 +252,7 @@ def _free(template: Template) -> dict[str, int]:
 
 
 @dataclass
-class Growth:
+class GroupSize:
     """The size that a group has and that it gets."""
 
     group: str
@@ -265,19 +261,19 @@ class Growth:
     new_size: int
 
 
-def spread(groups: Iterable[tuple[str, int, int]], nodes: int) -> list[Growth]:
+def spread(groups: Iterable[tuple[str, int, int]], nodes: int) -> list[GroupSize]:
     """Spread new nodes over groups (name, size, greatest size): each goes to the smallest that is not full.
 
     Returns
     -------
-    list of Growth
+    list of GroupSize
         Of the groups that grow.
     """
-    growths = [Growth(name, size, most, size) for name, size, most in groups if size != most]
-    growths.sort(key=lambda one: one.size)
+    sizes = [GroupSize(name, size, most, size) for name, size, most in groups if size != most]
+    sizes.sort(key=lambda each: each.size)
     for _ in range(nodes):
-        open_ones = [one for one in growths if one.new_size < one.most]
-        if not open_ones:
+        open_groups = [each for each in sizes if each.new_size < each.most]
+        if not open_groups:
             break
-        min(open_ones, key=lambda one: one.new_size).new_size += 1
-    return [one for one in growths if one.new_size != one.size]
+        min(open_groups, key=lambda each: each.new_size).new_size += 1
+    return [each for each in sizes if each.new_size != each.size]

@@ -23,9 +23,7 @@ from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 
 from .flags import Flags, Memory, NodeGroup, ScaleUpRequest
 
-# ---- node states -------------------------------------------------------------------------------------------
-#
-# Which nodes are ready, and which groups lack nodes.
+# ---- which nodes are ready, and which groups lack nodes ----------------------------------------------------
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 _STARTUP_PREFIXES = (
@@ -56,10 +54,12 @@ def _state(node: Node, flags: Flags, lacks_devices: bool) -> NodeState:
     created = _time(node.metadata.creation_timestamp)
     if lacks_devices or any(is_startup_taint(taint.key, flags) for taint in node.spec.taints):
         return NodeState(False, created, created)
-    conditions = [one for one in node.status.conditions if one.type in _BAD]
-    bad = any(one.status in _BAD[one.type] for one in conditions)
+    conditions = [condition for condition in node.status.conditions if condition.type in _BAD]
+    bad = any(condition.status in _BAD[condition.type] for condition in conditions)
     taints = [taint for taint in node.spec.taints if taint.key in _NOT_READY_TAINTS]
-    times = [one.last_transition_time for one in conditions] + [taint.time_added for taint in taints]
+    times = [condition.last_transition_time for condition in conditions] + [
+        taint.time_added for taint in taints
+    ]
     # Simulated nodes have no conditions: they are ready from the start.
     return NodeState(not bad and not taints, max(map(_time, times), default=-math.inf), created)
 
@@ -71,8 +71,8 @@ def _time(timestamp: str | None) -> float:
 def _complete_pools(slices: Iterable[ResourceSlice]) -> Counter[str]:
     """Return how many pools have all their slices, by driver."""
     counts: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for one in slices:
-        pool, key = one.spec.pool, (one.spec.driver, one.spec.pool.name)
+    for device_slice in slices:
+        pool, key = device_slice.spec.pool, (device_slice.spec.driver, device_slice.spec.pool.name)
         generation, count, _ = counts.get(key, (-1, 0, 0))
         if pool.generation > generation:
             count = 0
@@ -174,7 +174,9 @@ class ClusterStates:
         memory = self.memory
         for group in self.groups.values():
             failed = [
-                one.id for one in group.instances if one.error and one.id not in memory.failed_instances
+                instance.id
+                for instance in group.instances
+                if instance.error and instance.id not in memory.failed_instances
             ]
             if failed and group.name in memory.requests and self._missing(group.name) > 0:
                 self.back_off(group.name)
@@ -219,9 +221,7 @@ class ClusterStates:
         return {name: count for name, count in counts.items() if count > 0 and not self.is_backed_off(name)}
 
 
-# ---- group templates ---------------------------------------------------------------------------------------
-#
-# What a new node of a group looks like: a copy of a real node where there is a good one.
+# ---- what a new node of a group looks like: a copy of a real node where there is a good one ----------------
 
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
 STABLE = 60.0
@@ -291,29 +291,29 @@ class TemplateMaker(Struct, frozen=True):
     def all(self) -> dict[str, Template]:
         """Return the template of each group that has one: of its first good node, else the one remembered,
         else the provider's, else of a bad node."""
-        known, found = self.states.memory.templates, dict[str, Template]()
+        known, templates = self.states.memory.templates, dict[str, Template]()
         good, bad = list[Node](), list[Node]()
         for node in self.states.nodes:
             (good if self._is_good(node) else bad).append(node)
-        self._add_of_nodes(good, found)
-        known |= found
+        self._add_of_nodes(good, templates)
+        known |= templates
         for name, group in self.states.groups.items():
-            if name not in found and name in known:
-                found[name] = known[name]
-            elif name not in found and group.template is not None:
-                found[name] = self._of_group(group, group.template)
-        self._add_of_nodes(bad, found)
-        return found
+            if name not in templates and name in known:
+                templates[name] = known[name]
+            elif name not in templates and group.template is not None:
+                templates[name] = self._of_group(group, group.template)
+        self._add_of_nodes(bad, templates)
+        return templates
 
-    def _add_of_nodes(self, nodes: Iterable[Node], found: dict[str, Template]) -> None:
+    def _add_of_nodes(self, nodes: Iterable[Node], templates: dict[str, Template]) -> None:
         """Add templates of groups without one, like the first of some nodes."""
         for node in nodes:
             group = self.states.group_of.get(node.name)
-            if group is not None and group not in found:
+            if group is not None and group not in templates:
                 slices = self.states.slices.get(node.name, ())
-                made = self._made(node, group, self.pods_of(node.name), self.states.flags.force_ds)
-                found[group] = replace_fields(
-                    made, slices=_fresh_slices(slices, made.node.name, "t"), like=node.name
+                template = self._made(node, group, self.pods_of(node.name), self.states.flags.force_ds)
+                templates[group] = replace_fields(
+                    template, slices=_fresh_slices(slices, template.node.name, "t"), like=node.name
                 )
 
     def _is_good(self, node: Node) -> bool:
@@ -326,8 +326,8 @@ class TemplateMaker(Struct, frozen=True):
         labels = template.metadata.labels
         old = {name: labels[new] for new, name in _OLD_LABELS.items() if new in labels}
         node = replace(template, metadata=replace(template.metadata, labels=labels | old))
-        made = self._made(node, group.name, group.template_pods, True)
-        return replace_fields(made, slices=_fresh_slices(group.template_slices, made.node.name, "t"))
+        new = self._made(node, group.name, group.template_pods, True)
+        return replace_fields(new, slices=_fresh_slices(group.template_slices, new.node.name, "t"))
 
     def _made(self, node: Node, group: str, pods: Iterable[Pod], forces: bool) -> Template:
         """A template with mirror pods and those of DaemonSets: all of them that may run there if `forces`."""
@@ -336,9 +336,11 @@ class TemplateMaker(Struct, frozen=True):
         kept = [pod for pod in there if is_mirror_pod(pod) or is_daemon_pod(pod)]
         owners = [owner for pod in there if (owner := pod.metadata.controller()) is not None]
         running = {owner.uid for owner in owners if owner.kind == "DaemonSet"}
-        for one in self.daemon_sets:
-            if one.metadata.uid not in running and should_run(daemon_spec(one), clean):
-                pod = new_pod(one, one.spec.template, name=one.name, spec=daemon_spec(one))
+        for daemon_set in self.daemon_sets:
+            if daemon_set.metadata.uid not in running and should_run(daemon_spec(daemon_set), clean):
+                pod = new_pod(
+                    daemon_set, daemon_set.spec.template, name=daemon_set.name, spec=daemon_spec(daemon_set)
+                )
                 if forces or _is_critical(pod):
                     kept.append(pod)
         fresh = tuple([_fresh_pod(pod, clean.name, "t") for pod in kept])
@@ -369,10 +371,12 @@ def _renamed(node: Node, name: str) -> Node:
 def _fresh_slices(slices: Iterable[ResourceSlice], node: str, suffix: str) -> tuple[ResourceSlice, ...]:
     """Slices of the same devices on another node, in pools of its own."""
     out = []
-    for one in slices:
-        pool = replace(one.spec.pool, name=f"{one.spec.pool.name}-{suffix}")
-        spec = replace(one.spec, node_name=node, pool=pool)
-        out.append(replace(one, metadata=ObjectMeta(name=f"{one.name}-{suffix}"), spec=spec))
+    for device_slice in slices:
+        pool = replace(device_slice.spec.pool, name=f"{device_slice.spec.pool.name}-{suffix}")
+        spec = replace(device_slice.spec, node_name=node, pool=pool)
+        out.append(
+            replace(device_slice, metadata=ObjectMeta(name=f"{device_slice.name}-{suffix}"), spec=spec)
+        )
     return tuple(out)
 
 

@@ -67,8 +67,8 @@ class NodeSnapshot:
 
     def why_not(self, pod: Pod, name: str) -> Status | None:
         """Return the status that rejects a pod on a node; None where it fits."""
-        found = check(self.engine, pod, name)
-        return found if isinstance(found, Status) else None
+        status = check(self.engine, pod, name)
+        return status if isinstance(status, Status) else None
 
     def fits(self, pod: Pod, name: str) -> bool:
         """Whether a pod fits on a node."""
@@ -95,8 +95,8 @@ class NodeSnapshot:
     def _is_alone(self, target: Target) -> bool:
         framework = self.engine.framework
         shape = framework.shape_of(target)
-        spreads = [one for one in framework.profile.at(FilterPlugin) if isinstance(one, PodTopologySpread)]
-        rules = shape.spread or [rule for one in spreads for rule in one.default_constraints]
+        spreads = [each for each in framework.profile.at(FilterPlugin) if isinstance(each, PodTopologySpread)]
+        rules = shape.spread or [rule for spread in spreads for rule in spread.default_constraints]
         is_spread = any(rule.when_unsatisfiable == HARD for rule in rules)
         return not (is_spread or shape.carried or any(shape.terms))
 
@@ -210,12 +210,12 @@ class NodeSnapshot:
 
     def add(self, *templates: Template) -> None:
         """Add nodes, with their pods and devices."""
-        nodes = [one.node for one in templates]
-        slices = [each for one in templates for each in one.slices]
+        nodes = [template.node for template in templates]
+        slices = [each for template in templates for each in template.slices]
         if slices:
             self.scheduler.context.enlist()
-            for one in slices:
-                self.scheduler.client.create(one)
+            for device_slice in slices:
+                self.scheduler.client.create(device_slice)
             self.scheduler.sync()
         if not self.cache.add_nodes(nodes):
             for node in nodes:

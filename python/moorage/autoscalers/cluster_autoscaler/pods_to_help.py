@@ -22,9 +22,7 @@ from .flags import GPUS, Flags, Hints
 from .group_states import TEMPLATE_LABEL, is_daemon_pod
 from .node_snapshot import Mask, NodeSnapshot, Plain
 
-# ---- equal pods --------------------------------------------------------------------------------------------
-#
-# Which pods cluster-autoscaler takes for equal: those of one controller with equal labels and specs.
+# ---- which pods cluster-autoscaler takes for equal: those of one controller with equal labels and specs ----
 
 T = TypeVar("T")
 MOST_KINDS = 10
@@ -54,7 +52,7 @@ class PodClass(Struct):
 def _kind_of(pod: Pod) -> bytes:
     """Return a value that equal pods of a controller share."""
     spec = pod.spec
-    volumes = tuple(one for one in spec.volumes if getattr(one, "projected", None) is None)
+    volumes = tuple(volume for volume in spec.volumes if getattr(volume, "projected", None) is None)
     return encode((sorted(pod.metadata.labels.items()), replace(spec, volumes=volumes)))
 
 
@@ -114,7 +112,9 @@ def waiting_pods(pods: Iterable[Pod], flags: Flags) -> list[Pod]:
             continue
         if pod.status.nominated_node_name:
             continue
-        condition = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+        condition = next(
+            (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
+        )
         is_false = condition is not None and condition.status == "False"
         if condition is not None and is_false and condition.reason == "Unschedulable":
             known.append(pod)
@@ -233,4 +233,4 @@ def are_all_new(pods: Sequence[Pod], now: float) -> bool:
 
 
 def _asks_gpu(pod: Pod) -> bool:
-    return any(name in one.resources.requests for one in pod.spec.containers for name in GPUS)
+    return any(name in container.resources.requests for container in pod.spec.containers for name in GPUS)

@@ -26,9 +26,7 @@ from .group_states import TO_BE_DELETED, ClusterStates, is_daemon_pod, is_mirror
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import place_pods
 
-# ---- node utilization --------------------------------------------------------------------------------------
-#
-# How much of a node is requested.
+# ---- how much of a node is requested -----------------------------------------------------------------------
 
 
 class Utilization(NamedTuple):
@@ -148,9 +146,11 @@ class ScaleDownPass(Struct):
         result.candidates = self._candidates(present)
         with self.snapshot.trial():
             removals = self._removals(set(present))
-        memory.unneeded = {one.node: memory.unneeded.get(one.node, self.states.now) for one in removals}
+        memory.unneeded = {
+            removal.node: memory.unneeded.get(removal.node, self.states.now) for removal in removals
+        }
         memory.move_hints.end_loop()
-        result.unneeded = [one.node for one in removals]
+        result.unneeded = [removal.node for removal in removals]
         flags = self.states.flags
         cools_down = (
             memory.added + flags.scale_down_delay_after_add > self.states.now
@@ -170,7 +170,7 @@ class ScaleDownPass(Struct):
 
     def _candidates(self, present: Sequence[str]) -> list[str]:
         """Nodes of groups above their minimum: empty ones first, then those that were unneeded before."""
-        found = [
+        names = [
             name
             for name in present
             if name in self.states.group_of
@@ -183,7 +183,7 @@ class ScaleDownPass(Struct):
             is_empty = moves.blocker is None and not moves.pods
             return not is_empty, is_empty and bool(moves.awaited), name not in self.states.memory.unneeded
 
-        return sorted(found, key=order)
+        return sorted(names, key=order)
 
     def _ineligible(self, node: Node) -> str:
         """Why a node is not looked at; "" if it is."""
@@ -194,15 +194,15 @@ class ScaleDownPass(Struct):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
-        found = utilization(node, self.snapshot.pods_of(node.name), flags, self.states.now)
-        if found is None:
+        share = utilization(node, self.snapshot.pods_of(node.name), flags, self.states.now)
+        if share is None:
             return "UnexpectedError"
         if not flags.scale_down_unready_enabled and not self.states.of[node.name].is_ready:
             return "ScaleDownUnreadyDisabled"
-        self.result.utilization[node.name] = found
-        gpu = found.resource not in ("cpu", "memory")
+        self.result.utilization[node.name] = share
+        gpu = share.resource not in ("cpu", "memory")
         most = flags.scale_down_gpu_utilization_threshold if gpu else flags.scale_down_utilization_threshold
-        return "NotUnderutilized" if found.share > most else ""
+        return "NotUnderutilized" if share.share > most else ""
 
     def _is_being_deleted(self, node: Node) -> bool:
         marks = [taint.value for taint in node.spec.taints if taint.key == TO_BE_DELETED]
@@ -246,14 +246,14 @@ class ScaleDownPass(Struct):
 
     def _removal(self, name: str, destinations: set[str]) -> Removal | None:
         """The removal of a node; None, with the reason noted, if it cannot leave."""
-        found = pods_to_move(self.context, self.snapshot.pods_of(name))
-        if found.blocker is not None:
-            self.result.reasons[name], self.result.blockers[name] = "BlockedByPod", found.blocker
+        to_move = pods_to_move(self.context, self.snapshot.pods_of(name))
+        if to_move.blocker is not None:
+            self.result.reasons[name], self.result.blockers[name] = "BlockedByPod", to_move.blocker
             return None
         with self.snapshot.trial() as kept:
-            if self._moves(found.pods, name, destinations):
+            if self._moves(to_move.pods, name, destinations):
                 kept.append(True)
-                return Removal(name, self._group(name), found.pods, found.awaited)
+                return Removal(name, self._group(name), to_move.pods, to_move.awaited)
         self.result.reasons[name] = "NoPlaceToMovePods"
         return None
 
@@ -265,8 +265,8 @@ class ScaleDownPass(Struct):
         snapshot.take_off(snapshot.pods_of(name))
         snapshot.replace(replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
         accepted = [
-            each != name and each in destinations and not one.spec.unschedulable
-            for each, one in snapshot.nodes.items()
+            each != name and each in destinations and not node.spec.unschedulable
+            for each, node in snapshot.nodes.items()
         ]
         moved = [replace(pod, spec=replace(pod.spec, node_name="")) for pod in pods]
         placed = place_pods(snapshot, moved, self.states.memory.move_hints, np.array(accepted, bool), True)
@@ -278,11 +278,11 @@ class ScaleDownPass(Struct):
 
     def _why_not(self, pod: Pod, accepted: Sequence[bool]) -> dict[str, str]:
         """Which filter refuses a pod on the first few nodes that could take it, and why."""
-        found = dict[str, str]()
+        group_of = dict[str, str]()
         for name in islice(compress(self.snapshot.nodes, accepted), MOST_REFUSALS):
             if (status := self.snapshot.why_not(pod, name)) is not None:
-                found[name] = f"{status.plugin}: {', '.join(status.reasons)}"
-        return found
+                group_of[name] = f"{status.plugin}: {', '.join(status.reasons)}"
+        return group_of
 
     # ---- who leaves now ------------------------------------------------------------------------------------
 
@@ -290,12 +290,12 @@ class ScaleDownPass(Struct):
         """The nodes that have waited long enough, as far as limits allow: empty ones first."""
         sizes = Counter({name: self.states.target(name) for name in self.states.groups})
         quotas = Quotas.least(self.states.flags, self.snapshot.nodes.values(), self.states.group_of)
-        ordered = sorted(removals, key=lambda one: bool(one.pods))
-        due = [one for one in ordered if self._may_leave(one, sizes, quotas)]
-        due.sort(key=lambda one: one.is_risky and bool(one.pods))
+        ordered = sorted(removals, key=lambda removal: bool(removal.pods))
+        due = [each for each in ordered if self._may_leave(each, sizes, quotas)]
+        due.sort(key=lambda each: each.is_risky and bool(each.pods))
         due = self._without_partial_groups(due)
-        self.result.reasons |= {one.node: "BlockedByOnCompletionPod" for one in due if one.awaited}
-        return sorted([one for one in due if not one.awaited], key=lambda one: bool(one.pods))
+        self.result.reasons |= {each.node: "BlockedByOnCompletionPod" for each in due if each.awaited}
+        return sorted([each for each in due if not each.awaited], key=lambda each: bool(each.pods))
 
     def _may_leave(self, removal: Removal, sizes: Counter[str], quotas: Quotas) -> bool:
         name, group = removal.node, removal.group
@@ -320,12 +320,12 @@ class ScaleDownPass(Struct):
 
     def _without_partial_groups(self, due: list[Removal]) -> list[Removal]:
         """Groups that have no node or all leave as a whole; they come last."""
-        single = [one for one in due if not one.group.zero_or_max]
-        for nodes in _by_group(one for one in due if one.group.zero_or_max):
+        single = [each for each in due if not each.group.zero_or_max]
+        for nodes in _by_group(each for each in due if each.group.zero_or_max):
             if self._is_whole(nodes):
                 single += nodes
             else:
-                self.result.reasons |= {one.node: "AtomicScaleDownFailed" for one in nodes}
+                self.result.reasons |= {node.node: "AtomicScaleDownFailed" for node in nodes}
         return single
 
     def _is_whole(self, nodes: Sequence[Removal]) -> bool:
@@ -336,10 +336,10 @@ class ScaleDownPass(Struct):
         """Have nodes leave: whole groups first, one in any case, then as many as may leave at once."""
         flags, may_exceed = self.states.flags, True
         left, drains = flags.max_scale_down_parallelism, flags.max_drain_parallelism
-        whole = _by_group(one for one in due if one.group.zero_or_max)
+        whole = _by_group(each for each in due if each.group.zero_or_max)
         for has_empty in (True, False):
-            for nodes in (nodes for nodes in whole if any(not one.pods for one in nodes) is has_empty):
-                with_pods = sum(bool(one.pods) for one in nodes)
+            for nodes in (nodes for nodes in whole if any(not node.pods for node in nodes) is has_empty):
+                with_pods = sum(bool(node.pods) for node in nodes)
                 room = left if has_empty else min(left, drains)
                 is_spent = room == 0 or (with_pods > 0 and drains == 0) or not may_exceed
                 if (room < len(nodes) or drains < with_pods) and is_spent:
@@ -347,25 +347,25 @@ class ScaleDownPass(Struct):
                 if self._is_whole(nodes):
                     self._leave(nodes)
                     left, drains, may_exceed = left - len(nodes), drains - with_pods, False
-        single = [one for one in due if not one.group.zero_or_max]
+        single = [each for each in due if not each.group.zero_or_max]
         for has_pods, most in ((False, left), (True, drains)):
-            ordered = chain.from_iterable(_by_group(one for one in single if bool(one.pods) is has_pods))
+            ordered = chain.from_iterable(_by_group(each for each in single if bool(each.pods) is has_pods))
             leaving = list(ordered)[: max(0, min(left, most))]
             self._leave(leaving)
             left -= len(leaving)
 
     def _leave(self, removals: Sequence[Removal]) -> None:
-        for one in removals:
-            pods = self.snapshot.pods_of(one.node) if one.pods else []
-            self.result.deleted[one.node] = [
+        for removal in removals:
+            pods = self.snapshot.pods_of(removal.node) if removal.pods else []
+            self.result.deleted[removal.node] = [
                 pod for pod in pods if not (is_daemon_pod(pod) or is_mirror_pod(pod))
             ]
-            if one.pods:
-                self.result.drained.add(one.node)
+            if removal.pods:
+                self.result.drained.add(removal.node)
 
 
 def _by_group(removals: Iterable[Removal]) -> list[list[Removal]]:
     out: dict[str, list[Removal]] = {}
-    for one in removals:
-        out.setdefault(one.group.name, []).append(one)
+    for removal in removals:
+        out.setdefault(removal.group.name, []).append(removal)
     return list(out.values())

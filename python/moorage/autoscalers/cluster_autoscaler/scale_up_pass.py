@@ -13,7 +13,7 @@ from moorage.engine.framework.status import Status
 from moorage.kube import Pod
 
 from .estimator import Estimate, Quotas
-from .expanders import Growth, Option, are_similar, narrow, spread
+from .expanders import GroupSize, Option, are_similar, narrow, spread
 from .flags import NodeGroup, ScaleUpRequest
 from .group_states import ClusterStates, Template
 from .node_snapshot import NodeSnapshot
@@ -57,7 +57,7 @@ class ScaleUpResult(Struct):
         The pods on these nodes.
     left : list of list of str
         Groups before and after each expander; several at the end: one is drawn.
-    growths : list of Growth
+    growths : list of GroupSize
         The groups that grow.
     triggered, awaiting : list of Pod
         Those that have a place on the new nodes; those that another group could take.
@@ -73,7 +73,7 @@ class ScaleUpResult(Struct):
     helped: dict[str, list[Pod]] = msgspec.field(default_factory=dict)
     similar: dict[str, list[str]] = msgspec.field(default_factory=dict)
     left: list[list[str]] = msgspec.field(default_factory=list)
-    growths: list[Growth] = msgspec.field(default_factory=list)
+    growths: list[GroupSize] = msgspec.field(default_factory=list)
     triggered: list[Pod] = msgspec.field(default_factory=list)
     awaiting: list[Pod] = msgspec.field(default_factory=list)
     remaining: list[Remaining] = msgspec.field(default_factory=list)
@@ -103,10 +103,10 @@ class ScaleUpPass:
         valid = [group for name, group in states.groups.items() if name not in skipped]
         result.classes = pod_classes(self.snapshot, pods)
         self._takers = {group.name: self._fitting(result.classes, group) for group in valid}
-        options = [one for group in valid if (one := self._option(group))]
+        options = [each for group in valid if (each := self._option(group))]
         if options:
             left = narrow(states.flags, options, len(states.nodes))
-            result.left = [[one.group.name for one in step] for step in left]
+            result.left = [[each.group.name for each in step] for step in left]
             self._execute(left[-1][self.draw(len(left[-1]))])
         else:
             result.result = "NoOptionsAvailable"
@@ -139,22 +139,22 @@ class ScaleUpPass:
         known: dict[object, Status | None] = {}
         with self.snapshot.trial():
             self.snapshot.add(template)
-            for one in classes:
-                pod = one.pods[0]
+            for each in classes:
+                pod = each.pods[0]
                 kind = self.snapshot.plain(pod) or id(pod)
                 if kind not in known:
                     known[kind] = self.snapshot.why_not(pod, template.node.name)
                 status = known[kind]
                 if status is None:
-                    one.takers.append(group.name)
-                    out.append(one)
+                    each.takers.append(group.name)
+                    out.append(each)
                 else:
-                    one.rejected[group.name] = [status.plugin, *status.reasons]
+                    each.rejected[group.name] = [status.plugin, *status.reasons]
         return out
 
     def _similar(self, group: NodeGroup) -> list[str]:
         """The groups like one that can take the same pods and may grow."""
-        states, needed = self.states, {id(one) for one in self._takers[group.name]}
+        states, needed = self.states, {id(taker) for taker in self._takers[group.name]}
         if not states.flags.balance_similar_node_groups or group.zero_or_max or not needed:
             return []
         return [
@@ -165,7 +165,7 @@ class ScaleUpPass:
             and are_similar(self.templates[group.name], self.templates[name], states.flags)
             and states.is_healthy(name)
             and not states.is_backed_off(name)
-            and needed <= {id(one) for one in self._takers.get(name, ())}
+            and needed <= {id(taker) for taker in self._takers.get(name, ())}
         ]
 
     def _option(self, group: NodeGroup) -> Option | None:
@@ -185,7 +185,7 @@ class ScaleUpPass:
     def _limit(self, group: NodeGroup, similar: Sequence[str]) -> int:
         """The greatest number of new nodes of an estimate."""
         groups = [group, *(self.states.groups[name] for name in similar)]
-        room = sum(max(0, one.max_size - self.states.target(one.name)) for one in groups)
+        room = sum(max(0, group.max_size - self.states.target(group.name)) for group in groups)
         limits, total = [room], self.states.flags.max_nodes_total
         if self.states.flags.max_nodes_per_scale_up:
             limits.append(self.states.flags.max_nodes_per_scale_up)
@@ -213,17 +213,17 @@ class ScaleUpPass:
             self._request(growth)
             result.growths.append(growth)
         result.result, states.memory.added = "Successful", states.now
-        waiting = [one.pods for one in result.classes if one.takers and name in one.rejected]
+        waiting = [each.pods for each in result.classes if each.takers and name in each.rejected]
         result.awaiting = list(chain.from_iterable(waiting))
 
-    def _growths(self, best: Option, nodes: int) -> list[Growth]:
+    def _growths(self, best: Option, nodes: int) -> list[GroupSize]:
         """New sizes of the group that was chosen and of those like it."""
         quotas, templates = self._quotas, self.templates
         open_ones = [name for name in best.similar if not quotas.exceeded(templates[name].node, name)]
         groups = [best.group, *(self.states.groups[name] for name in open_ones)]
         out = []
         for growth in spread(
-            [(one.name, self.states.target(one.name), one.max_size) for one in groups], nodes
+            [(group.name, self.states.target(group.name), group.max_size) for group in groups], nodes
         ):
             node = templates[growth.group].node
             allowed = quotas.allowed(node, growth.group, growth.new_size - growth.size)
@@ -232,28 +232,28 @@ class ScaleUpPass:
                 out.append(replace(growth, new_size=growth.size + allowed))
         return out
 
-    def _request(self, growth: Growth) -> None:
+    def _request(self, growth: GroupSize) -> None:
         memory, count = self.states.memory, growth.new_size - growth.size
         memory.targets[growth.group] = growth.new_size
         request = memory.requests.setdefault(growth.group, ScaleUpRequest(0, self.states.now))
         request.nodes, request.time = request.nodes + count, self.states.now
 
-    def _fail(self, error: str, failed: Sequence[Growth] = ()) -> None:
+    def _fail(self, error: str, failed: Sequence[GroupSize] = ()) -> None:
         """End with an error: classes that only failed groups could take remain."""
         self.result.result, self.result.error = "Error", error
         names = {growth.group for growth in failed}
-        for one in self.result.classes:
-            lost = [name for name in one.takers if name in names or not failed]
-            one.rejected |= {name: [FAILED] for name in lost}
-            if lost == one.takers:
-                one.takers = []
+        for each in self.result.classes:
+            lost = [name for name in each.takers if name in names or not failed]
+            each.rejected |= {name: [FAILED] for name in lost}
+            if lost == each.takers:
+                each.takers = []
 
     def _remaining(self, skipped: dict[str, str]) -> list[Remaining]:
-        left, out = [one for one in self.result.classes if not one.takers], list[Remaining]()
+        left, out = [each for each in self.result.classes if not each.takers], list[Remaining]()
         if self.states.flags.scale_up_simulation_for_skipped_node_groups:
             for name in [name for name in skipped if name in self.templates]:
                 self._fitting(left, self.states.groups[name])
-        for one in left:
-            reasons = {name: why for name, why in skipped.items() if name not in one.rejected}
-            out.append(Remaining(one.pods, one.rejected, reasons))
+        for each in left:
+            reasons = {name: why for name, why in skipped.items() if name not in each.rejected}
+            out.append(Remaining(each.pods, each.rejected, reasons))
         return out

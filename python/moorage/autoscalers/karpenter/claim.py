@@ -23,10 +23,7 @@ from .pod_validation import Volumes, joined
 from .topology import Host, Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
 
-# ---- type filter -------------------------------------------------------------------------------------------
-#
-# Which instance types are left for a claim with one more pod; if none, which criteria nothing met.
-#
+# ---- which instance types are left for a claim with one more pod; if none, which criteria nothing met ------
 # Rules: Karpenter v1.15.0, nodeclaim.go (filterInstanceTypesByRequirements, InstanceTypeFilterError).
 
 UsedPorts = Sequence[tuple[str, tuple[HostPort, ...]]]
@@ -86,9 +83,9 @@ class FilterError(Struct, eq=False):
         if not self.daemons:
             return resources(self.wanted.requests)
         least, most = self.daemons[0], self.daemons[0]
-        for one in self.daemons[1:]:
-            least, most = smallest(least, one), _largest(most, one)
-        texts = [resources(total((one, self.wanted.requests))) for one in (least, most)]
+        for daemon in self.daemons[1:]:
+            least, most = smallest(least, daemon), _largest(most, daemon)
+        texts = [resources(total((each, self.wanted.requests))) for each in (least, most)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
     def __str__(self) -> str:
@@ -134,13 +131,13 @@ class FilterError(Struct, eq=False):
         return "no instance type met the requirements/resources/offering tuple"
 
 
-def smallest(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+def smallest(own: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """The smaller amount of each resource that both name."""
-    return {name: min(other[name], amount) for name, amount in one.items() if name in other}
+    return {name: min(other[name], amount) for name, amount in own.items() if name in other}
 
 
-def _largest(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    return {**other, **{name: max(amount, other.get(name, amount)) for name, amount in one.items()}}
+def _largest(own: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {**other, **{name: max(amount, other.get(name, amount)) for name, amount in own.items()}}
 
 
 def types_left(
@@ -149,32 +146,29 @@ def types_left(
     """The types that are left of some, and the requirements, with lowered minValues if that is allowed."""
     requirements = wanted.requirements
     met, offered = columns.compatible(requirements), columns.offered(requirements)
-    asked, fit = 0, 0
+    requested, fit = 0, 0
     daemons: list[Mapping[str, Quantity]] = []
     for group in groups:
         if wanted.ports and conflicts(wanted.pod, wanted.ports, (*group.ports, *wanted.used)):
             continue
-        asked |= group.types & types
+        requested |= group.types & types
         amounts = wanted.amounts
         if group.requests:
             daemons.append(group.requests)
             amounts = {**amounts, **{n: amounts.get(n, 0) + more for n, more in group.amounts.items()}}
         fit |= columns.fitting(amounts, requirements) & group.types
-    left = asked & met & fit & offered
+    left = requested & met & fit & offered
     lacking = lacking_values(columns, left, requirements)
     if lacking and best_effort:
         for name, have in lacking.items():
             requirements = requirements.having(requirements.by_key[name].with_min_values(have))
         lacking = {}
     if not left or lacking:
-        return FilterError(wanted, met & asked, fit & asked, offered & asked, daemons, lacking)
+        return FilterError(wanted, met & requested, fit & requested, offered & requested, daemons, lacking)
     return left, requirements
 
 
-# ---- reservations ------------------------------------------------------------------------------------------
-#
-# Instances that were paid for before: how many of each reservation are left, and who holds them.
-#
+# ---- instances that were paid for before: how many of each reservation are left, and who holds them --------
 # Rules: Karpenter v1.15.0, reservationmanager.go and nodeclaim.go (offeringsToReserve).
 
 UNAVAILABLE = (
@@ -194,8 +188,8 @@ class ReservationError(str):
 def reserved_instances(types: Iterable[KnownType]) -> dict[str, int]:
     """By reservation, the fewest instances that any of its offerings states."""
     left: dict[str, int] = {}
-    for one in types:
-        for known in one.offerings:
+    for kind in types:
+        for known in kind.offerings:
             offering = known.offering
             if offering.capacity_type == RESERVED:
                 before = left.get(offering.reservation_id, offering.reservation_capacity)
@@ -239,9 +233,9 @@ class Reservations:
             Whether the claim holds a reservation now.
         """
         left, full, others = False, False, False
-        found: list[KnownOffering] = []
-        for one in types:
-            for known in one.offerings:
+        offerings: list[KnownOffering] = []
+        for kind in types:
+            for known in kind.offerings:
                 offering = known.offering
                 if not offering.available or requirements.refusal(known.requirements, undefined=True):
                     continue
@@ -252,14 +246,14 @@ class Reservations:
                 else:
                     left = True
                     if self._can(host, offering.reservation_id):
-                        found.append(known)
+                        offerings.append(known)
         if not self._strict:
-            return FALLS_THROUGH if full and not left and not others else found
-        if left and not found:
+            return FALLS_THROUGH if full and not left and not others else offerings
+        if left and not offerings:
             return ReservationError(UNAVAILABLE)
         if full and not left and not others:
             return ReservationError(FULL)
-        return ReservationError(WOULD_LOSE) if holds and not found else found
+        return ReservationError(WOULD_LOSE) if holds and not offerings else offerings
 
     def take(self, host: str, before: Iterable[KnownOffering], offerings: Iterable[KnownOffering]) -> None:
         """Reserve offerings for a claim in place of those that it held."""
@@ -274,9 +268,7 @@ class Reservations:
 
 
 # ---- claim -------------------------------------------------------------------------------------------------
-#
 # A node that is about to be made: its pods, what it must have, and the instance types that it can still be.
-#
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/nodeclaim.go.
 
 Refusal = object
@@ -387,14 +379,14 @@ class Claim(Struct, eq=False):
         host = self.as_host(self.requirements)
         if refusal := refusal_of(host, shape.requirements):
             return f"incompatible requirements, {refusal}"
-        found: Placement | Refusal = ""
+        result: Placement | Refusal = ""
         for requirements in narrowed(host, candidate, topology):
-            found = requirements
+            result = requirements
             if isinstance(requirements, RequirementSet):
-                found = self._filtered(candidate, types, requirements, reservations, best_effort)
-            if isinstance(found, Placement):
+                result = self._filtered(candidate, types, requirements, reservations, best_effort)
+            if isinstance(result, Placement):
                 break
-        return found
+        return result
 
     def _filtered(
         self,
@@ -445,7 +437,7 @@ class Claim(Struct, eq=False):
 def _too_many_volumes(columns: TypeColumns, types: int, volumes: Volumes) -> str:
     text = "would exceed volume limit for all instance type options"
     for driver in sorted(volumes):
-        limits = [one.type.volume_limits.get(driver) for one in columns.chosen(types)]
+        limits = [each.type.volume_limits.get(driver) for each in columns.chosen(types)]
         known = [limit for limit in limits if limit is not None]
         count = len(volumes[driver])
         if len(known) == len(limits) and count > max(known, default=-1):

@@ -30,10 +30,7 @@ from .pod_shape import HostPort, PodShape, ShapeBook, tolerating_preferences
 from .pod_validation import GROUP, has_claims, requirement_problems
 from .type_columns import Catalogue, KnownType, TypeColumns, lacking_values
 
-# ---- daemon overhead ---------------------------------------------------------------------------------------
-#
-# What DaemonSets take of new nodes: instance types grouped by the daemons that would run on them.
-#
+# ---- what DaemonSets take of new nodes: instance types grouped by the daemons that would run on them -------
 # Rules: Karpenter v1.15.0, scheduler.go (buildDaemonOverheadGroups) and provisioner.go (getDaemonSetPods).
 
 
@@ -81,19 +78,19 @@ def daemons(
             created = pod.metadata.creation_timestamp or ""
             if before is None or created > (before.metadata.creation_timestamp or ""):
                 newest[owner.uid] = pod
-    listed = [(one.key, _pod_of(one, newest.get(one.metadata.uid))) for one in sets]
+    listed = [(each.key, _pod_of(each, newest.get(each.metadata.uid))) for each in sets]
     return [Daemon(key, book.shape(pod)) for key, pod in listed if not (without_claims and has_claims(pod))]
 
 
-def _pod_of(one: DaemonSet, pod: Pod | None) -> Pod:
-    template = one.spec.template.spec
+def _pod_of(daemon_set: DaemonSet, pod: Pod | None) -> Pod:
+    template = daemon_set.spec.template.spec
     if pod is None:
         spec = replace(
             template,
             containers=tuple(map(_limits_as_requests, template.containers)),
             init_containers=tuple(map(_limits_as_requests, template.init_containers)),
         )
-        pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace), spec=spec)
+        pod = Pod(metadata=ObjectMeta(name=daemon_set.name, namespace=daemon_set.namespace), spec=spec)
     required = _nodes_of(template).required
     if required is None:
         return pod
@@ -126,10 +123,10 @@ def overhead_groups(
 ) -> tuple[list[KnownType], list[OverheadGroup]]:
     """Group types by their daemons; also the types, group by group, in which order they are bits."""
     members: dict[tuple[str, ...], tuple[list[Daemon], list[KnownType]]] = {}
-    for one in types:
-        there = [daemon for daemon in pods if daemon.runs_on(taints, template, one.requirements)]
+    for kind in types:
+        there = [daemon for daemon in pods if daemon.runs_on(taints, template, kind.requirements)]
         key = tuple(sorted(daemon.key for daemon in there))
-        members.setdefault(key, (there, []))[1].append(one)
+        members.setdefault(key, (there, []))[1].append(kind)
     order: list[KnownType] = []
     groups = []
     for there, of_group in members.values():
@@ -142,10 +139,7 @@ def overhead_groups(
     return order, groups
 
 
-# ---- claim template ----------------------------------------------------------------------------------------
-#
-# What the claims of a pool begin with: requirements, taints, instance types, and what limits leave.
-#
+# ---- what the claims of a pool begin with: requirements, taints, instance types, and what limits leave -----
 # Rules: Karpenter v1.15.0, nodeclaimtemplate.go and scheduler.go (limits).
 
 SIMULATED = (f"{GROUP}/registered", f"{GROUP}/initialized")
@@ -170,11 +164,11 @@ class Limits:
 
     def without(self, capacities: Iterable[Mapping[str, int]]) -> Limits:
         """The same limits where some nodes are gone."""
-        found = copy(self)
-        found.left = dict(self.left)
+        template = copy(self)
+        template.left = dict(self.left)
         for capacity in capacities:
-            found.use({name: -amount for name, amount in capacity.items()})
-        return found
+            template.use({name: -amount for name, amount in capacity.items()})
+        return template
 
     def use(self, capacity: Mapping[str, int]) -> None:
         for name in self.left:
@@ -188,10 +182,10 @@ class Limits:
     def allowed(self, columns: TypeColumns) -> int:
         """The types whose capacity the limits allow."""
         if self._known is None or self._known[0] is not columns:
-            found = columns.all
+            rows = columns.all
             for name, amount in self.left.items():
-                found &= columns.capacity.at_most(name, amount)
-            self._known = columns, found
+                rows &= columns.capacity.at_most(name, amount)
+            self._known = columns, rows
         return self._known[1]
 
 
@@ -239,30 +233,32 @@ def why_idle(pool: NodePool) -> str:
         return "it is static, as it has spec.replicas"
     if pool.metadata.deletion_timestamp is not None:
         return "it is being deleted"
-    conditions = {one.type: one for one in pool.status.conditions}
+    conditions = {condition.type: condition for condition in pool.status.conditions}
     missing = [name for name in _CONDITIONS if name not in conditions]
     if not conditions:
-        known, asked = CORE | registration_of([pool]), pool.spec.template.spec.requirements or ()
-        problems = [text for one in asked for text in requirement_problems(one, known)]
+        known, requirements = CORE | registration_of([pool]), pool.spec.template.spec.requirements or ()
+        problems = [text for each in requirements for text in requirement_problems(each, known)]
         return f"it would not be ready: {'; '.join(problems)}" if problems else ""
     if not missing and conditions["Ready"].status == "True":
         return ""
-    broken = [one for name in _CONDITIONS if (one := conditions.get(name)) and one.status != "True"]
-    broken = [one for one in broken if one.type != "Ready"] or broken
-    texts = [f"{one.type} is {one.status}" + f" ({one.message})" * bool(one.message) for one in broken]
+    broken = [each for name in _CONDITIONS if (each := conditions.get(name)) and each.status != "True"]
+    broken = [each for each in broken if each.type != "Ready"] or broken
+    texts = [f"{each.type} is {each.status}" + f" ({each.message})" * bool(each.message) for each in broken]
     return f"it is not ready: {', '.join([*texts, *(f'{name} is missing' for name in missing)])}"
 
 
 def idle_pools(pools: Iterable[NodePool]) -> str:
     """Why pools make no nodes for pods, in the order in which they are asked."""
-    return "; ".join(f"{one.name}: {why}" for one in by_weight(pools) if (why := why_idle(one)))
+    return "; ".join(f"{each.name}: {why}" for each in by_weight(pools) if (why := why_idle(each)))
 
 
 def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[str, str]) -> RequirementSet:
     """Requirements of the template of a pool, with labels."""
     written = [
-        vocabulary.requirement(one.key, one.operator, one.values, one.min_values)
-        for one in pool.spec.template.spec.requirements or ()
+        vocabulary.requirement(
+            requirement.key, requirement.operator, requirement.values, requirement.min_values
+        )
+        for requirement in pool.spec.template.spec.requirements or ()
     ]
     return vocabulary.set_of([*written, *vocabulary.of_labels(labels).by_key.values()])
 

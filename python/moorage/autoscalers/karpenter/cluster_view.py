@@ -81,21 +81,21 @@ class ClusterObjects:
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._by_kind: dict[type[Object], list[Object]] = {kind: [] for kind in KINDS}
-        for one in objects:
-            if type(one) in self._by_kind:
-                self._by_kind[type(one)].append(one)
-        for found in self._by_kind.values():
-            found.sort(key=lambda one: (one.namespace, one.name))
+        for each in objects:
+            if type(each) in self._by_kind:
+                self._by_kind[type(each)].append(each)
+        for by_key in self._by_kind.values():
+            by_key.sort(key=lambda each: (each.namespace, each.name))
 
     def list(self, kind: type[K]) -> list[K]:
         return self._by_kind[kind]  # type: ignore[return-value]
 
     def by_key(self, kind: type[K]) -> dict[str, K]:
-        return {one.key: one for one in self.list(kind)}
+        return {each.key: each for each in self.list(kind)}
 
     def storage(self) -> Storage:
-        classes = {one.name: one for one in self.list(StorageClass)}
-        volumes = {one.name: one for one in self.list(PersistentVolume)}
+        classes = {storage_class.name: storage_class for storage_class in self.list(StorageClass)}
+        volumes = {volume.name: volume for volume in self.list(PersistentVolume)}
         return Storage(self.by_key(PersistentVolumeClaim), volumes, classes)
 
 
@@ -204,17 +204,17 @@ class ClusterView:
     @cached_property
     def pending(self) -> list[Pod]:
         """The pods that wait and that Karpenter takes up."""
-        found, chosen = [], self.situation.chosen
+        pods, chosen = [], self.situation.chosen
         for pod in self.pods_of.get("", ()):
-            asked = failed_to_schedule(pod) if chosen is None else pod.key in chosen
-            if not asked or not is_provisionable(pod):
+            is_chosen = failed_to_schedule(pod) if chosen is None else pod.key in chosen
+            if not is_chosen or not is_provisionable(pod):
                 continue
             why = problems(pod, self.book.shape(pod), self.storage)
             if why:
                 self.ignored[pod.key] = why
             else:
-                found.append(pod)
-        return found
+                pods.append(pod)
+        return pods
 
     def moving(self, now: float) -> list[Pod]:
         """Pods of nodes that are being deleted (seconds since 1970)."""
@@ -229,7 +229,7 @@ class ClusterView:
     @cached_property
     def _owners(self) -> dict[tuple[type[Object], str], Object]:
         kinds: tuple[type[Object], ...] = (ReplicaSet, ReplicationController, StatefulSet)
-        return {(kind, one.key): one for kind in kinds for one in self.objects.list(kind)}
+        return {(kind, each.key): each for kind in kinds for each in self.objects.list(kind)}
 
     def _candidate(self, pod: Pod) -> tuple[Candidate, bool]:
         """A pod that is placed, and whether its volumes were found."""
@@ -263,7 +263,7 @@ class ClusterView:
         with_node = [(state, state.node) for state in self.states if state.node is not None]
         around = Surroundings(
             self.pods,
-            {one.name: one for one in self.objects.list(Node)},
+            {node.name: node for node in self.objects.list(Node)},
             {node.name: state.labels for state, node in with_node if not state.is_leaving},
             self.objects.list(Namespace),
             frozenset(node.name for _, node in with_node),
@@ -280,28 +280,28 @@ class ClusterView:
         """The templates of pools, and Karpenter's events about pools that no instance type is left of."""
         templates, events = [], {}
         for pool in self.pools:
-            made = claim_template(
+            template = claim_template(
                 pool, self.catalogue, self.types_of(pool.name), self._daemons, self.options.best_effort
             )
-            if isinstance(made, str):
-                events[pool.name] = made
+            if isinstance(template, str):
+                events[pool.name] = template
             else:
-                templates.append(made)
+                templates.append(template)
         return templates, events
 
     @cached_property
     def _nodes(self) -> HostTable[ExistingNode]:
         """The nodes that stay, those that are ready first."""
         assert self.templates  # types are asked for their daemons first
-        csi_nodes = {one.name: one for one in self.objects.list(CSINode)}
+        csi_nodes = {csi_node.name: csi_node for csi_node in self.objects.list(CSINode)}
         contents = NodeContents(self.pods_of, csi_nodes, self.storage, self.book)
-        found = [
+        templates = [
             existing_node(state, contents, self._daemons, self.type_of(state))
             for state in self.states
             if not state.is_leaving
         ]
         table: HostTable[ExistingNode] = HostTable()
-        for node in sorted(found, key=lambda node: not node.state.is_initialized):
+        for node in sorted(templates, key=lambda node: not node.state.is_initialized):
             table.add(node, node.as_host(node.requirements), node.free)
         return table
 
@@ -318,7 +318,7 @@ class ClusterView:
         """The instance type of a node."""
         name = state.labels.get(INSTANCE_TYPE)
         types = self.situation.types.get(state.labels.get(POOL, ""), ())
-        return next((one for one in types if one.name == name), None)
+        return next((kind for kind in types if kind.name == name), None)
 
     @cached_property
     def _limits(self) -> dict[str, Limits]:
@@ -347,13 +347,13 @@ class ClusterView:
         """
         if not self.pools:
             raise NoPoolsError
-        found = [self._candidate(pod) for pod in pods]
+        candidates = [self._candidate(pod) for pod in pods]
         placed = [
-            replace(one, moves=one.pod.key in leaving and one.pod.status.phase != "Pending")
-            for one, _ in found
+            replace(each, moves=each.pod.key in leaving and each.pod.status.phase != "Pending")
+            for each, _ in candidates
         ]
-        located = [one for one, (_, is_located) in zip(placed, found, strict=True) if is_located]
-        excluded = frozenset(one.uid for one in located)
+        located = [each for each, (_, is_located) in zip(placed, candidates, strict=True) if is_located]
+        excluded = frozenset(each.uid for each in located)
         templates, _ = self.templates
         for template in templates:
             template.min_values_relaxed = False
@@ -390,8 +390,8 @@ class ClusterView:
     @cached_property
     def _tolerating(self) -> bool:
         """Whether some pool has a taint of effect PreferNoSchedule."""
-        taints = [one for pool in self.pools for one in pool.spec.template.spec.taints]
-        return any(one.effect == "PreferNoSchedule" for one in taints)
+        taints = [taint for pool in self.pools for taint in pool.spec.template.spec.taints]
+        return any(taint.effect == "PreferNoSchedule" for taint in taints)
 
     def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, Limits]:
         return {

@@ -36,10 +36,7 @@ from .disruption_moves import (
     without_same_type,
 )
 
-# ---- disrupt -----------------------------------------------------------------------------------------------
-#
-# A pass of Karpenter over its nodes: which go, and what comes in their place.
-#
+# ---- a pass of Karpenter over its nodes: which go, and what comes in their place ---------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption: controller.go, emptiness.go, drift.go,
 # multinodeconsolidation.go, singlenodeconsolidation.go and validation.go.
 
@@ -112,14 +109,14 @@ class Disruption:
         """Ask one method for a command, which is still to be validated; `only` names a node that alone may
         go."""
         self._events, self._simulations.hosts, self._simulations.count = [], 0, 0
-        candidates, found = self._candidates(method, self._now)
+        candidates, to_go = self._candidates(method, self._now)
         if only:
-            found = [one for one in found if one.name == only]
+            to_go = [each for each in to_go if each.name == only]
         budgets = self._budgets(method, self._now)
-        result = MethodResult(method, found, dict(budgets))
+        result = MethodResult(method, to_go, dict(budgets))
         try:
-            if found:
-                result.command = self._command(method, candidates, found, budgets)
+            if to_go:
+                result.command = self._command(method, candidates, to_go, budgets)
         except NoPoolsError:
             if method != SINGLE:  # which only logs it
                 result.error = NO_SCHEDULER
@@ -138,14 +135,14 @@ class Disruption:
             return command
         still, left = self._still(method, command, delay)
         if method == EMPTINESS:
-            found = self._within(still, left)
-            return Command(found) if found else None
+            allowed = self._within(still, left)
+            return Command(allowed) if allowed else None
         why = self._invalid(command, still, left, delay)
         if why and method == SINGLE:
-            (one,) = command.candidates
-            text = f"{command.text_about(one)}, reason: {why} (savings: ${command.savings:.2f})"
+            (each,) = command.candidates
+            text = f"{command.text_about(each)}, reason: {why} (savings: ${command.savings:.2f})"
             rejected = f"Consolidation rejected: {text}"
-            self._events.append(node_event(one.state, "ConsolidationRejected", rejected))
+            self._events.append(node_event(each.state, "ConsolidationRejected", rejected))
         return None if why else command
 
     def _told(self) -> list[NodeEvent]:
@@ -155,14 +152,14 @@ class Disruption:
         self._events.append(NodeEvent(about, kind, reason, message))
 
     def _command(
-        self, method: str, candidates: Candidates, found: list[NodeCandidate], budgets: dict[str, int]
+        self, method: str, candidates: Candidates, to_go: list[NodeCandidate], budgets: dict[str, int]
     ) -> Command | None:
         if method == EMPTINESS:
-            return self._emptiness(found, budgets)
+            return self._emptiness(to_go, budgets)
         if method == DRIFT:
-            return self._drift(candidates.drifted_first(found), budgets)
+            return self._drift(candidates.drifted_first(to_go), budgets)
         totals = PoolTotals(self.view, candidates.found)
-        return (self._multi if method == MULTI else self._single)(found, budgets, totals)
+        return (self._multi if method == MULTI else self._single)(to_go, budgets, totals)
 
     # ---- what the methods share ----------------------------------------------------------------------------
 
@@ -171,82 +168,82 @@ class Disruption:
         nominated = now - self._now < VALIDATION_DELAY + 5
         candidates = Candidates(self.view, now, method == DRIFT, nominated)
         if method == EMPTINESS:
-            found = candidates.empty()
+            empty = candidates.empty()
         elif method == DRIFT:
-            found = candidates.drifted()
+            empty = candidates.drifted()
         else:
-            found = candidates.underutilized()
+            empty = candidates.underutilized()
         self._events += candidates.events
-        return candidates, found
+        return candidates, empty
 
     def _budgets(self, method: str, now: float) -> dict[str, int]:
         there, going = self._counts
-        found, reason = {}, REASONS[method]
+        left, reason = {}, REASONS[method]
         for pool in self._pools:
             count = there.get(pool.name, 0)
             allowed = allowed_by_budgets(pool, count, reason, now)
-            found[pool.name] = max(allowed - going.get(pool.name, 0), 0)
+            left[pool.name] = max(allowed - going.get(pool.name, 0), 0)
             if count and not allowed:
                 text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
                 self._tell(f"nodepool/{pool.name}", "DisruptionBlocked", text)
-        return found
+        return left
 
     @staticmethod
     def _within(candidates: Sequence[NodeCandidate], budgets: dict[str, int]) -> list[NodeCandidate]:
         """The candidates that budgets allow, in order; each takes one from the budget of its pool."""
-        found = []
-        for one in candidates:
-            if budgets[one.pool.name]:
-                budgets[one.pool.name] -= 1
-                found.append(one)
-        return found
+        chosen = []
+        for candidate in candidates:
+            if budgets[candidate.pool.name]:
+                budgets[candidate.pool.name] -= 1
+                chosen.append(candidate)
+        return chosen
 
     def _still(
         self, method: str, command: Command, delay: float
     ) -> tuple[list[NodeCandidate], dict[str, int]]:
         """The candidates of a command as they are when it is validated, and the budgets of then."""
-        names = {one.name for one in command.candidates}
+        names = {candidate.name for candidate in command.candidates}
         now = self._now + delay
-        _, found = self._candidates(method, now)
-        return [one for one in found if one.name in names], self._budgets(method, now)
+        _, to_go = self._candidates(method, now)
+        return [each for each in to_go if each.name in names], self._budgets(method, now)
 
     # ---- methods -------------------------------------------------------------------------------------------
 
-    def _emptiness(self, found: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
+    def _emptiness(self, to_go: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
         """Nodes without pods whose disruption costs anything are deleted together."""
-        within = self._within(by_ratio(found), budgets)
+        within = self._within(by_ratio(to_go), budgets)
         return Command(within) if within else None
 
     def _drift(self, oldest: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
         """The node that drifted first, those without pods before others, whatever its replacement costs."""
-        for one in oldest:
-            if not budgets[one.pool.name]:
+        for each in oldest:
+            if not budgets[each.pool.name]:
                 continue
-            outcome = self._simulations.without([one], self._now, Removal(strict=False))
+            outcome = self._simulations.without([each], self._now, Removal(strict=False))
             if outcome.errors:
-                freed = self._freed(one)
+                freed = self._freed(each)
                 if freed is not None:
-                    return Command([one], [], freed.moves, NO_RESERVED_CAPACITY)
+                    return Command([each], [], freed.moves, NO_RESERVED_CAPACITY)
                 text = sentence(outcome.error_text())
-                self._events.append(node_event(one.state, "DisruptionBlocked", text))
+                self._events.append(node_event(each.state, "DisruptionBlocked", text))
                 continue
-            return Command([one], outcome.claims, outcome.moves)
+            return Command([each], outcome.claims, outcome.moves)
         return None
 
-    def _freed(self, one: NodeCandidate) -> Outcome | None:
+    def _freed(self, candidate: NodeCandidate) -> Outcome | None:
         """Where pods go once the reservation of their node is free; None if that does not help them."""
         reservation_id = self.view.vocabulary.registration.reservation_labels[0]
-        reservation = one.state.labels.get(reservation_id, "")
-        if not self.view.options.terminate_first or one.capacity_type != "reserved" or not reservation:
+        reservation = candidate.state.labels.get(reservation_id, "")
+        if not self.view.options.terminate_first or candidate.capacity_type != "reserved" or not reservation:
             return None
-        outcome = self._simulations.without([one], self._now, Removal(strict=True, freed=reservation))
+        outcome = self._simulations.without([candidate], self._now, Removal(strict=True, freed=reservation))
         return None if outcome.errors else outcome
 
     def _multi(
-        self, found: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
+        self, to_go: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
     ) -> Command | None:
         """The most of the first candidates that go together, by bisection."""
-        disruptable = self._within(by_ratio(found), budgets)
+        disruptable = self._within(by_ratio(to_go), budgets)
         low, high = 1, min(len(disruptable), MOST_CANDIDATES) - 1
         best: Command | None = None
         scores: dict[str, Score] = {}
@@ -269,27 +266,27 @@ class Disruption:
         return best
 
     def _single(
-        self, found: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
+        self, to_go: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
     ) -> Command | None:
         """The first candidate whose pods cost less elsewhere; pools take turns."""
-        for one in _in_turns(by_ratio(found)):
-            if not budgets[one.pool.name] or not totals.could_pass(one):
+        for each in _in_turns(by_ratio(to_go)):
+            if not budgets[each.pool.name] or not totals.could_pass(each):
                 continue
-            command = self._move([one])
+            command = self._move([each])
             if command is None:
                 continue
             scores = totals.scores(command).values()
             if not all(score.is_approved for score in scores):
                 continue
             for score in scores:
-                self._events.append(node_event(one.state, "ConsolidationApproved", str(score)))
+                self._events.append(node_event(each.state, "ConsolidationApproved", str(score)))
             return command
         return None
 
     # ---- consolidation -------------------------------------------------------------------------------------
 
     def _simulated(self, candidates: Sequence[NodeCandidate], now: float, most: int | None) -> Outcome:
-        fresh = self._simulations.fresh(now) - {one.name for one in candidates}
+        fresh = self._simulations.fresh(now) - {candidate.name for candidate in candidates}
         removal = Removal(strict=False, fresh=fresh, most_claims=most if self._may_end_early else None)
         return self._simulations.without(candidates, now, removal)
 
@@ -304,9 +301,9 @@ class Disruption:
             return None
         if command.replacements:
             savings = f"(savings: ${command.savings:.2f})"
-            for one in candidates:
-                text = f"Consolidation candidate: {command.text_about(one)} {savings}"
-                self._events.append(node_event(one.state, "ConsolidationCandidate", text))
+            for candidate in candidates:
+                text = f"Consolidation candidate: {command.text_about(candidate)} {savings}"
+                self._events.append(node_event(candidate.state, "ConsolidationCandidate", text))
         return command
 
     def _invalid(
@@ -330,20 +327,18 @@ class Disruption:
 def _in_turns(candidates: Sequence[NodeCandidate]) -> Iterator[NodeCandidate]:
     """Candidates of each pool in order, pools taking turns by name."""
     by_pool: dict[str, list[NodeCandidate]] = {}
-    for one in candidates:
-        by_pool.setdefault(one.pool.name, []).append(one)
+    for candidate in candidates:
+        by_pool.setdefault(candidate.pool.name, []).append(candidate)
     for turn in zip_longest(*(by_pool[pool] for pool in sorted(by_pool))):
-        yield from (one for one in turn if one is not None)
+        yield from (each for each in turn if each is not None)
 
 
-# ---- staying nodes -----------------------------------------------------------------------------------------
-#
-# Why nodes of pools stay: Karpenter's own message, or what it leaves unsaid.
+# ---- why nodes of pools stay: Karpenter's own message, or what it leaves unsaid ----------------------------
 
 _REFUSALS = ("DisruptionBlocked", "Unconsolidatable", "ConsolidationRejected")
 
 
-class Stay(NamedTuple):
+class StayingNode(NamedTuple):
     """A node that stays; `reason` is that of Karpenter's event, "" where it has none."""
 
     node: str
@@ -351,21 +346,21 @@ class Stay(NamedTuple):
     message: str
 
 
-def staying(view: ClusterView) -> tuple[Stay, ...]:
+def staying(view: ClusterView) -> tuple[StayingNode, ...]:
     """The nodes that a pass leaves, each with why."""
     return _stays(view, "")
 
 
-def why_stays(view: ClusterView, name: str) -> Stay:
+def why_stays(view: ClusterView, name: str) -> StayingNode:
     """Why a node stays that is looked at alone."""
     return next(stay for stay in _stays(view, name) if stay.node == name)
 
 
-def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
+def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
     disruption = Disruption(view)
     results = {method: disruption.play(method, only) for method in METHODS}
     commands = [result.command for result in results.values() if result.command is not None]
-    going = {one.name for command in commands for one in command.candidates}
+    going = {candidate.name for command in commands for candidate in command.candidates}
     events: dict[str, NodeEvent] = {}
     for result in results.values():
         for event in result.events:
@@ -374,40 +369,40 @@ def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
                 if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
                     events[event.object] = event
     silent = _silent(view, {method: result.budgets for method, result in results.items()})
-    found = []
+    staying_nodes = []
     for state in view.states:
         if state.claim is None or state.name in going:
             continue
         # Until a node is registered, the state has the name of its claim.
         name = state.name if state.node is None else state.node.name
-        told = events.get(object_of(state))
-        if told is not None:
-            found.append(Stay(name, told.reason, told.message))
+        event_of_node = events.get(object_of(state))
+        if event_of_node is not None:
+            staying_nodes.append(StayingNode(name, event_of_node.reason, event_of_node.message))
         else:
-            found.append(Stay(name, "", silent.get(state.name, "")))
-    return tuple(found)
+            staying_nodes.append(StayingNode(name, "", silent.get(state.name, "")))
+    return tuple(staying_nodes)
 
 
 def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, str]:
     """Why candidates stay of which Karpenter tells nothing."""
     candidates = Candidates(view, view.situation.now)
     totals = PoolTotals(view, candidates.found)
-    found = {}
-    for one in candidates.found:
-        pool, method = one.pool, "emptiness" if one.is_empty else "single"
-        if not (one.is_empty or view.pools):
+    reasons = {}
+    for each in candidates.found:
+        pool, method = each.pool, "emptiness" if each.is_empty else "single"
+        if not (each.is_empty or view.pools):
             idle = idle_pools(view.objects.list(NodePool))
             why = f"Karpenter removes only empty nodes now, since no NodePool makes nodes for pods: {idle}"
-        elif not is_consolidatable(pool, one.claim, view.situation.now):
+        elif not is_consolidatable(pool, each.claim, view.situation.now):
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
         elif not budgets[method][pool.name]:
             why = f"the budgets of NodePool {pool.name} allow no disruption for {REASONS[method]} now"
-        elif not totals.could_pass(one):
+        elif not totals.could_pass(each):
             why = "policy Balanced: even its deletion saves too little for what it disturbs"
         elif is_balanced(pool):
             why = "policy Balanced: what would be done saves too little for what it disturbs"
         else:
             why = "other nodes go first"
-        found[one.name] = why
-    return found
+        reasons[each.name] = why
+    return reasons

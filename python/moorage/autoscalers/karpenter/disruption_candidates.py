@@ -37,9 +37,7 @@ from .pod_validation import (
 from .type_columns import KnownType
 
 # ---- claim conditions --------------------------------------------------------------------------------------
-#
 # What Karpenter's controller writes on claims: whether they could be consolidated, and whether they drifted.
-#
 # Rules: Karpenter v1.15.0, pkg/controllers/nodeclaim/disruption/consolidation.go and drift.go.
 
 HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
@@ -106,11 +104,11 @@ def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float
     if _has_other_hash(claim, pool, HASH, HASH_VERSION):
         return "NodePoolDrifted"
     labels = view.vocabulary.of_labels(claim.metadata.labels)
-    asked = [
-        view.vocabulary.requirement(one.key, one.operator, one.values)
-        for one in pool.spec.template.spec.requirements or ()
+    policies = [
+        view.vocabulary.requirement(requirement.key, requirement.operator, requirement.values)
+        for requirement in pool.spec.template.spec.requirements or ()
     ]
-    if labels.refusal(view.vocabulary.set_of(asked), undefined=False):
+    if labels.refusal(view.vocabulary.set_of(policies), undefined=False):
         return "RequirementsDrifted"
     if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
@@ -123,12 +121,14 @@ def _drift_of_provider(view: ClusterView, pool: NodePool, claim: NodeClaim) -> s
     What it compares besides, such as images and subnets, is known only to it.
     """
     name = pool.spec.template.spec.node_class_ref.name
-    made = next((one for one in view.objects.list(EC2NodeClass) if one.name == name), None)
-    if made is not None and _has_other_hash(claim, made, CLASS_HASH, f"{CLASS_HASH}-version"):
+    node_class = next(
+        (node_class for node_class in view.objects.list(EC2NodeClass) if node_class.name == name), None
+    )
+    if node_class is not None and _has_other_hash(claim, node_class, CLASS_HASH, f"{CLASS_HASH}-version"):
         return "NodeClassDrift"
-    told = condition(claim, "Drifted")
-    is_told = told is not None and told.status == "True" and told.reason not in _OF_CORE
-    return told.reason if told is not None and is_told else ""
+    drifted = condition(claim, "Drifted")
+    is_told = drifted is not None and drifted.status == "True" and drifted.reason not in _OF_CORE
+    return drifted.reason if drifted is not None and is_told else ""
 
 
 def _has_other_hash(claim: NodeClaim, of: NodePool | EC2NodeClass, name: str, version: str) -> bool:
@@ -141,22 +141,19 @@ def _has_other_hash(claim: NodeClaim, of: NodePool | EC2NodeClass, name: str, ve
 def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim) -> bool:
     """Whether the provider still has the type and the offering of a claim."""
     labels = claim.metadata.labels
-    of_claim = next((one for one in types if one.name == labels.get(INSTANCE_TYPE)), None)
+    of_claim = next((kind for kind in types if kind.name == labels.get(INSTANCE_TYPE)), None)
     if of_claim is None:
         return False
-    asked = view.vocabulary.of_labels(labels)
+    required = view.vocabulary.of_labels(labels)
     if labels.get(CAPACITY_TYPE) == RESERVED:  # may have become on-demand since
         kinds = view.vocabulary.key(CAPACITY_TYPE).one_of(RESERVED, "on-demand")
-        asked = asked.having(kinds)
+        required = required.having(kinds)
         for label in view.vocabulary.registration.reservation_labels:
-            asked = asked.without(label)
-    return any(not asked.refusal(one.requirements, undefined=True) for one in of_claim.offerings)
+            required = required.without(label)
+    return any(not required.refusal(offering.requirements, undefined=True) for offering in of_claim.offerings)
 
 
-# ---- candidates --------------------------------------------------------------------------------------------
-#
-# Nodes that could go: what they cost, what it costs to move their pods, and why the others are none.
-#
+# ---- nodes that could go: what they cost, what it costs to move their pods, and why the others are none ----
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption/types.go (NewCandidate),
 # pkg/controllers/state/statenode.go and pkg/utils/disruption.
 
@@ -250,9 +247,9 @@ def price_of(of: InstanceType | None, state: StateNode | NodeClaim | Node) -> fl
     """The price of the first offering in the zone and of the capacity type of a node, of any reservation."""
     labels = state.labels if isinstance(state, StateNode) else state.metadata.labels
     kind = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
-    for one in of.offerings if of is not None else ():
-        if (one.zone, one.capacity_type) == kind:
-            return one.price if one.price < inf else None
+    for offering in of.offerings if of is not None else ():
+        if (offering.zone, offering.capacity_type) == kind:
+            return offering.price if offering.price < inf else None
     return None
 
 
@@ -275,11 +272,11 @@ class Candidates:
         self.events: list[NodeEvent] = []
         self.found: list[NodeCandidate] = []
         for state in view.states:
-            made = self._candidate(state)
-            if isinstance(made, NodeCandidate):
-                self.found.append(made)
+            candidate = self._candidate(state)
+            if isinstance(candidate, NodeCandidate):
+                self.found.append(candidate)
             elif state.claim is not None:
-                self.events.append(node_event(state, "DisruptionBlocked", sentence(made)))
+                self.events.append(node_event(state, "DisruptionBlocked", sentence(candidate)))
 
     def _candidate(self, state: StateNode) -> NodeCandidate | str:
         """A candidate, or why a node is none."""
@@ -296,7 +293,7 @@ class Candidates:
         if not waits and (why := self._pod_blocker(pods)):
             return why
         wanted = state.labels.get(INSTANCE_TYPE)
-        of_node = next((one for one in reversed(types) if one.name == wanted), None)
+        of_node = next((kind for kind in reversed(types) if kind.name == wanted), None)
         return NodeCandidate(state, claim, self._pools[name], of_node, [*filter(is_reschedulable, pods)])
 
     def _node_blocker(self, state: StateNode) -> str:
@@ -335,52 +332,54 @@ class Candidates:
     # ---- which of them a method takes up -------------------------------------------------------------------
 
     def empty(self) -> list[NodeCandidate]:
-        return [one for one in self.found if self._is_empty(one)]
+        return [each for each in self.found if self._is_empty(each)]
 
     def drifted(self) -> list[NodeCandidate]:
         return [
-            one for one in self.found if one.pool.spec.replicas is None and self._drifted(one) is not None
+            each for each in self.found if each.pool.spec.replicas is None and self._drifted(each) is not None
         ]
 
     def drifted_first(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """Candidates by the time since when they are drifted, those without pods before others."""
-        return sorted(candidates, key=lambda one: (bool(one.pods), self._drifted(one)))
+        return sorted(candidates, key=lambda candidate: (bool(candidate.pods), self._drifted(candidate)))
 
     def underutilized(self) -> list[NodeCandidate]:
-        return [one for one in self.found if self._is_underutilized(one)]
+        return [each for each in self.found if self._is_underutilized(each)]
 
-    def _drifted(self, one: NodeCandidate) -> float | None:
-        return drifted_since(self.view, one.pool, one.claim, self.now)
+    def _drifted(self, candidate: NodeCandidate) -> float | None:
+        return drifted_since(self.view, candidate.pool, candidate.claim, self.now)
 
-    def _refuse(self, one: NodeCandidate, why: str) -> bool:
-        self.events.append(node_event(one.state, "Unconsolidatable", why))
+    def _refuse(self, candidate: NodeCandidate, why: str) -> bool:
+        self.events.append(node_event(candidate.state, "Unconsolidatable", why))
         return False
 
-    def _is_enabled(self, one: NodeCandidate) -> bool:
-        if one.pool.spec.disruption.consolidate_after in (None, "Never"):
-            return self._refuse(one, f'NodePool "{one.pool.name}" has consolidation disabled')
+    def _is_enabled(self, candidate: NodeCandidate) -> bool:
+        if candidate.pool.spec.disruption.consolidate_after in (None, "Never"):
+            return self._refuse(candidate, f'NodePool "{candidate.pool.name}" has consolidation disabled')
         return True
 
-    def _is_empty(self, one: NodeCandidate) -> bool:
-        if one.pool.spec.replicas is not None or not self._is_enabled(one):
+    def _is_empty(self, candidate: NodeCandidate) -> bool:
+        if candidate.pool.spec.replicas is not None or not self._is_enabled(candidate):
             return False
-        return one.is_empty and is_consolidatable(one.pool, one.claim, self.now_of_conditions)
+        return candidate.is_empty and is_consolidatable(
+            candidate.pool, candidate.claim, self.now_of_conditions
+        )
 
-    def _is_underutilized(self, one: NodeCandidate) -> bool:
-        labels, pool = one.state.labels, one.pool
+    def _is_underutilized(self, candidate: NodeCandidate) -> bool:
+        labels, pool = candidate.state.labels, candidate.pool
         if pool.spec.replicas is not None:
             return False
-        if one.instance_type is None:
-            return self._refuse(one, f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found')
+        if candidate.instance_type is None:
+            return self._refuse(candidate, f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found')
         for label in (CAPACITY_TYPE, ZONE):
             if label not in labels:
-                return self._refuse(one, f'Node does not have label "{label}"')
-        if not self._is_enabled(one) or one.is_empty:
+                return self._refuse(candidate, f'Node does not have label "{label}"')
+        if not self._is_enabled(candidate) or candidate.is_empty:
             return False
         if pool.spec.disruption.consolidation_policy == "WhenEmpty":
             policy = "has consolidation policy WhenEmpty, but node is not empty"
-            return self._refuse(one, f'NodePool "{pool.name}" {policy}')
-        return is_consolidatable(pool, one.claim, self.now_of_conditions)
+            return self._refuse(candidate, f'NodePool "{pool.name}" {policy}')
+        return is_consolidatable(pool, candidate.claim, self.now_of_conditions)
 
     @property
     def now_of_conditions(self) -> float:
@@ -390,7 +389,7 @@ class Candidates:
 
 def by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
     """Candidates in the order in which they are taken up: the most money for the least disruption first."""
-    return sorted(candidates, key=lambda one: -one.ratio)
+    return sorted(candidates, key=lambda candidate: -candidate.ratio)
 
 
 def cost_of_node(view: ClusterView, state: StateNode) -> float:
@@ -400,9 +399,7 @@ def cost_of_node(view: ClusterView, state: StateNode) -> float:
     return _BASE + sum(max(0.0, eviction_cost(pod)) for pod in counted)
 
 
-# ---- cron times --------------------------------------------------------------------------------------------
-#
-# Times of a cron schedule, in UTC, as github.com/robfig/cron/v3 reads them (ParseStandard).
+# ---- times of a cron schedule, in UTC, as github.com/robfig/cron/v3 reads them (ParseStandard) -------------
 
 
 def next_hit(schedule: str, after: float, until: float) -> float:
@@ -433,10 +430,7 @@ def next_hit(schedule: str, after: float, until: float) -> float:
     return inf
 
 
-# ---- budgets -----------------------------------------------------------------------------------------------
-#
-# How many nodes of a pool may go at once.
-#
+# ---- how many nodes of a pool may go at once ---------------------------------------------------------------
 # Rules: Karpenter v1.15.0, pkg/apis/v1/nodepool.go and pkg/controllers/disruption/helpers.go.
 
 UNLIMITED = 2**31 - 1

@@ -25,9 +25,7 @@ from .pod_validation import moves_now
 from .solve import Solver
 from .type_columns import TypeColumns, lacking_text, lacking_values
 
-# ---- command -----------------------------------------------------------------------------------------------
-#
-# What Karpenter would do with nodes: delete some, or replace them.
+# ---- what Karpenter would do with nodes: delete some, or replace them --------------------------------------
 
 DELETE, REPLACE, TERMINATE_FIRST = "delete", "replace", "terminate-first"
 
@@ -56,43 +54,43 @@ class Command(Struct, eq=False):
 
     @property
     def source_price(self) -> float:
-        return sum(one.price for one in self.candidates)
+        return sum(candidate.price for candidate in self.candidates)
 
     @property
     def savings(self) -> float:
         """Per hour; a replacement counts with the cheapest offering of its first type."""
         new = 0.0
-        for one in self.replacements:
-            best = one.offers.best[one.places[0]] if one.places else None
+        for replacement in self.replacements:
+            best = replacement.offers.best[replacement.places[0]] if replacement.places else None
             new += best.price if best is not None else 0.0
         return self.source_price - new
 
     @property
     def known_savings(self) -> float | None:
         """The savings; None if a node that goes or comes has no known price."""
-        gone = [price_of(one.instance_type, one.state) for one in self.candidates]
-        come = [one.offers.best[one.places[0]] if one.places else None for one in self.replacements]
-        is_known = None not in gone and all(one is not None and one.price < inf for one in come)
+        gone = [price_of(candidate.instance_type, candidate.state) for candidate in self.candidates]
+        come = [
+            replacement.offers.best[replacement.places[0]] if replacement.places else None
+            for replacement in self.replacements
+        ]
+        is_known = None not in gone and all(each is not None and each.price < inf for each in come)
         return self.savings if is_known else None
 
     def new_claims(self) -> tuple[NewClaim, ...]:
         """The replacements as they would be created, in order of their creation."""
-        ordered = sorted(self.replacements, key=lambda one: one.claim.name)
-        return tuple([new_claim(one) for one in ordered])
+        ordered = sorted(self.replacements, key=lambda replacement: replacement.claim.name)
+        return tuple([new_claim(each) for each in ordered])
 
-    def text_about(self, one: NodeCandidate) -> str:
+    def text_about(self, candidate: NodeCandidate) -> str:
         """Karpenter's text about the part of one node."""
         if len(self.candidates) > 1:
-            return f"{self.decision}: [{one.name}] (part of {len(self.candidates)}-node consolidation)"
+            return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.replacements)
         new = f" -> [{count} replacement{'s' * (count != 1)}]" if count else ""
-        return f"{self.decision}: [{one.name}]{new}"
+        return f"{self.decision}: [{candidate.name}]{new}"
 
 
-# ---- removals ----------------------------------------------------------------------------------------------
-#
-# What becomes of the pods of nodes that are taken to be removed.
-#
+# ---- what becomes of the pods of nodes that are taken to be removed ----------------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption/helpers.go (SimulateScheduling).
 
 _MOST_ERRORS = 5
@@ -158,8 +156,8 @@ class Simulations:
         if now not in self._moving:
             self._moving[now] = view.moving(now)
         moving = self._moving[now]
-        own = [pod for one in candidates for pod in one.pods if moves_now(pod, view.budgets, now)]
-        names = frozenset(one.name for one in candidates)
+        own = [pod for candidate in candidates for pod in candidate.pods if moves_now(pod, view.budgets, now)]
+        names = frozenset(candidate.name for candidate in candidates)
         placed = [*view.pending, *own, *moving]
         self.count += 1
         solver = view.solver(
@@ -176,12 +174,12 @@ class Simulations:
             if isinstance(finished, FinishedClaim):
                 claims.append(finished)
             else:
-                errors |= {one.pod.key: finished for one in claim.pods}
+                errors |= {pod.pod.key: finished for pod in claim.pods}
         taking = [node for node in solver.nodes.hosts if node.pods]
         for node in taking:
             if not node.state.is_initialized:
-                errors |= {one.pod.key: _unready(node) for one in node.pods if one.pod.key not in moving}
-        moves = {node.state.name: tuple([one.pod.key for one in node.pods]) for node in taking}
+                errors |= {pod.pod.key: _unready(node) for pod in node.pods if pod.pod.key not in moving}
+        moves = {node.state.name: tuple([pod.pod.key for pod in node.pods]) for node in taking}
         left: Mapping[str, object] = {key: why for key, why in errors.items() if key not in self._pending}
         return Outcome(claims, moves, dict(left))
 
@@ -193,10 +191,7 @@ def _unready(node: ExistingNode) -> str:
     return f"would schedule against uninitialized {', '.join(names)}"
 
 
-# ---- moves -------------------------------------------------------------------------------------------------
-#
-# Whether pods of nodes cost less elsewhere: what comes in place of the nodes, by price.
-#
+# ---- whether pods of nodes cost less elsewhere: what comes in place of the nodes, by price -----------------
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption/consolidation.go and multinodeconsolidation.go.
 
 SPOT, ON_DEMAND = "spot", "on-demand"
@@ -215,9 +210,9 @@ def move(view: ClusterView, candidates: Sequence[NodeCandidate], outcome: Outcom
     if len(outcome.claims) > 1:
         return f"Can't remove without creating {len(outcome.claims)} candidates"
     (claim,) = outcome.claims
-    bound = sum(one.price for one in candidates)
+    bound = sum(candidate.price for candidate in candidates)
     kinds = claim.requirements.get(CAPACITY_TYPE)
-    spot_only = all(one.capacity_type == SPOT for one in candidates) and kinds.allows(SPOT)
+    spot_only = all(candidate.capacity_type == SPOT for candidate in candidates) and kinds.allows(SPOT)
     if spot_only:
         if not view.options.spot_to_spot:
             return SPOT_DISABLED
@@ -229,11 +224,11 @@ def move(view: ClusterView, candidates: Sequence[NodeCandidate], outcome: Outcom
     if not cheaper.places:
         return NO_CHEAPER
     if spot_only and len(candidates) == 1:
-        found = len(cheaper.places)
-        if found < LEAST_SPOT_TYPES:
+        count = len(cheaper.places)
+        if count < LEAST_SPOT_TYPES:
             return (
                 f"SpotToSpotConsolidation requires {LEAST_SPOT_TYPES} cheaper instance type options than the "
-                f"current candidate to consolidate, got {found}"
+                f"current candidate to consolidate, got {count}"
             )
         del cheaper.places[max(LEAST_SPOT_TYPES, _needed(cheaper)) :]
     if not spot_only and kinds.allows(SPOT) and kinds.allows(ON_DEMAND):
@@ -288,10 +283,10 @@ def without_same_type(view: ClusterView, command: Command) -> Command | None:
     (claim,) = command.replacements
     prices: dict[str, float] = {}
     there: set[str] = set()
-    for one in command.candidates:
-        assert one.instance_type is not None
-        name, labels = one.instance_type.name, view.vocabulary.of_labels(one.state.labels)
-        (known,) = view.catalogue.known([one.instance_type])
+    for candidate in command.candidates:
+        assert candidate.instance_type is not None
+        name, labels = candidate.instance_type.name, view.vocabulary.of_labels(candidate.state.labels)
+        (known,) = view.catalogue.known([candidate.instance_type])
         offered = [
             each.offering.price
             for each in known.offerings
@@ -302,16 +297,13 @@ def without_same_type(view: ClusterView, command: Command) -> Command | None:
             prices[name] = min(prices.get(name, _LARGEST), *offered)
     types = _columns(claim).types
     shared = [prices.get(types[place].name, 0.0) for place in claim.places if types[place].name in there]
-    found = below(view, claim, min(shared, default=_LARGEST))
-    if isinstance(found, str) or not found.places:
+    narrowed = below(view, claim, min(shared, default=_LARGEST))
+    if isinstance(narrowed, str) or not narrowed.places:
         return None
-    return Command(command.candidates, [found], command.moves)
+    return Command(command.candidates, [narrowed], command.moves)
 
 
-# ---- balanced ----------------------------------------------------------------------------------------------
-#
-# Whether a move is worth it in pools whose policy is Balanced: what it saves against what it disturbs.
-#
+# ---- whether a move is worth it in pools whose policy is Balanced: what it saves against what it disturbs --
 # Rules: Karpenter v1.15.0, pkg/controllers/disruption/balanced.go and pkg/state/cost.
 
 BALANCED = "Balanced"
@@ -348,11 +340,11 @@ class PoolTotals:
     """What the nodes of pools cost, and what it would cost to remove them all."""
 
     def __init__(self, view: ClusterView, candidates: Iterable[NodeCandidate]) -> None:
-        known = {one.name: one for one in candidates}
+        known = {candidate.name: candidate for candidate in candidates}
         self._prices: dict[str, float] = {}
         self._costs: dict[str, float] = {}
-        for pool in {one.pool.name for one in known.values() if is_balanced(one.pool)}:
-            own = sum(one.price for one in known.values() if one.pool.name == pool)
+        for pool in {each.pool.name for each in known.values() if is_balanced(each.pool)}:
+            own = sum(each.price for each in known.values() if each.pool.name == pool)
             self._prices[pool] = _price_of_claims(view, pool) or own
             states = [state for state in view.states if state.labels.get(POOL) == pool]
             self._costs[pool] = sum(
@@ -364,34 +356,34 @@ class PoolTotals:
         price, total = self._prices[pool], self._costs[pool]
         return Score(savings / price, cost / total) if price > 0 and total > 0 else Score()
 
-    def could_pass(self, one: NodeCandidate) -> bool:
+    def could_pass(self, candidate: NodeCandidate) -> bool:
         """Whether the deletion of a node, the best that could be done with it, would be approved."""
-        if not is_balanced(one.pool) or self._prices[one.pool.name] <= 0:
+        if not is_balanced(candidate.pool) or self._prices[candidate.pool.name] <= 0:
             return True
-        return self._score(one.pool.name, one.price, one.cost).is_approved
+        return self._score(candidate.pool.name, candidate.price, candidate.cost).is_approved
 
     def scores(self, command: Command) -> dict[str, Score]:
         """By Balanced pool, the score of its part of a move; what several save is split by their prices."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for one in command.candidates:
-            by_pool.setdefault(one.pool.name, []).append(one)
+        for candidate in command.candidates:
+            by_pool.setdefault(candidate.pool.name, []).append(candidate)
         savings, whole = command.savings, command.source_price
-        found = {}
+        totals = {}
         for pool, members in by_pool.items():
             if not is_balanced(members[0].pool):
                 continue
-            part = sum(one.price for one in members) / whole if whole > 0 and len(by_pool) > 1 else 1.0
-            found[pool] = self._score(pool, savings * part, sum(one.cost for one in members))
-        return found
+            part = sum(member.price for member in members) / whole if whole > 0 and len(by_pool) > 1 else 1.0
+            totals[pool] = self._score(pool, savings * part, sum(member.cost for member in members))
+        return totals
 
 
 def _price_of_claims(view: ClusterView, pool: str) -> float:
     """The prices of all claims of a pool that name type, zone and capacity type."""
     types = view.situation.types.get(pool, ())
-    found = 0.0
+    price = 0.0
     for claim in view.objects.list(NodeClaim):
         labels = claim.metadata.labels
         if labels.get(POOL) == pool and all(name in labels for name in (INSTANCE_TYPE, CAPACITY_TYPE, ZONE)):
-            of_claim = next((one for one in types if one.name == labels[INSTANCE_TYPE]), None)
-            found += price_of(of_claim, claim) or 0.0
-    return found
+            of_claim = next((kind for kind in types if kind.name == labels[INSTANCE_TYPE]), None)
+            price += price_of(of_claim, claim) or 0.0
+    return price

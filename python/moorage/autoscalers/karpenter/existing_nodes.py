@@ -20,10 +20,7 @@ from .pod_shape import HostPort, ShapeBook
 from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
 from .topology import Host, Topology
 
-# ---- state nodes -------------------------------------------------------------------------------------------
-#
-# Nodes as Karpenter sees them: a node, the claim that it came from, or both.
-#
+# ---- nodes as Karpenter sees them: a node, the claim that it came from, or both ----------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
 
 REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
@@ -43,13 +40,13 @@ _REBOOTING = (f"{GROUP}/rebooting", "NoSchedule")
 
 def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
     """A condition of an object."""
-    return next((one for one in of.status.conditions if one.type == kind), None)
+    return next((condition for condition in of.status.conditions if condition.type == kind), None)
 
 
 def is_true(of: Node | NodeClaim, kind: str) -> bool:
     """Whether a condition of an object holds."""
-    found = condition(of, kind)
-    return found is not None and found.status == "True"
+    status = condition(of, kind)
+    return status is not None and status.status == "True"
 
 
 class StateNode(Struct, eq=False, dict=True):
@@ -110,13 +107,15 @@ class StateNode(Struct, eq=False, dict=True):
             taints = self.node.spec.taints
         if self.is_initialized and not is_true(self.claim, "Rebooting"):
             return taints
-        startup = {(one.key, one.effect) for one in self.claim.spec.startup_taints}
+        startup = {
+            (startup_taint.key, startup_taint.effect) for startup_taint in self.claim.spec.startup_taints
+        }
         passing = _EPHEMERAL | startup | {_REBOOTING}
         return tuple(
             [
-                one
-                for one in taints
-                if (one.key, one.effect) not in passing and not one.key.startswith(_READINESS)
+                taint
+                for taint in taints
+                if (taint.key, taint.effect) not in passing and not taint.key.startswith(_READINESS)
             ]
         )
 
@@ -156,29 +155,26 @@ def state_nodes(
     marked : iterable of str
         Names of nodes, or of claims without one, that Karpenter is about to remove.
     """
-    found: dict[str, StateNode] = {}
+    by_provider_id: dict[str, StateNode] = {}
     for claim in claims:
         if claim.status.provider_id:
-            found[claim.status.provider_id] = StateNode(None, claim)
+            by_provider_id[claim.status.provider_id] = StateNode(None, claim)
     for node in nodes:
         labels, provider = node.metadata.labels, node.spec.provider_id
         pool = labels.get(POOL)
         if pool and (not provider or not (labels.get(INSTANCE_TYPE) or labels.get(INITIALIZED))):
             continue
         provider = provider or node.name
-        before = found.get(provider)
-        found[provider] = StateNode(node, before.claim if before is not None else None)
+        before = by_provider_id.get(provider)
+        by_provider_id[provider] = StateNode(node, before.claim if before is not None else None)
     names = frozenset(marked)
-    for one in found.values():
-        known = {obj.name for obj in (one.node, one.claim) if obj is not None}
-        one.marked = bool(known & names)
-    return sorted(found.values(), key=lambda one: one.name)
+    for each in by_provider_id.values():
+        known = {obj.name for obj in (each.node, each.claim) if obj is not None}
+        each.marked = bool(known & names)
+    return sorted(by_provider_id.values(), key=lambda each: each.name)
 
 
-# ---- existing node -----------------------------------------------------------------------------------------
-#
-# A node that is there, and what is free on it.
-#
+# ---- a node that is there, and what is free on it ----------------------------------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/existingnode.go.
 
 
@@ -227,7 +223,7 @@ class ExistingNode:
         if refusal_of(host, shape.requirements):
             return None
         ways = narrowed(host, candidate, topology)
-        return next((found for found in ways if isinstance(found, RequirementSet)), None)
+        return next((way for way in ways if isinstance(way, RequirementSet)), None)
 
     def add(self, candidate: Candidate, requirements: RequirementSet, topology: Topology) -> None:
         """Take a pod."""

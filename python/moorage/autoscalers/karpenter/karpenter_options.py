@@ -76,13 +76,10 @@ class KarpenterOptions:
     @property
     def shortage_text(self) -> str:
         """What cannot be launched, in the same way."""
-        return "".join(f"; without {'/'.join(sorted(one))}" for one in self.unavailable)
+        return "".join(f"; without {'/'.join(sorted(each))}" for each in self.unavailable)
 
 
-# ---- karpenter settings ------------------------------------------------------------------------------------
-#
-# How Karpenter is set up, as its Deployment in a cluster says.
-#
+# ---- how Karpenter is set up, as its Deployment in a cluster says ------------------------------------------
 # Names: Karpenter v1.15.0, pkg/operator/options, and that of the provider for AWS.
 
 V = TypeVar("V", bool, int, float)
@@ -93,7 +90,7 @@ _NOT_READ = ("SCHEDULER_CONFIG",)
 
 def settings_in(objects: Iterable[Object]) -> KarpenterSettings | None:
     """Return the settings of the first Deployment of Karpenter; None for none."""
-    return next((one for one in objects if isinstance(one, KarpenterSettings)), None)
+    return next((each for each in objects if isinstance(each, KarpenterSettings)), None)
 
 
 def karpenter_flags(settings: KarpenterSettings | None) -> KarpenterOptions:
@@ -161,7 +158,7 @@ def _value(settings: KarpenterSettings, name: str, usual: V) -> V:
 
 def _gates(settings: KarpenterSettings, name: str) -> dict[str, bool]:
     """Feature gates, as ``A=true,B=false``."""
-    pairs = [one.partition("=") for one in settings.values.get(name, "").split(",") if one]
+    pairs = [each.partition("=") for each in settings.values.get(name, "").split(",") if each]
     if wrong := [gate for gate, _, value in pairs if value.strip().lower() not in ("true", "false")]:
         text = f"must be GATE=true or GATE=false, for {shorten(examples(wrong, 3))}"
         raise InputError(text, source=_name(settings), path=name)

@@ -14,10 +14,7 @@ from moorage.kube.model.node import HOSTNAME
 
 from ..providers.registrations import CORE, NOTHING, Registration
 
-# ---- requirement -------------------------------------------------------------------------------------------
-#
-# What a label may be: a set of values, or all values but some, within bounds.
-#
+# ---- what a label may be: a set of values, or all values but some, within bounds ---------------------------
 # Rules: Karpenter v1.15.0, pkg/scheduling/requirement.go. Values of a key are bits of an integer, so that
 # sets are met, joined and compared as numbers. Equal requirements are one object.
 
@@ -49,7 +46,7 @@ class Key(Struct, eq=False):
     values: list[str] = msgspec.field(default_factory=list)
     integers: list[int | None] = msgspec.field(default_factory=list)
     places: dict[str, int] = msgspec.field(default_factory=dict)
-    made: dict[tuple[bool, int, int | None, int | None, int | None], Requirement] = msgspec.field(
+    requirements: dict[tuple[bool, int, int | None, int | None, int | None], Requirement] = msgspec.field(
         default_factory=dict
     )
 
@@ -63,10 +60,10 @@ class Key(Struct, eq=False):
         return 1 << place
 
     def mask(self, values: Iterable[str]) -> int:
-        found = 0
+        mask = 0
         for value in values:
-            found |= self.bit(value)
-        return found
+            mask |= self.bit(value)
+        return mask
 
     def names(self, mask: int) -> list[str]:
         """The values of a mask, sorted."""
@@ -76,13 +73,13 @@ class Key(Struct, eq=False):
         """Those values of a mask that are integers within bounds; all if there are none."""
         if gte is None and lte is None:
             return mask
-        found = 0
+        bits_met = 0
         for place in bits(mask):
             number = self.integers[place]
             if number is None or (gte is not None and number < gte) or (lte is not None and number > lte):
                 continue
-            found |= 1 << place
-        return found
+            bits_met |= 1 << place
+        return bits_met
 
     def requirement(
         self,
@@ -94,10 +91,10 @@ class Key(Struct, eq=False):
     ) -> Requirement:
         """The requirement that is so; always the same object."""
         parts = (complement, mask, gte, lte, min_values)
-        found = self.made.get(parts)
-        if found is None:
-            found = self.made[parts] = Requirement(self, *parts)
-        return found
+        known = self.requirements.get(parts)
+        if known is None:
+            known = self.requirements[parts] = Requirement(self, *parts)
+        return known
 
     def one_of(self, *values: str) -> Requirement:
         return self.requirement(False, self.mask(values))
@@ -141,21 +138,24 @@ class Requirement(Struct, eq=False):
 
     def meet(self, other: Requirement) -> Requirement:
         """What meets both."""
-        found = self._met.get(other)
-        if found is None:
-            found = self._met[other] = self._meet(other)
-        return found
+        met = self._met.get(other)
+        if met is None:
+            met = self._met[other] = self._meet(other)
+        return met
 
     def _bounds(self, other: Requirement) -> tuple[int | None, int | None]:
         gte, lte = (self.gte, other.gte), (self.lte, other.lte)
         return (
-            max((one for one in gte if one is not None), default=None),
-            min((one for one in lte if one is not None), default=None),
+            max((each for each in gte if each is not None), default=None),
+            min((each for each in lte if each is not None), default=None),
         )
 
     def _meet(self, other: Requirement) -> Requirement:
         gte, lte = self._bounds(other)
-        least = max((one for one in (self.min_values, other.min_values) if one is not None), default=None)
+        least = max(
+            (min_value for min_value in (self.min_values, other.min_values) if min_value is not None),
+            default=None,
+        )
         if gte is not None and lte is not None and gte > lte:
             return self.key.requirement(False, 0, min_values=least)
         if self.complement and other.complement:
@@ -207,10 +207,7 @@ class Requirement(Struct, eq=False):
         return self._text
 
 
-# ---- requirement set ---------------------------------------------------------------------------------------
-#
-# Requirements on several labels, and whether nodes or claims with them could meet others.
-#
+# ---- requirements on several labels, and whether nodes or claims with them could meet others ---------------
 # Rules: Karpenter v1.15.0, pkg/scheduling/requirements.go. Equal sets are one object, which remembers what
 # it was compared and met with.
 
@@ -227,10 +224,10 @@ class RequirementSet(Struct, eq=False):
 
     def meet(self, other: RequirementSet) -> RequirementSet:
         """What meets both."""
-        found = self._met.get(other)
-        if found is None:
-            found = self._met[other] = self.vocabulary.set_of([*self.by_key.values(), *other.by_key.values()])
-        return found
+        met = self._met.get(other)
+        if met is None:
+            met = self._met[other] = self.vocabulary.set_of([*self.by_key.values(), *other.by_key.values()])
+        return met
 
     def having(self, requirement: Requirement) -> RequirementSet:
         """These with one requirement in place of that on its label."""
@@ -239,7 +236,7 @@ class RequirementSet(Struct, eq=False):
     def without(self, name: str) -> RequirementSet:
         if name not in self.by_key:
             return self
-        return self.vocabulary.interned({key: one for key, one in self.by_key.items() if key != name})
+        return self.vocabulary.interned({key: each for key, each in self.by_key.items() if key != name})
 
     def get(self, name: str) -> Requirement:
         """The requirement on a label; Exists if there is none."""
@@ -247,10 +244,10 @@ class RequirementSet(Struct, eq=False):
 
     def intersects(self, other: RequirementSet) -> bool:
         """Whether all labels that both name have values that meet both."""
-        found = self._intersects.get(other)
-        if found is None:
-            found = self._intersects[other] = not self._clashes(other)
-        return found
+        intersects = self._intersects.get(other)
+        if intersects is None:
+            intersects = self._intersects[other] = not self._clashes(other)
+        return intersects
 
     def _clashes(self, other: RequirementSet) -> list[str]:
         clashes = []
@@ -269,11 +266,11 @@ class RequirementSet(Struct, eq=False):
         undefined : bool
             Whether well known labels that these requirements do not name can still become anything.
         """
-        asked = (other, undefined)
-        found = self._compatible.get(asked)
-        if found is None:
-            found = self._compatible[asked] = self._refusal(other, undefined)
-        return found
+        question = (other, undefined)
+        refusal = self._compatible.get(question)
+        if refusal is None:
+            refusal = self._compatible[question] = self._refusal(other, undefined)
+        return refusal
 
     def _refusal(self, other: RequirementSet, undefined: bool) -> str:
         known = self.vocabulary.well_known if undefined else ()
@@ -293,7 +290,7 @@ class RequirementSet(Struct, eq=False):
 
     def __str__(self) -> str:
         """As Karpenter's messages show them: without the name of the host."""
-        return ", ".join(sorted(str(one) for name, one in self.by_key.items() if name != HOSTNAME))
+        return ", ".join(sorted(str(each) for name, each in self.by_key.items() if name != HOSTNAME))
 
 
 class Vocabulary:
@@ -315,10 +312,10 @@ class Vocabulary:
     def key(self, name: str) -> Key:
         """A label, under the name as which it is read."""
         name = self.registration.key(name)
-        found = self._keys.get(name)
-        if found is None:
-            found = self._keys[name] = Key(name)
-        return found
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = Key(name)
+        return key
 
     def requirement(
         self, name: str, operator: str, values: Iterable[str] = (), min_values: int | None = None
@@ -347,23 +344,23 @@ class Vocabulary:
         return self.set_of([self.requirement(name, "In", (value,)) for name, value in labels.items()])
 
     def of_terms(self, terms: Iterable[NodeSelectorRequirement | NodeRequirement]) -> RequirementSet:
-        return self.set_of([self.requirement(one.key, one.operator, one.values) for one in terms])
+        return self.set_of([self.requirement(term.key, term.operator, term.values) for term in terms])
 
     def set_of(self, requirements: Iterable[Requirement]) -> RequirementSet:
         """Requirements together; several on one label are met."""
         by_key: dict[str, Requirement] = {}
-        for one in requirements:
-            before = by_key.get(one.key.name)
-            by_key[one.key.name] = one if before is None else one.meet(before)
+        for requirement in requirements:
+            before = by_key.get(requirement.key.name)
+            by_key[requirement.key.name] = requirement if before is None else requirement.meet(before)
         return self.interned(by_key)
 
     def interned(self, by_key: dict[str, Requirement]) -> RequirementSet:
         whole = frozenset(by_key.values())
-        found = self._sets.get(whole)
-        if found is None:
-            least = any(one.min_values is not None for one in by_key.values())
-            found = self._sets[whole] = RequirementSet(self, by_key, least)
-        return found
+        known = self._sets.get(whole)
+        if known is None:
+            least = any(each.min_values is not None for each in by_key.values())
+            known = self._sets[whole] = RequirementSet(self, by_key, least)
+        return known
 
 
 def _bound(text: str) -> int:

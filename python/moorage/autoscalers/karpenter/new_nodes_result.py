@@ -84,7 +84,7 @@ class NewClaim:
     @property
     def requirements(self) -> dict[str, dict[str, Any]]:
         """By label, values by operator, and ``minValues``."""
-        named: dict[str, Any] = {"In": sorted({one.name for one in self.types})}
+        named: dict[str, Any] = {"In": sorted({kind.name for kind in self.types})}
         if self.least_types is not None:
             named["minValues"] = self.least_types
         return self.others | {INSTANCE_TYPE: named}
@@ -166,9 +166,9 @@ class Provisioning(Tabular):
                 "pool": [claim.pool for claim in claims],
                 "pods": np.array([len(claim.pods) for claim in claims], dtype=np.int64),
                 "types": np.array([len(claim.types) for claim in claims], dtype=np.int64),
-                "cheapest": [one.instance_type if one is not None else None for one in cheapest],
-                "zone": [one.zone if one is not None else None for one in cheapest],
-                "capacity_type": [one.capacity_type if one is not None else None for one in cheapest],
+                "cheapest": [each.instance_type if each is not None else None for each in cheapest],
+                "zone": [each.zone if each is not None else None for each in cheapest],
+                "capacity_type": [each.capacity_type if each is not None else None for each in cheapest],
                 "price": np.array([nan if claim.price is None else claim.price for claim in claims]),
             }
         )
@@ -193,21 +193,21 @@ class Offers:
 
     def __init__(self, columns: TypeColumns, requirements: RequirementSet) -> None:
         key = requirements.vocabulary.key(CAPACITY_TYPE)
-        self.types = [one.type for one in columns.types]
+        self.types = [kind.type for kind in columns.types]
         self.launchable = [
             [
                 each.offering
-                for each in one.offerings
+                for each in kind.offerings
                 if each.offering.is_launchable and not requirements.refusal(each.requirements, undefined=True)
             ]
-            for one in columns.types
+            for kind in columns.types
         ]
-        self.kinds = [key.mask(one.capacity_type for one in of) for of in self.launchable]
+        self.kinds = [key.mask(each.capacity_type for each in of) for of in self.launchable]
         self.best = [min(of, key=_PRICE, default=None) for of in self.launchable]
         self.prices = np.array([inf if best is None else best.price for best in self.best])
         self.shown = [
-            TypePrice(one.name, _known(price))
-            for one, price in zip(columns.types, self.prices.tolist(), strict=True)
+            TypePrice(kind.name, _known(price))
+            for kind, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
         self.labels = _custom_labels(requirements)
         self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
@@ -217,14 +217,14 @@ class Offers:
     @cached_property
     def worst_prices(self) -> list[float]:
         """By type, the most that a launch could cost: of reserved offerings, else spot, else on-demand."""
-        found = []
+        claims = []
         for launchable in self.launchable:
             by_kind: dict[str, float] = {}
-            for one in launchable:
-                by_kind[one.capacity_type] = max(one.price, by_kind.get(one.capacity_type, one.price))
+            for each in launchable:
+                by_kind[each.capacity_type] = max(each.price, by_kind.get(each.capacity_type, each.price))
             kinds = (by_kind[kind] for kind in (RESERVED, "spot", "on-demand") if kind in by_kind)
-            found.append(next(kinds, inf))
-        return found
+            claims.append(next(kinds, inf))
+        return claims
 
     def by_price(self, types: int) -> npt.NDArray[np.int32]:
         """Places of types, given as bits, the cheapest first."""
@@ -237,14 +237,14 @@ class Offers:
     def written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
         """The requirements of a claim with these types, without their names."""
         kinds = reduce(or_, map(self.kinds.__getitem__, places), 0)
-        found = self._written.get(kinds)
-        if found is None:
+        written = self._written.get(kinds)
+        if written is None:
             requirements, vocabulary = self._requirements, self._requirements.vocabulary
             if kinds:
                 allowed = vocabulary.key(CAPACITY_TYPE).requirement(False, kinds)
                 requirements = requirements.meet(vocabulary.set_of([allowed]))
-            found = self._written[kinds] = _written(requirements)
-        return found
+            written = self._written[kinds] = _written(requirements)
+        return written
 
 
 @dataclass(eq=False)
@@ -286,10 +286,10 @@ class Finisher:
 
     def offers(self, columns: TypeColumns, requirements: RequirementSet) -> Offers:
         """What types offer for claims with some requirements."""
-        found = self._offers.get((columns, requirements))
-        if found is None:
-            found = self._offers[columns, requirements] = Offers(columns, requirements)
-        return found
+        offers = self._offers.get((columns, requirements))
+        if offers is None:
+            offers = self._offers[columns, requirements] = Offers(columns, requirements)
+        return offers
 
     def finished(self, claim: Claim) -> FinishedClaim | str:
         """The claim as it would be created; or why its pods get no node, if it lacks values."""
@@ -363,14 +363,14 @@ def _requests(claim: Claim) -> dict[str, str]:
 
 def _written(requirements: RequirementSet) -> dict[str, dict[str, Any]]:
     """Requirements as a NodeClaim has them."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, one in requirements.by_key.items():
+    rules: dict[str, dict[str, Any]] = {}
+    for name, each in requirements.by_key.items():
         if name in SIMULATED or name == INSTANCE_TYPE:
             continue
-        found[name] = dict(one.as_written())
-        if one.min_values is not None:
-            found[name]["minValues"] = one.min_values
-    return found
+        rules[name] = dict(each.as_written())
+        if each.min_values is not None:
+            rules[name]["minValues"] = each.min_values
+    return rules
 
 
 def _custom_labels(requirements: RequirementSet) -> dict[str, str]:
@@ -378,6 +378,6 @@ def _custom_labels(requirements: RequirementSet) -> dict[str, str]:
     skipped = {HOSTNAME, *SIMULATED, *requirements.vocabulary.well_known}
     return {
         name: value
-        for name, one in requirements.by_key.items()
-        if name not in skipped and (value := one.any_value())
+        for name, each in requirements.by_key.items()
+        if name not in skipped and (value := each.any_value())
     }

@@ -40,9 +40,7 @@ from moorage.kube.plain import plain
 
 from .label_requirements import RequirementSet, Vocabulary
 
-# ---- go order ----------------------------------------------------------------------------------------------
-#
-# Sorting as Go's sort.Slice does: equal items come in an order that follows from the order before.
+# ---- sorting as Go's sort.Slice does: equal items come in an order that follows from the order before ------
 
 T = TypeVar("T")
 
@@ -54,9 +52,7 @@ def go_sorted(items: Sequence[T], key: Callable[[T], float]) -> list[T]:
     return [items[at] for at in order.tolist()]
 
 
-# ---- texts -------------------------------------------------------------------------------------------------
-#
-# How Karpenter and the Go libraries under it write values into messages.
+# ---- how Karpenter and the Go libraries under it write values into messages --------------------------------
 
 
 def go_form(value: Any) -> Any:
@@ -82,10 +78,7 @@ def with_values(text: str, **values: object) -> str:
     return f"{text} ({', '.join(f'{name}={values[name]}' for name in sorted(values))})"
 
 
-# ---- pod shape ---------------------------------------------------------------------------------------------
-#
-# What Karpenter reads of a pod; pods with equal specs and labels share it.
-#
+# ---- what Karpenter reads of a pod; pods with equal specs and labels share it ------------------------------
 # Rules: Karpenter v1.15.0, pkg/scheduling/requirements.go (requirements of pods) and hostportusage.go.
 
 ONE_POD = Quantity("1e0") + Quantity("0")
@@ -187,10 +180,10 @@ class PodShape:
         """Which of the taints keep the pods away; "" for none."""
         if not taints:
             return ""
-        found = self._refusals.get(taints)
-        if found is None:
-            found = self._refusals[taints] = untolerated(taints, self.tolerations)
-        return found
+        refusal = self._refusals.get(taints)
+        if refusal is None:
+            refusal = self._refusals[taints] = untolerated(taints, self.tolerations)
+        return refusal
 
     @cached_property
     def memo(self) -> dict[str, Any]:
@@ -261,11 +254,11 @@ class ShapeBook:
             *(spec.affinity, spec.tolerations, spec.topology_spread_constraints, resized(pod)),
         )
         key = (pod.namespace, frozenset(pod.metadata.labels.items()), msgspec.json.encode(parts))
-        found = self._shapes.get(key)
-        if found is None:
-            found = self._shapes[key] = self._made(pod)
-        self._of_pods[id(pod)] = pod, found
-        return found
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._made(pod)
+        self._of_pods[id(pod)] = pod, shape
+        return shape
 
     def _made(self, pod: Pod) -> PodShape:
         spec, vocabulary = pod.spec, self.vocabulary
@@ -291,10 +284,7 @@ class ShapeBook:
         )
 
 
-# ---- relaxed shapes ----------------------------------------------------------------------------------------
-#
-# What a pod gives up, one preference at a time, when nothing takes it.
-#
+# ---- what a pod gives up, one preference at a time, when nothing takes it ----------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/preferences.go.
 
 W = TypeVar("W", PreferredSchedulingTerm, WeightedPodAffinityTerm)
@@ -345,7 +335,10 @@ def relaxed(shape: PodShape, tolerating: bool, updates: int) -> Relaxed | None:
 def tolerating_preferences(shape: PodShape) -> PodShape:
     """The shape with a toleration of all taints of effect PreferNoSchedule."""
     same = (PREFER_NO_SCHEDULE.key, PREFER_NO_SCHEDULE.effect, PREFER_NO_SCHEDULE.operator, "")
-    if any((one.key, one.effect, one.operator, one.value) == same for one in shape.tolerations):
+    if any(
+        (toleration.key, toleration.effect, toleration.operator, toleration.value) == same
+        for toleration in shape.tolerations
+    ):
         return shape
     return _next(shape, tolerations=(*shape.tolerations, PREFER_NO_SCHEDULE))
 

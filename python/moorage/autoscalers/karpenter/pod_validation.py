@@ -33,10 +33,7 @@ from ..providers.registrations import Registration
 from .label_requirements import RequirementSet, Vocabulary, go_integer
 from .pod_shape import PodShape, untolerated, with_values
 
-# ---- volume alternatives -----------------------------------------------------------------------------------
-#
-# Which nodes the volumes of a pod leave, and how many of a driver's they are.
-#
+# ---- which nodes the volumes of a pod leave, and how many of a driver's they are ---------------------------
 # Rules: Karpenter v1.15.0, volumetopology.go and pkg/scheduling/volumeusage.go.
 
 DRIVERS = {plugin.name: plugin.driver for plugin in (MIGRATED | UNCOUNTED).values()}
@@ -59,12 +56,12 @@ class Storage(Struct, frozen=True):
         key = pod.claim_key(volume)
         if key is None:
             return None
-        found = self.claims.get(key)
-        if found is None:
+        claim = self.claims.get(key)
+        if claim is None:
             name = key.partition("/")[2]
             text = f'getting persistent volume claim, persistentvolumeclaims "{name}" not found'
             raise VolumeLookupError(with_values(text, PersistentVolumeClaim=name))
-        return found
+        return claim
 
     def volume(self, name: str) -> PersistentVolume:
         if name not in self.volumes:
@@ -83,8 +80,12 @@ class Storage(Struct, frozen=True):
             if spec.csi is not None:
                 return spec.csi.driver
             return MIGRATED["aws_elastic_block_store"].driver if spec.aws_elastic_block_store else ""
-        found = self.classes.get(claim.spec.storage_class_name or "")
-        return DRIVERS.get(found.provisioner, found.provisioner) if found is not None else ""
+        storage_class = self.classes.get(claim.spec.storage_class_name or "")
+        return (
+            DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
+            if storage_class is not None
+            else ""
+        )
 
 
 Volumes = Mapping[str, frozenset[str]]
@@ -93,7 +94,7 @@ Volumes = Mapping[str, frozenset[str]]
 
 def volumes_of(pod: Pod, storage: Storage) -> Volumes:
     """The volumes that count; those whose claims are gone do not."""
-    found: dict[str, frozenset[str]] = {}
+    volumes_by_driver: dict[str, frozenset[str]] = {}
     for volume in pod.spec.volumes:
         try:
             claim = storage.claim(pod, volume)
@@ -101,8 +102,8 @@ def volumes_of(pod: Pod, storage: Storage) -> Volumes:
         except VolumeLookupError:
             continue
         if claim is not None and driver:
-            found[driver] = found.get(driver, frozenset()) | {claim.key}
-    return found
+            volumes_by_driver[driver] = volumes_by_driver.get(driver, frozenset()) | {claim.key}
+    return volumes_by_driver
 
 
 def joined(volumes: Volumes, more: Volumes) -> Volumes:
@@ -127,9 +128,9 @@ def volume_alternatives(pod: Pod, storage: Storage, vocabulary: Vocabulary) -> S
         if not alternatives:
             alternatives = terms
             continue
-        pairs = [(one, other) for one in alternatives for other in terms]
+        pairs = [(alternative, other) for alternative in alternatives for other in terms]
         compatible = [pair for pair in pairs if pair[0].intersects(pair[1])]
-        alternatives = [one.meet(other) for one, other in compatible or pairs]
+        alternatives = [each.meet(other) for each, other in compatible or pairs]
     return alternatives
 
 
@@ -144,8 +145,10 @@ def _terms(pod: Pod, volume: Volume, storage: Storage, vocabulary: Vocabulary) -
             if term.match_label_expressions:
                 yield vocabulary.set_of(
                     [
-                        vocabulary.requirement(one.key, "In", one.values)
-                        for one in term.match_label_expressions
+                        vocabulary.requirement(
+                            match_label_expression.key, "In", match_label_expression.values
+                        )
+                        for match_label_expression in term.match_label_expressions
                     ]
                 )
 
@@ -155,7 +158,11 @@ def _volume_terms(volume: PersistentVolume, vocabulary: Vocabulary) -> Iterator[
     required = spec.node_affinity.required if spec.node_affinity is not None else None
     on_host = spec.local is not None or spec.host_path is not None
     for term in required.node_selector_terms if required is not None else ():
-        kept = [one for one in term.match_expressions if not (on_host and one.key == HOSTNAME)]
+        kept = [
+            match_expression
+            for match_expression in term.match_expressions
+            if not (on_host and match_expression.key == HOSTNAME)
+        ]
         if kept or (on_host and term.match_expressions):
             yield vocabulary.of_terms(kept)
 
@@ -201,10 +208,7 @@ def _claim_problem(claim: PersistentVolumeClaim, storage: Storage) -> str:
     return ""
 
 
-# ---- pod validation ----------------------------------------------------------------------------------------
-#
-# Which pods Karpenter takes up, and which it ignores and why.
-#
+# ---- which pods Karpenter takes up, and which it ignores and why -------------------------------------------
 # Rules: Karpenter v1.15.0, pkg/utils/pod/scheduling.go, pkg/controllers/provisioning/provisioner.go
 # (Validate), pkg/apis/v1/nodeclaim_validation.go.
 
@@ -217,7 +221,10 @@ DISRUPTED = Taint(key=f"{GROUP}/disrupted", effect="NoSchedule")
 
 
 def owned_by(pod: Pod, kind: str, api_version: str) -> bool:
-    return any(one.kind == kind and one.api_version == api_version for one in pod.metadata.owner_references)
+    return any(
+        owner_reference.kind == kind and owner_reference.api_version == api_version
+        for owner_reference in pod.metadata.owner_references
+    )
 
 
 def is_terminal(pod: Pod) -> bool:
@@ -226,7 +233,10 @@ def is_terminal(pod: Pod) -> bool:
 
 def failed_to_schedule(pod: Pod) -> bool:
     """Whether kube-scheduler has said that the pod fits nowhere."""
-    return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
+    return any(
+        condition.type == "PodScheduled" and condition.reason == "Unschedulable"
+        for condition in pod.status.conditions
+    )
 
 
 def is_provisionable(pod: Pod) -> bool:
@@ -238,19 +248,19 @@ def is_provisionable(pod: Pod) -> bool:
 def has_claims(pod: Pod) -> bool:
     """Whether a pod or a container of it asks for devices by resource claims."""
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return bool(pod.spec.resource_claims) or any(one.resources.claims for one in containers)
+    return bool(pod.spec.resource_claims) or any(container.resources.claims for container in containers)
 
 
 def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
     """Why Karpenter ignores a pod; "" if it does not."""
-    found = []
+    problems = []
     pool = shape.requirements.by_key.get(POOL)
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
-        found.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
-    found += _selector_problems(pod.spec, shape.vocabulary.registration)
-    found.append(claim_problems(pod, storage))
-    return "; ".join(filter(None, found))
+        problems.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
+    problems += _selector_problems(pod.spec, shape.vocabulary.registration)
+    problems.append(claim_problems(pod, storage))
+    return "; ".join(filter(None, problems))
 
 
 def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
@@ -261,34 +271,34 @@ def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
     for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
         if term.match_fields:
             yield "node selector term with matchFields is not supported"
-        for one in term.match_expressions:
-            yield from requirement_problems(one, known)
+        for match_expression in term.match_expressions:
+            yield from requirement_problems(match_expression, known)
 
 
 def requirement_problems(
-    one: NodeSelectorRequirement | NodeRequirement, known: Registration
+    each: NodeSelectorRequirement | NodeRequirement, known: Registration
 ) -> Iterator[str]:
     """Yield why Karpenter accepts no such requirement, of a pod or of a pool."""
-    key, operator = known.key(one.key), one.operator
+    key, operator = known.key(each.key), each.operator
     if operator not in _OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(_OPERATORS)}]"
     if known.restricts(key) or key == HOSTNAME:
         yield _restricted(key, known)
-    if operator == "In" and key in known.values and not known.values[key] & {*one.values}:
+    if operator == "In" and key in known.values and not known.values[key] & {*each.values}:
         allowed = " ".join(f"{name}:{{}}" for name in sorted(known.values[key]))
-        values = f"[{' '.join(one.values)}]"
+        values = f"[{' '.join(each.values)}]"
         yield f"no valid values found in {values} for {key}, expected one of: map[{allowed}], got: {values}"
     for field, _, detail in requirement_errors(key, "Exists", ()):
         if field == "key":
             yield f"key {key} is not a qualified name, {detail}"
-    for value in one.values:
+    for value in each.values:
         for field, _, detail in requirement_errors("a", "In", (value,)):
             if field.startswith("values["):
                 yield f"invalid value {value} for key {key}, {detail}"
-    if operator == "In" and not one.values:
+    if operator == "In" and not each.values:
         yield f"key {key} with operator In must have a value defined"
     if operator in _BOUNDS:
-        number = go_integer(one.values[0]) if len(one.values) == 1 else None
+        number = go_integer(each.values[0]) if len(each.values) == 1 else None
         if number is None or number < 0:
             yield f"key {key} with operator {operator} must have a single positive integer value"
 
@@ -348,7 +358,9 @@ def protected_until(pod: Pod) -> float:
 
 def goes_unready(pod: Pod, budget: PodDisruptionBudget) -> bool:
     """Whether a budget lets a pod go because the pod is not ready."""
-    unready = any(one.type == "Ready" and one.status == "False" for one in pod.status.conditions)
+    unready = any(
+        condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions
+    )
     return unready and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 

@@ -31,10 +31,7 @@ from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
 from .type_columns import Catalogue
 
-# ---- provision ---------------------------------------------------------------------------------------------
-#
-# A pass of Karpenter over the pods that wait: which nodes it would make for them.
-#
+# ---- a pass of Karpenter over the pods that wait: which nodes it would make for them -----------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
 
 NO_POOLS = "no dynamic nodepools found"
@@ -56,19 +53,19 @@ def _told(view: ClusterView, solver: Solver) -> Provisioning:
     errors = {
         key: PodError(str(refusal), waits_for_reservation(refusal)) for key, refusal in solver.errors.items()
     }
-    made = {}
+    types_of = {}
     for claim in sorted(solver.claims, key=lambda claim: claim.name):
         finished = view.finisher.finished(claim)
         if isinstance(finished, FinishedClaim):
-            made[claim.name] = new_claim(finished)
+            types_of[claim.name] = new_claim(finished)
         else:
             errors |= {candidate.pod.key: PodError(finished) for candidate in claim.pods}
-    names = list(made)
+    names = list(types_of)
     return Provisioning(
-        tuple(made.values()),
-        tuple([names.index(claim.name) for claim in solver.claims if claim.name in made]),
+        tuple(types_of.values()),
+        tuple([names.index(claim.name) for claim in solver.claims if claim.name in types_of]),
         {
-            node.state.name: tuple([one.pod.key for one in node.pods])
+            node.state.name: tuple([pod.pod.key for pod in node.pods])
             for node in solver.nodes.hosts
             if node.pods
         },
@@ -80,10 +77,7 @@ def _told(view: ClusterView, solver: Solver) -> Provisioning:
     )
 
 
-# ---- node class states -------------------------------------------------------------------------------------
-#
-# NodePools as Karpenter sees them once it has looked at their node classes.
-#
+# ---- NodePools as Karpenter sees them once it has looked at their node classes -----------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/nodepool/readiness.
 
 
@@ -94,8 +88,10 @@ class _Status(msgspec.Struct, frozen=True):
 def stored_pools(client: ObjectClient) -> list[NodePool]:
     """Return the pools of a cluster. Those whose EC2NodeClass is there and not ready are not ready either,
     whatever they say: Karpenter looks again."""
-    classes: dict[str, EC2NodeClass] = {one.name: one for one in client.list(EC2NodeClass)[0]}
-    return [_with_state(one, classes) for one in client.list(NodePool)[0]]
+    classes: dict[str, EC2NodeClass] = {
+        node_class.name: node_class for node_class in client.list(EC2NodeClass)[0]
+    }
+    return [_with_state(pool, classes) for pool in client.list(NodePool)[0]]
 
 
 def _with_state(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> NodePool:
@@ -103,7 +99,7 @@ def _with_state(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> NodePool
     node_class = classes.get(reference.name) if reference.group == DOMAIN else None
     if node_class is None or not (why := _why_unready(node_class)):
         return pool
-    own = {one.type: one for one in pool.status.conditions}
+    own = {condition.type: condition for condition in pool.status.conditions}
     unready = {
         "ValidationSucceeded": own.get("ValidationSucceeded", Condition("ValidationSucceeded", "True")),
         "NodeClassReady": Condition(
@@ -119,19 +115,21 @@ def _why_unready(node_class: EC2NodeClass) -> str:
     """Why a node class is not ready, in the words of its conditions; "" if it is, or nothing says."""
     if node_class.metadata.deletion_timestamp is not None:
         return "it is being deleted"
-    conditions = {one.type: one for one in decode(dict(node_class.status), _Status).conditions}
+    conditions = {
+        condition.type: condition for condition in decode(dict(node_class.status), _Status).conditions
+    }
     ready = conditions.pop("Ready", None)
     if ready is None or ready.status == "True":
         return ""
     broken = [
-        f"{one.type}: {one.message}" for one in conditions.values() if one.status != "True" and one.message
+        f"{condition.type}: {condition.message}"
+        for condition in conditions.values()
+        if condition.status != "True" and condition.message
     ]
     return "; ".join(broken) or ready.message or f"Ready is {ready.status}"
 
 
-# ---- pending provisioning ----------------------------------------------------------------------------------
-#
-# Which nodes Karpenter would make for the pods of a scheduler.
+# ---- which nodes Karpenter would make for the pods of a scheduler ------------------------------------------
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -154,7 +152,7 @@ class PassQuestion:
     @property
     def pools(self) -> list[NodePool]:
         """The pools of the cluster."""
-        return [one for one in self.stored[NodePool] if isinstance(one, NodePool)]
+        return [pool for pool in self.stored[NodePool] if isinstance(pool, NodePool)]
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""
@@ -167,10 +165,10 @@ class PassQuestion:
 
     def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
         """The question whether one pool makes a node for one pod; both may have changed."""
-        pods = [pod if one.key == pod.key else one for one in self.stored[Pod]]
+        pods = [pod if other.key == pod.key else other for other in self.stored[Pod]]
         stored = self.stored | {Pod: pods, NodePool: [pool]}
-        asked, by_pool = frozenset([pod.key]), {pool.name: types}
-        situation = dataclasses.replace(self.situation, types=by_pool, chosen=asked, only_new=True)
+        chosen, by_pool = frozenset([pod.key]), {pool.name: types}
+        situation = dataclasses.replace(self.situation, types=by_pool, chosen=chosen, only_new=True)
         return dataclasses.replace(self, stored=stored, situation=situation)
 
 

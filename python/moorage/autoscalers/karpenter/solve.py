@@ -29,10 +29,7 @@ from .pod_validation import has_claims
 from .topology import Host, Topology
 from .topology_group import Ties, TopologyGroup
 
-# ---- host table --------------------------------------------------------------------------------------------
-#
-# Nodes and claims as columns: which of them could take a pod, without asking one by one.
-#
+# ---- nodes and claims as columns: which of them could take a pod, without asking one by one ----------------
 # What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most
 # that a host has left of each resource, the requirements that many hosts share, and the pods that
 # topologies count on each. For speed alone (`tests/house/special_paths.toml`).
@@ -80,12 +77,12 @@ class HostTable(Generic[T]):
 
     def fork(self, rows: Sequence[int]) -> HostTable[T]:
         """The table for another pass, in which the hosts of some rows take no pod."""
-        found = copy(self)
-        found.hosts = [*self.hosts]
-        found._room, found._kind = self._room.copy(), self._kind.copy()
+        table = copy(self)
+        table.hosts = [*self.hosts]
+        table._room, table._kind = self._room.copy(), self._kind.copy()
         for row in rows:
-            found._room[:, row] = -1.0
-        return found
+            table._room[:, row] = -1.0
+        return table
 
     def update(self, row: int, seen: Host, room: Mapping[str, int]) -> None:
         """Say what has become of a host."""
@@ -99,26 +96,26 @@ class HostTable(Generic[T]):
 
     def _kind_of(self, seen: Host) -> int:
         key = (seen.requirements, seen.taints)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self._kinds)
+        flags = self._known.get(key)
+        if flags is None:
+            flags = self._known[key] = len(self._kinds)
             self._kinds.append(seen)
-        return found
+        return flags
 
     def possible(self, candidate: Candidate, topology: Topology) -> Flags:
         """By row, whether a host could take a pod."""
         size, amounts = len(self.hosts), candidate.shape.amounts
-        found: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
+        fits: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
         for at in range(1, len(RESOURCES)):
-            found &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
+            fits &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
         on_hosts, others = topology.groups_of(candidate.uid, candidate.shape)
-        found &= self._agreeing(candidate, others, topology.ties)[self._kind[:size]]
+        fits &= self._agreeing(candidate, others, topology.ties)[self._kind[:size]]
         if on_hosts:
             allowed = -1
             for group, selects in on_hosts:
                 allowed &= group.allowed_hosts(selects)
-            found &= _flags(allowed, self._place[:size])
-        return found
+            fits &= _flags(allowed, self._place[:size])
+        return fits
 
     def _agreeing(
         self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
@@ -128,7 +125,7 @@ class HostTable(Generic[T]):
         known = self._agreed.setdefault((shape.requirements, shape.tolerations), [])
         for kind in self._kinds[len(known) :]:
             known.append(self._agrees(candidate, kind))
-        found = np.array(known, np.bool_)
+        flags = np.array(known, np.bool_)
         for group, selects in groups:
             key = group.topology_key
             values, value_of_kind = self._values_of(group)
@@ -137,8 +134,8 @@ class HostTable(Generic[T]):
                 bool(group.domains(pods, self._with_preference(candidate, key, nodes), selects, ties))
                 for nodes in values
             ]
-            found &= np.array(answers, np.bool_)[value_of_kind]
-        return found
+            flags &= np.array(answers, np.bool_)[value_of_kind]
+        return flags
 
     def _values_of(self, group: TopologyGroup) -> tuple[dict[Requirement, int], list[int]]:
         """What kinds have of the label of a group, each value once, and the number of it by kind."""

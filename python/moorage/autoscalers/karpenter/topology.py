@@ -19,10 +19,7 @@ from .pod_shape import Labelled, PodShape, ShapeBook, effective_selector, uid_of
 from .pod_validation import is_terminal
 from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, NodeFilter, Ties, TopologyGroup
 
-# ---- domain universe ---------------------------------------------------------------------------------------
-#
-# The domains that pools could make nodes in, and the taints that these would have.
-#
+# ---- the domains that pools could make nodes in, and the taints that these would have ----------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go (buildDomainGroups) and
 # topologydomaingroup.go.
 
@@ -65,17 +62,15 @@ class DomainUniverse:
 
     def domains(self, name: str, shape: PodShape, honors: bool) -> int:
         """The domains of a key as bits; with `honors` those of pools whose taints pods tolerate."""
-        found = 0
+        mask = 0
         for place, lists in self._domains.get(name, {}).items():
             if not honors or any(not shape.taint_refusal(taints) for taints in lists):
-                found |= 1 << place
-        return found
+                mask |= 1 << place
+        return mask
 
 
 # ---- counted groups ----------------------------------------------------------------------------------------
-#
 # Topology groups as passes over one cluster begin with them: which running pods each counts, and where.
-#
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
 
 
@@ -212,10 +207,10 @@ class CountedGroups:
 
     def own(self, shape: PodShape) -> list[CountedGroup]:
         """The groups of the constraints and terms of pods, each once."""
-        found = self._own.get(shape)
-        if found is None:
-            found = self._own[shape] = list(dict.fromkeys([*self._spreads(shape), *self._affinities(shape)]))
-        return found
+        groups = self._own.get(shape)
+        if groups is None:
+            groups = self._own[shape] = list(dict.fromkeys([*self._spreads(shape), *self._affinities(shape)]))
+        return groups
 
     def _spreads(self, shape: PodShape) -> Iterable[CountedGroup]:
         for spread in shape.spreads:
@@ -241,17 +236,17 @@ class CountedGroups:
             (ANTI_AFFINITY, shape.anti_affinity, shape.preferred_anti_affinity),
         )
         for kind, required, preferred in kinds:
-            terms = required if self.ignores else (*required, *(one.pod_affinity_term for one in preferred))
+            terms = required if self.ignores else (*required, *(each.pod_affinity_term for each in preferred))
             for term in terms:
                 yield self._counted(self._of_term(kind, shape, term))
 
     def terms(self, shape: PodShape) -> list[TopologyGroup]:
         """The groups of required anti-affinity of pods, which keeps others away, without counts."""
-        found = self._terms.get(shape)
-        if found is None:
-            found = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
-            self._terms[shape] = found
-        return found
+        terms = self._terms.get(shape)
+        if terms is None:
+            terms = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
+            self._terms[shape] = terms
+        return terms
 
     def _of_term(self, kind: str, shape: PodShape, term: PodAffinityTerm) -> TopologyGroup:
         key = self.vocabulary.key(term.topology_key)
@@ -266,7 +261,11 @@ class CountedGroups:
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (own,))
         matcher = LabelSelectorMatcher(term.namespace_selector)
-        selected = [one.name for one in self._around.namespaces if matcher.matches(one.metadata.labels)]
+        selected = [
+            namespace.name
+            for namespace in self._around.namespaces
+            if matcher.matches(namespace.metadata.labels)
+        ]
         return frozenset((*selected, *term.namespaces))
 
     # ---- counting ------------------------------------------------------------------------------------------
@@ -287,7 +286,7 @@ class CountedGroups:
         around, filtered, key = self._around, group.node_filter, group.topology_key
         if filtered is not None and filtered.is_open:
             filtered = None
-        found = NodeDomains({}, {})
+        domains = NodeDomains({}, {})
         for name, node in around.nodes.items():
             if filtered is not None:
                 labels = self.vocabulary.of_labels(node.metadata.labels)
@@ -295,11 +294,11 @@ class CountedGroups:
                     continue
             domain = node.metadata.labels.get(key, name if group.on_hosts else None)
             if domain is not None:
-                found.of_pods[name] = (group.key.bit(domain).bit_length() - 1,)
+                domains.of_pods[name] = (group.key.bit(domain).bit_length() - 1,)
             shown = around.labels.get(name, {}).get(key)
             if shown is not None:
-                found.shown[name] = group.key.bit(shown).bit_length() - 1
-        return found
+                domains.shown[name] = group.key.bit(shown).bit_length() - 1
+        return domains
 
     def _count(self, counted: CountedGroup) -> CountedGroup:
         group, places = counted.group, counted.domains.of_pods
@@ -324,18 +323,15 @@ class CountedGroups:
 
     def kept_away(self, excluded: AbstractSet[str]) -> dict[Hashable, TopologyGroup]:
         """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
-        found = {}
+        counts = {}
         for identity, (counted, owners) in self._away.items():
             first = next((group for uid, group in owners if uid not in excluded), None)
             if first is not None:
-                found[identity] = counted.begun(excluded, (), first)
-        return found
+                counts[identity] = counted.begun(excluded, (), first)
+        return counts
 
 
-# ---- topology ----------------------------------------------------------------------------------------------
-#
-# All topology groups of a pass: which a pod owns, and which count it.
-#
+# ---- all topology groups of a pass: which a pod owns, and which count it -----------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
 
 Asked = tuple[TopologyGroup, bool]
@@ -435,7 +431,7 @@ class Topology:
         own = self._owned.get(uid, ())
         worst: TopologyError | None = None
         worst_is_own = False
-        found = host.requirements
+        requirements = host.requirements
         for at, group in enumerate((*own, *self._selecting(shape.labelled, True))):
             domains = self._domains(shape, group, host)
             if isinstance(domains, TopologyError):
@@ -443,14 +439,14 @@ class Topology:
                 if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
                     worst, worst_is_own = domains, is_own
             elif domains is not None:
-                found = found.meet(self._source.vocabulary.set_of([domains]))
+                requirements = requirements.meet(self._source.vocabulary.set_of([domains]))
         if worst is not None:
             return worst
-        if found is not host.requirements:
-            refusal = host.requirements.refusal(found, host.undefined)
+        if requirements is not host.requirements:
+            refusal = host.requirements.refusal(requirements, host.undefined)
             if refusal:
                 return refusal
-        return found
+        return requirements
 
     def groups_of(self, uid: str, shape: PodShape) -> tuple[list[Asked], list[Asked]]:
         """The groups that decide where a pod may be: those on hosts, and the others.
@@ -461,11 +457,11 @@ class Topology:
         on_hosts: list[Asked] = []
         others: list[Asked] = []
         for group in groups:
-            asked = group, group.selects(shape.labelled)
+            question = group, group.selects(shape.labelled)
             if not group.on_hosts:
-                others.append(asked)
+                others.append(question)
             elif HOSTNAME not in shape.strict_requirements.by_key:
-                on_hosts.append(asked)
+                on_hosts.append(question)
         return on_hosts, others
 
     def _domains(
@@ -486,11 +482,13 @@ class Topology:
     def _selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
         """The groups that select pods with these labels; new ones are asked once."""
         groups = self.inverse if inverse else self.own
-        asked, found = self._selected.get((pods, inverse), (0, []))
-        if asked < len(groups):
-            found = found + [group for group in list(groups.values())[asked:] if group.selects(pods)]
-            self._selected[pods, inverse] = (len(groups), found)
-        return found
+        looked_at, selecting = self._selected.get((pods, inverse), (0, []))
+        if looked_at < len(groups):
+            selecting = selecting + [
+                group for group in list(groups.values())[looked_at:] if group.selects(pods)
+            ]
+            self._selected[pods, inverse] = (len(groups), selecting)
+        return selecting
 
     def register_hosts(self, mask: int) -> None:
         """Make hosts known to the groups on hosts."""

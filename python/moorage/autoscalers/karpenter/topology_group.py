@@ -34,10 +34,7 @@ from moorage.kube.model.node import HOSTNAME
 from .label_requirements import Key, Requirement, RequirementSet, bits
 from .pod_shape import Labelled, PodShape, untolerated
 
-# ---- node filter -------------------------------------------------------------------------------------------
-#
-# Which nodes count for a spread constraint.
-#
+# ---- which nodes count for a spread constraint -------------------------------------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologynodefilter.go.
 
 
@@ -65,22 +62,28 @@ class NodeFilter(Struct, eq=False):
             spread.node_affinity_policy or "Honor",
             spread.node_taints_policy or "Ignore",
             shape.tolerations,
-            any(HOSTNAME in one.by_key for one in alternatives),
+            any(HOSTNAME in alternative.by_key for alternative in alternatives),
         )
 
     @property
     def is_open(self) -> bool:
         """Whether all nodes count."""
-        return self.taints != "Honor" and not any(one.by_key for one in self.alternatives)
+        return self.taints != "Honor" and not any(alternative.by_key for alternative in self.alternatives)
 
     @property
     def identity(self) -> Hashable:
         """What upstream's hash tells apart: of the requirements only the labels that they name."""
         tolerations = [
-            (one.key, one.operator, one.value, one.effect, one.toleration_seconds or 0)
-            for one in self.tolerations
+            (
+                toleration.key,
+                toleration.operator,
+                toleration.value,
+                toleration.effect,
+                toleration.toleration_seconds or 0,
+            )
+            for toleration in self.tolerations
         ]
-        labels = odd(frozenset(one.by_key) for one in self.alternatives)
+        labels = odd(frozenset(alternative.by_key) for alternative in self.alternatives)
         return labels, self.taints, self.affinity, odd(tolerations)
 
     def counts(self, taints: tuple[Taint, ...], node: RequirementSet) -> bool:
@@ -91,7 +94,9 @@ class NodeFilter(Struct, eq=False):
         return known
 
     def _counts(self, taints: tuple[Taint, ...], node: RequirementSet) -> bool:
-        if self.affinity == "Honor" and all(node.refusal(one, undefined=False) for one in self.alternatives):
+        if self.affinity == "Honor" and all(
+            node.refusal(alternative, undefined=False) for alternative in self.alternatives
+        ):
             return False
         return self.taints != "Honor" or not untolerated(taints, self.tolerations)
 
@@ -161,27 +166,30 @@ class TopologyGroup:
 
     def begun(self, counts: dict[int, int], known: int, occupied: int, levels: list[int]) -> TopologyGroup:
         """The same group with other counts."""
-        found = copy(self)
-        found.counts, found.known, found.occupied, found.levels = counts, known, occupied, levels
-        return found
+        group = copy(self)
+        group.counts, group.known, group.occupied, group.levels = counts, known, occupied, levels
+        return group
 
     @cached_property
     def identity(self) -> Hashable:
         """What upstream's hash tells apart; minDomains is no part of it."""
         selector = self.selector
-        asked: Hashable = None
+        question: Hashable = None
         if selector is not None:
-            expressions = [(one.key, one.operator, odd(one.values)) for one in selector.match_expressions]
-            asked = frozenset(expressions), frozenset(selector.match_labels.items())
+            expressions = [
+                (match_expression.key, match_expression.operator, odd(match_expression.values))
+                for match_expression in selector.match_expressions
+            ]
+            question = frozenset(expressions), frozenset(selector.match_labels.items())
         nodes = self.node_filter.identity if self.node_filter is not None else None
-        return self.kind, self.topology_key, self.namespaces, self.max_skew, nodes, asked
+        return self.kind, self.topology_key, self.namespaces, self.max_skew, nodes, question
 
     def selects(self, pods: Labelled) -> bool:
-        found = self._selected.get(pods)
-        if found is None:
-            found = pods.namespace in self.namespaces and self._matcher.matches(pods.labels)
-            self._selected[pods] = found
-        return found
+        selected = self._selected.get(pods)
+        if selected is None:
+            selected = pods.namespace in self.namespaces and self._matcher.matches(pods.labels)
+            self._selected[pods] = selected
+        return selected
 
     # ---- counting ------------------------------------------------------------------------------------------
 
@@ -254,8 +262,8 @@ class TopologyGroup:
 
     def _affine(self, pods: Requirement, nodes: Requirement, selects: bool, ties: Ties) -> int:
         there = pods.select(self.occupied)
-        if found := nodes.select(there):
-            return found
+        if selected := nodes.select(there):
+            return selected
         if not selects or there:
             return 0
         both = pods.meet(nodes).select(self.known)
@@ -276,10 +284,7 @@ class TopologyGroup:
         return f"{shown} and {left} other(s)" if left > 0 else shown
 
 
-# ---- default spread ----------------------------------------------------------------------------------------
-#
-# Spread constraints of the cluster for pods without constraints of their own.
-#
+# ---- spread constraints of the cluster for pods without constraints of their own ---------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/defaultconstraints.go.
 
 _OWNERS: dict[tuple[str, str], type[Object]] = {
@@ -306,19 +311,19 @@ def with_default_spread(
         return pod
     labels: dict[str, str] = {}
     for service in services:
-        asked = service.spec.selector
-        if service.namespace != pod.namespace or asked is None:
+        service_labels = service.spec.selector
+        if service.namespace != pod.namespace or service_labels is None:
             continue
-        if asked.items() <= pod.metadata.labels.items():
-            labels |= asked
+        if service_labels.items() <= pod.metadata.labels.items():
+            labels |= service_labels
     expressions: list[LabelSelectorRequirement] = []
     owner = pod.metadata.controller()
     kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
-    found = owners.get((kind, f"{pod.namespace}/{owner.name}")) if owner is not None and kind else None
-    if isinstance(found, ReplicationController):
-        labels |= found.spec.selector or {}
-    elif isinstance(found, ReplicaSet | StatefulSet) and found.spec.selector is not None:
-        chosen = found.spec.selector
+    owner_object = owners.get((kind, f"{pod.namespace}/{owner.name}")) if owner is not None and kind else None
+    if isinstance(owner_object, ReplicationController):
+        labels |= owner_object.spec.selector or {}
+    elif isinstance(owner_object, ReplicaSet | StatefulSet) and owner_object.spec.selector is not None:
+        chosen = owner_object.spec.selector
         expressions += [
             LabelSelectorRequirement(key=key, operator="In", values=(value,))
             for key, value in chosen.match_labels.items()
@@ -327,5 +332,5 @@ def with_default_spread(
     if not labels and not expressions:
         return pod
     selector = LabelSelector(match_labels=labels, match_expressions=tuple(expressions))
-    spreads = tuple([replace(one, label_selector=selector) for one in constraints])
+    spreads = tuple([replace(constraint, label_selector=selector) for constraint in constraints])
     return replace(pod, spec=replace(pod.spec, topology_spread_constraints=spreads))

@@ -74,26 +74,30 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     """
     make = vocabulary.requirement
     reservation_id = vocabulary.registration.reservation_labels[0]
-    own = [make(one.key, one.operator, one.values) for one in of.requirements]
-    named = {one.key for one in of.requirements}
+    own = [make(requirement.key, requirement.operator, requirement.values) for requirement in of.requirements]
+    named = {requirement.key for requirement in of.requirements}
     own.append(make(INSTANCE_TYPE, "In", (of.name,)))
     if ZONE not in named:
-        own.append(make(ZONE, "In", [one.zone for one in of.offerings]))
+        own.append(make(ZONE, "In", [offering.zone for offering in of.offerings]))
     if CAPACITY_TYPE not in named:
-        own.append(make(CAPACITY_TYPE, "In", [one.capacity_type for one in of.offerings]))
+        own.append(make(CAPACITY_TYPE, "In", [offering.capacity_type for offering in of.offerings]))
     offerings = []
-    for one in of.offerings:
-        made_of = one.zone, one.capacity_type, one.reservation_id, one.requirements
+    for offering in of.offerings:
+        made_of = offering.zone, offering.capacity_type, offering.reservation_id, offering.requirements
         if made_of not in sets:
-            reserved = ("In", (one.reservation_id,)) if one.capacity_type == RESERVED else ("DoesNotExist",)
+            reserved = (
+                ("In", (offering.reservation_id,))
+                if offering.capacity_type == RESERVED
+                else ("DoesNotExist",)
+            )
             parts = [
-                make(ZONE, "In", (one.zone,)),
-                make(CAPACITY_TYPE, "In", (one.capacity_type,)),
+                make(ZONE, "In", (offering.zone,)),
+                make(CAPACITY_TYPE, "In", (offering.capacity_type,)),
                 make(reservation_id, *reserved),
-                *(make(more.key, more.operator, more.values) for more in one.requirements),
+                *(make(more.key, more.operator, more.values) for more in offering.requirements),
             ]
             sets[made_of] = vocabulary.set_of(parts)
-        offerings.append(KnownOffering(one, sets[made_of]))
+        offerings.append(KnownOffering(offering, sets[made_of]))
     groups: dict[frozenset[tuple[str, Quantity]], list[KnownOffering]] = {frozenset(): []}
     for known in offerings:
         if known.offering.available:
@@ -103,7 +107,9 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
         ({name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}, members)
         for override, members in groups.items()
     ]
-    named = {one.key.name for one in own}.union(*[one.requirements.by_key for one in offerings])
+    named = {offering.key.name for offering in own}.union(
+        *[offering.requirements.by_key for offering in offerings]
+    )
     others = vocabulary.registration.of_types - named
     shown = {domain_of(key) for key in named if key != reservation_id}
     own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
@@ -150,22 +156,22 @@ class TypeColumns:
         self.types = types
         self.all = (1 << len(types)) - 1
         self.capacity = Thresholds(
-            [{name: amount.nanos() for name, amount in one.type.capacity.items()} for one in types]
+            [{name: amount.nanos() for name, amount in kind.type.capacity.items()} for kind in types]
         )
         self.reserved = sum(
             1 << place
-            for place, one in enumerate(types)
-            if any(each.offering.capacity_type == RESERVED for each in one.offerings)
+            for place, kind in enumerate(types)
+            if any(each.offering.capacity_type == RESERVED for each in kind.offerings)
         )
         self._by_key: dict[str, tuple[int, dict[Requirement, int]]] = {}
-        for place, one in enumerate(types):
-            for name, requirement in one.requirements.by_key.items():
+        for place, kind in enumerate(types):
+            for name, requirement in kind.requirements.by_key.items():
                 named, masks = self._by_key.setdefault(name, (0, {}))
                 masks[requirement] = masks.get(requirement, 0) | 1 << place
                 self._by_key[name] = named | 1 << place, masks
         self._unknown = dict[str, int]()
-        for place, one in enumerate(types):
-            for name in one.unknown:
+        for place, kind in enumerate(types):
+            for name in kind.unknown:
                 self._unknown[name] = self._unknown.get(name, 0) | 1 << place
         self._read_groups(types)
         self._meeting: dict[Requirement, int] = {}
@@ -174,8 +180,8 @@ class TypeColumns:
 
     def _read_groups(self, types: Sequence[KnownType]) -> None:
         """Rows of allocatable amounts: one of each type, then those of offerings with others."""
-        rows = [(place, *one.groups[0]) for place, one in enumerate(types)]
-        rows += [(place, *group) for place, one in enumerate(types) for group in one.groups[1:]]
+        rows = [(place, *kind.groups[0]) for place, kind in enumerate(types)]
+        rows += [(place, *group) for place, kind in enumerate(types) for group in kind.groups[1:]]
         self._rows = Thresholds([amounts for _, amounts, _ in rows])
         self._owners = [1 << place for place, _, _ in rows[len(types) :]]
         self._negative = sum(
@@ -189,46 +195,46 @@ class TypeColumns:
 
     def _types_of(self, rows: int) -> int:
         """The types of rows."""
-        found = rows & self.all
+        left = rows & self.all
         if extra := rows >> len(self.types):
             for at in bits(extra):
-                found |= self._owners[at]
-        return found
+                left |= self._owners[at]
+        return left
 
     def compatible(self, requirements: RequirementSet) -> int:
         """Types whose labels can meet requirements; labels that only one side names do not matter. Those of
         which it is not known whether a type has them are never met."""
-        found = self._compatible.get(requirements)
-        if found is None:
-            found = self.all
+        compatible = self._compatible.get(requirements)
+        if compatible is None:
+            compatible = self.all
             for name, requirement in requirements.by_key.items():
                 if name in self._by_key:
-                    found &= self._meets(name, requirement)
-                found &= ~self._unknown.get(name, 0)
-            self._compatible[requirements] = found
-        return found
+                    compatible &= self._meets(name, requirement)
+                compatible &= ~self._unknown.get(name, 0)
+            self._compatible[requirements] = compatible
+        return compatible
 
     def _meets(self, name: str, requirement: Requirement) -> int:
-        found = self._meeting.get(requirement)
-        if found is None:
+        meeting = self._meeting.get(requirement)
+        if meeting is None:
             named, masks = self._by_key[name]
-            found = self.all & ~named
+            meeting = self.all & ~named
             excludes = requirement.operator in EXCLUDING
             for theirs, mask in masks.items():
                 if theirs.intersects(requirement) or (excludes and theirs.operator in EXCLUDING):
-                    found |= mask
-            self._meeting[requirement] = found
-        return found
+                    meeting |= mask
+            self._meeting[requirement] = meeting
+        return meeting
 
     def _offered_rows(self, requirements: RequirementSet) -> int:
-        found = self._offered.get(requirements)
-        if found is None:
-            found = 0
-            for offered, rows in self._offering_rows.items():
-                if not requirements.refusal(offered, undefined=True):
-                    found |= rows
-            self._offered[requirements] = found
-        return found
+        offered = self._offered.get(requirements)
+        if offered is None:
+            offered = 0
+            for offering, rows in self._offering_rows.items():
+                if not requirements.refusal(offering, undefined=True):
+                    offered |= rows
+            self._offered[requirements] = offered
+        return offered
 
     def offered(self, requirements: RequirementSet) -> int:
         """Types with an available offering that can meet requirements."""
@@ -250,21 +256,21 @@ class TypeColumns:
 
     def within(self, volumes: Mapping[str, frozenset[str]]) -> int:
         """Types that can attach volumes."""
-        found = 0
-        for place, one in enumerate(self.types):
-            limits = one.type.volume_limits
+        mask = 0
+        for place, kind in enumerate(self.types):
+            limits = kind.type.volume_limits
             if all(len(claims) <= limits.get(driver, len(claims)) for driver, claims in volumes.items()):
-                found |= 1 << place
-        return found
+                mask |= 1 << place
+        return mask
 
     def values(self, types: int, requirement: Requirement) -> int:
         """Those values of a label that types name and a requirement allows, as bits."""
         _, masks = self._by_key.get(requirement.key.name, (0, {}))
-        found = 0
+        named = 0
         for theirs, mask in masks.items():
             if mask & types:
-                found |= theirs.mask
-        return requirement.select(found)
+                named |= theirs.mask
+        return requirement.select(named)
 
     def chosen(self, types: int) -> list[KnownType]:
         return [self.types[place] for place in bits(types)]
@@ -274,22 +280,20 @@ def lacking_values(columns: TypeColumns, types: int, requirements: RequirementSe
     """The labels of which types have fewer values than minValues asks for, with how many they have."""
     if not requirements.has_min_values or not types:
         return {}
-    found = {}
+    lacking = {}
     for name, requirement in requirements.by_key.items():
         if requirement.min_values is not None:
             have = columns.values(types, requirement).bit_count()
             if have < requirement.min_values:
-                found[name] = have
-    return found
+                lacking[name] = have
+    return lacking
 
 
 def lacking_text(lacking: Iterable[str]) -> str:
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(lacking))}])"
 
 
-# ---- catalogue ---------------------------------------------------------------------------------------------
-#
-# What several passes over the same instance types keep: their labels, and the types as columns.
+# ---- what several passes over the same instance types keep: their labels, and the types as columns ---------
 
 
 class Catalogue:
@@ -303,13 +307,13 @@ class Catalogue:
         self._offering_sets: OfferingSets = {}
 
     def known(self, types: Iterable[InstanceType]) -> list[KnownType]:
-        found = []
-        for one in types:
-            if one not in self._types:
-                there = with_shortages(one, self.options.unavailable)
-                self._types[one] = known_type(there, self.vocabulary, self._offering_sets)
-            found.append(self._types[one])
-        return found
+        lacking = []
+        for kind in types:
+            if kind not in self._types:
+                there = with_shortages(kind, self.options.unavailable)
+                self._types[kind] = known_type(there, self.vocabulary, self._offering_sets)
+            lacking.append(self._types[kind])
+        return lacking
 
     def columns(self, types: Sequence[KnownType]) -> TypeColumns:
         key = tuple(types)

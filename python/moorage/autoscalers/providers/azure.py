@@ -95,8 +95,8 @@ class _Sku(_Item, frozen=True):
     def values(self) -> dict[str, str]:
         """The capabilities, those of zones included."""
         details = self.place.zone_details or ()
-        of_zones = [one for zone in details for one in zone.capabilities or ()]
-        return {one.name: one.value for one in (*of_zones, *(self.capabilities or ()))}
+        of_zones = [capability for zone in details for capability in zone.capabilities or ()]
+        return {each.name: each.value for each in (*of_zones, *(self.capabilities or ()))}
 
     @property
     def size(self) -> re.Match[str] | None:
@@ -105,12 +105,16 @@ class _Sku(_Item, frozen=True):
     @property
     def is_sold(self) -> bool:
         """Whether the subscription may have it in the region."""
-        return all(one.type != "Location" for one in self.restrictions or ())
+        return all(restriction.type != "Location" for restriction in self.restrictions or ())
 
     @property
     def zones(self) -> list[str]:
-        info = [one.restriction_info for one in self.restrictions or () if one.type == "Zone"]
-        closed = {zone for one in info if one for zone in one.zones or ()}
+        info = [
+            restriction.restriction_info
+            for restriction in self.restrictions or ()
+            if restriction.type == "Zone"
+        ]
+        closed = {zone for each in info if each for zone in each.zones or ()}
         return sorted({*(self.place.zones or ())} - closed)
 
 
@@ -138,21 +142,21 @@ def read_sizes(items: Sequence[object]) -> ListedTypes:
     InputError
         An item is not as the command prints it, or the list has several regions, or no size for nodes.
     """
-    every = [one for one in read_items(items, _Sku, COMMAND) if one.resource_type == _MACHINES]
-    placed = [one for one in every if one.location_info]
+    every = [each for each in read_items(items, _Sku, COMMAND) if each.resource_type == _MACHINES]
+    placed = [each for each in every if each.location_info]
     if not placed:
         raise InputError(f"has no virtual machine: ask with {COMMAND} --resource-type {_MACHINES}")
-    region = only_region([one.place.location.lower() for one in placed], "ask with --location REGION")
-    machines = [one for sku in placed if (one := _machine(sku)) is not None]
-    unnamed = sorted(one.sku.name for one in machines if one.gpus and not one.maker)
-    usable = [one for one in machines if not one.gpus or one.maker]
+    region = only_region([each.place.location.lower() for each in placed], "ask with --location REGION")
+    machines = [each for sku in placed if (each := _machine(sku)) is not None]
+    unnamed = sorted(machine.sku.name for machine in machines if machine.gpus and not machine.maker)
+    usable = [machine for machine in machines if not machine.gpus or machine.maker]
     if not usable:
         raise InputError(f"has no size that nodes of {region} can be")
     parts = [f"azure {region}, {number_of(len(usable), 'size', 'sizes')} of {COMMAND.rpartition(' -o')[0]}"]
     if unnamed:
         parts.append(f"left out, as their names do not say which GPU they have: {examples(unnamed, 3)}")
     parts.append("OS disks of 128 GB assumed")
-    return ListedTypes(GROUP, tuple([_type(one, region) for one in usable]), "; ".join(parts))
+    return ListedTypes(GROUP, tuple([_type(each, region) for each in usable]), "; ".join(parts))
 
 
 def _machine(sku: _Sku) -> _Machine | None:
@@ -243,7 +247,7 @@ def _labels(machine: _Machine, region: str) -> dict[str, Sequence[object]]:
         "kubernetes.io/arch": [_ARCHITECTURES.get(architecture, architecture)],
         "kubernetes.io/os": ["linux"],
         "topology.kubernetes.io/region": [region],
-        **{f"{GROUP}/sku-{name}": found for name, found in of_sku.items()},
+        **{f"{GROUP}/sku-{name}": value for name, value in of_sku.items()},
         f"{_AKS}/sku-cpu": [machine.cpu],
         f"{_AKS}/sku-memory": [mib],
         f"{_AKS}/mode": ["system", "user"],

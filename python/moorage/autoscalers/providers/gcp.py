@@ -74,15 +74,17 @@ def read_machine_types(items: Sequence[object]) -> ListedTypes:
     """
     machines = read_items(items, _MachineType, COMMAND)
     zones = dict[str, set[str]]()
-    for one in machines:
-        if "-" not in one.place:
-            raise InputError(f'must be a zone such as us-central1-a, not "{one.place[:40]}"', path="zone")
-        zones.setdefault(one.name, set()).add(one.place)
+    for machine in machines:
+        if "-" not in machine.place:
+            raise InputError(f'must be a zone such as us-central1-a, not "{machine.place[:40]}"', path="zone")
+        zones.setdefault(machine.name, set()).add(machine.place)
     region = only_region(
-        [one.place.rpartition("-")[0] for one in machines], 'ask with --filter="zone~^REGION"'
+        [machine.place.rpartition("-")[0] for machine in machines], 'ask with --filter="zone~^REGION"'
     )
-    by_name = {one.name: one for one in machines if one.guest_cpus > 0 and one.memory_mb > 0}
-    types = [_type(one, region, sorted(zones[name])) for name, one in sorted(by_name.items())]
+    by_name = {
+        machine.name: machine for machine in machines if machine.guest_cpus > 0 and machine.memory_mb > 0
+    }
+    types = [_type(each, region, sorted(zones[name])) for name, each in sorted(by_name.items())]
     source = (
         f"gcp {region}, {number_of(len(types), 'type', 'types')} of {COMMAND.rpartition(' --')[0]}; "
         "boot disks of 100 GiB assumed"
@@ -91,7 +93,10 @@ def read_machine_types(items: Sequence[object]) -> ListedTypes:
 
 
 def _type(machine: _MachineType, region: str, zones: Sequence[str]) -> InstanceType:
-    memory, gpus = machine.memory_mb * _MIB, sum(one.guest_accelerator_count for one in machine.accelerators)
+    memory, gpus = (
+        machine.memory_mb * _MIB,
+        sum(accelerator.guest_accelerator_count for accelerator in machine.accelerators),
+    )
     capacity = {
         "cpu": str(machine.guest_cpus),
         "memory": str(memory - int(memory * _MEMORY_OVERHEAD)),

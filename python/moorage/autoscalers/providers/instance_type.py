@@ -17,9 +17,7 @@ from moorage.kube.read.decode import decode
 
 from .registrations import DOMAINS, domain_of
 
-# ---- labels ------------------------------------------------------------------------------------------------
-#
-# The labels of nodes that say what they are, and requirements on labels.
+# ---- the labels of nodes that say what they are, and requirements on labels --------------------------------
 
 POOL = "karpenter.sh/nodepool"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -43,9 +41,7 @@ def requirements(labels: Mapping[str, Iterable[object]]) -> tuple[NodeSelectorRe
     return tuple([requirement(key, tuple(map(str, values))) for key, values in labels.items()])
 
 
-# ---- instance type -----------------------------------------------------------------------------------------
-#
-# What a provider can launch: instance types, and the offerings of each.
+# ---- what a provider can launch: instance types, and the offerings of each ---------------------------------
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class InstanceType:
     @cached_property
     def label_keys(self) -> frozenset[str]:
         """The labels that the type and its offerings name."""
-        every = {self.requirements, *(one.requirements for one in self.offerings)}
+        every = {self.requirements, *(offering.requirements for offering in self.offerings)}
         return frozenset(requirement.key for requirements in every for requirement in requirements)
 
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
@@ -158,16 +154,14 @@ _NOTHING = Quantity("0")
 
 def total(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
     """The sum by resource, each in the format of the first amount."""
-    found: dict[str, Quantity] = {}
-    for one in amounts:
-        for name, amount in one.items():
-            found[name] = found[name] + amount if name in found else amount
-    return found
+    least: dict[str, Quantity] = {}
+    for shown in amounts:
+        for name, amount in shown.items():
+            least[name] = least[name] + amount if name in least else amount
+    return least
 
 
-# ---- shortages ---------------------------------------------------------------------------------------------
-#
-# Offerings that a provider does not launch, as if it had lately run out of them.
+# ---- offerings that a provider does not launch, as if it had lately run out of them ------------------------
 
 _CAPACITY_TYPE_LABELS = (
     CAPACITY_TYPE,
@@ -203,20 +197,20 @@ def node_offered_as(node: Node) -> frozenset[str]:
 
 def is_short(offered: frozenset[str], shortages: Iterable[Shortage]) -> bool:
     """Whether an offering is among those that are gone."""
-    return any(one <= offered for one in shortages)
+    return any(shortage <= offered for shortage in shortages)
 
 
 def with_shortages(kind: InstanceType, shortages: Iterable[Shortage]) -> InstanceType:
     """Return a type whose offerings are not available where they are gone; the type itself if none is.
 
     They stay in the list: nodes of them do not drift, keep their price, and their zones still count."""
-    short = [is_short(offered_as(kind, one), shortages) for one in kind.offerings]
+    short = [is_short(offered_as(kind, offering), shortages) for offering in kind.offerings]
     if not any(short):
         return kind
     offerings = zip(kind.offerings, short, strict=True)
     return replace(
         kind,
-        offerings=tuple([replace(one, available=False) if is_gone else one for one, is_gone in offerings]),
+        offerings=tuple([replace(each, available=False) if is_gone else each for each, is_gone in offerings]),
     )
 
 
@@ -230,19 +224,17 @@ def refuse_unoffered(
     InputError
         Such as for a misspelt zone.
     """
-    every = {offered_as(kind, one) for kind in types for one in kind.offerings}
+    every = {offered_as(kind, offering) for kind in types for offering in kind.offerings}
     every |= set(map(node_offered_as, groups))
-    for one in shortages:
-        if not any(is_short(offered, (one,)) for offered in every):
+    for shortage in shortages:
+        if not any(is_short(offered, (shortage,)) for offered in every):
             hint = "write a capacity type, an instance type or a zone of the types, or several with / between"
             raise InputError(
-                f"no instance type is offered as {'/'.join(sorted(one))}; {hint}", source="--unavailable"
+                f"no instance type is offered as {'/'.join(sorted(shortage))}; {hint}", source="--unavailable"
             )
 
 
-# ---- seen types --------------------------------------------------------------------------------------------
-#
-# The instance types that the nodes of pools show, for clusters whose provider's list is not at hand.
+# ---- the instance types that the nodes of pools show, for clusters whose provider's list is not at hand ----
 
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""
@@ -256,14 +248,14 @@ _SYSTEM = ("kubernetes.io/arch", "kubernetes.io/os")
 def seen_types(nodes: Iterable[Node], domains: frozenset[str] = DOMAINS) -> dict[str, list[InstanceType]]:
     """Return the types of each pool's nodes, without prices, in the zones and of the capacity types that they
     have there. They have the labels below some domains that all nodes of the type share."""
-    found: dict[str, dict[str, list[Node]]] = {}
+    nodes_of: dict[str, dict[str, list[Node]]] = {}
     for node in nodes:
         labels = node.metadata.labels
         if labels.get(POOL) and labels.get(INSTANCE_TYPE):
-            found.setdefault(labels[POOL], {}).setdefault(labels[INSTANCE_TYPE], []).append(node)
+            nodes_of.setdefault(labels[POOL], {}).setdefault(labels[INSTANCE_TYPE], []).append(node)
     return {
         pool: [_type(name, of_type, domains) for name, of_type in sorted(types.items())]
-        for pool, types in sorted(found.items())
+        for pool, types in sorted(nodes_of.items())
     }
 
 
@@ -302,16 +294,16 @@ def shown_types(nodes: Iterable[Node]) -> ShownTypes:
     """Return name, capacity and allocatable of the types of which there are nodes; those made here do not
     count."""
     by_type = dict[str, list[Node]]()
-    for one in nodes:
-        name = one.metadata.labels.get(INSTANCE_TYPE, "")
-        if name and one.status.capacity and not one.spec.provider_id.startswith(MADE_HERE):
-            by_type.setdefault(name, []).append(one)
+    for node in nodes:
+        name = node.metadata.labels.get(INSTANCE_TYPE, "")
+        if name and node.status.capacity and not node.spec.provider_id.startswith(MADE_HERE):
+            by_type.setdefault(name, []).append(node)
     return tuple([(name, *_shown_amounts(of_type)) for name, of_type in sorted(by_type.items())])
 
 
 def _shown_amounts(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
     """Return the least capacity and allocatable of nodes, by resource."""
-    both = [(one.status.capacity or one.status.allocatable, one.status.allocatable) for one in nodes]
+    both = [(node.status.capacity or node.status.allocatable, node.status.allocatable) for node in nodes]
     capacity = _least([_amounts(given) for given, _ in both])
     left = _least([_amounts(left or given) for given, left in both])
     return tuple(capacity.items()), tuple(left.items())
@@ -323,12 +315,13 @@ def _amounts(resources: Mapping[str, str | int | float]) -> dict[str, Quantity]:
 
 def _least(amounts: list[dict[str, Quantity]]) -> dict[str, Quantity]:
     return {
-        name: min(one[name] for one in amounts) for name in amounts[0] if all(name in one for one in amounts)
+        name: min(amount[name] for amount in amounts)
+        for name in amounts[0]
+        if all(name in amount for amount in amounts)
     }
 
 
 # ---- listed types ------------------------------------------------------------------------------------------
-#
 # What the types have in common that the command of a provider lists: ``az vm list-skus``, ``gcloud compute
 # machine-types list``.
 
@@ -371,15 +364,15 @@ def read_items(items: Sequence[object], kind: type[T], command: str) -> list[T]:
     InputError
         An item lacks a field, or a field has another type than the command prints.
     """
-    found = []
+    decoded = []
     for at, item in enumerate(items):
         name = item.get("name") if isinstance(item, dict) else None
         about = f"{shorten(name)} " if isinstance(name, str) else ""
         with located(obj=about.strip(), path=f"[{at}]"):
             if not isinstance(item, dict):
                 raise InputError(f"must be an object, as {command} prints it")
-            found.append(decode(item, kind))
-    return found
+            decoded.append(decode(item, kind))
+    return decoded
 
 
 def only_region(regions: Iterable[str], hint: str) -> str:

@@ -35,9 +35,7 @@ from .instance_type import (
 from .prices import NO_PRICES, overlaid, prices_by
 from .registrations import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, Registration, registration_of
 
-# ---- unknown labels ----------------------------------------------------------------------------------------
-#
-# What pools ask for that no known type has: it is told, and never taken to match or to be there.
+# ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
 _LIKENESS = 0.85
 """From which ratio on two labels are so alike that one may be a misspelling of the other."""
@@ -45,13 +43,13 @@ _LIKENESS = 0.85
 
 def named_labels(types: Iterable[InstanceType]) -> frozenset[str]:
     """Return the labels that types and their offerings name: their provider knows them."""
-    return frozenset[str]().union(*[one.label_keys for one in types])
+    return frozenset[str]().union(*[kind.label_keys for kind in types])
 
 
 def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, int]:
     """Return how many of the types that a pool allows by name are known, and how many it names."""
     names = CORE.values_of(INSTANCE_TYPE, pool.spec.template.spec.requirements or ())
-    return len(names & {one.name for one in types}), len(names)
+    return len(names & {kind.name for kind in types}), len(names)
 
 
 def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
@@ -75,12 +73,14 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
     known = CORE | own
     has = named_labels(types)
     template = pool.spec.template
-    keys = [*template.metadata.labels, *(one.key for one in template.spec.requirements or ())]
+    keys = [*template.metadata.labels, *(requirement.key for requirement in template.spec.requirements or ())]
     for key in dict.fromkeys(map(known.key, keys)):
         about = f"NodePool {pool.name} asks for {key}"
         if key in own.of_types and key not in has and types:
             name = key.rpartition("/")[2]
-            twin = next((one for one in sorted(of_class.well_known - {key}) if one.endswith(f"/{name}")), "")
+            twin = next(
+                (each for each in sorted(of_class.well_known - {key}) if each.endswith(f"/{name}")), ""
+            )
             hint = f'; did you mean "{twin}"?' if twin else ""
             yield f"{about}, which no known type has, so it makes no node here{hint}"
         if key in known.known:
@@ -92,22 +92,20 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
         elif like:
             yield f"{about}, a label of its own{hint}"
     vocabulary = Vocabulary(own)
-    for one in template.spec.requirements or ():
-        key = known.key(one.key)
-        of_pool = vocabulary.of_terms([one])
+    for requirement in template.spec.requirements or ():
+        key = known.key(requirement.key)
+        of_pool = vocabulary.of_terms([requirement])
         if key in has - {INSTANCE_TYPE} and not any(
             of_pool.intersects(vocabulary.of_terms([each]))
             for kind in types
             for each in kind.requirements
             if each.key == key
         ):
-            text = f"{one.key} {one.operator} [{', '.join(one.values[:3])}]"
+            text = f"{requirement.key} {requirement.operator} [{', '.join(requirement.values[:3])}]"
             yield f"NodePool {pool.name} asks for {text}, which no known type meets, so it makes no node here"
 
 
-# ---- believed sizes ----------------------------------------------------------------------------------------
-#
-# What Karpenter believes of instance types, beside what their nodes have.
+# ---- what Karpenter believes of instance types, beside what their nodes have -------------------------------
 
 _NOTICED = 0.01
 """From which share on more room than believed is told. The same holds for storage that a node lacks: its file
@@ -132,7 +130,9 @@ def size_notes(by_pool: Mapping[str, Sequence[InstanceType]], nodes: Iterable[No
             pool_and_type = labels.get(POOL, ""), labels.get(INSTANCE_TYPE, "")
             nodes_of.setdefault(pool_and_type, []).append(node)
     for kind, pools in pools_of.items():
-        yield from _differences(kind, [one for pool in pools for one in nodes_of.get((pool, kind.name), ())])
+        yield from _differences(
+            kind, [each for pool in pools for each in nodes_of.get((pool, kind.name), ())]
+        )
     yield from _fitting_overhead({kind.name: kind.shown for kind in pools_of if kind.shown is not None})
 
 
@@ -142,7 +142,7 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
     larger, smaller, unused = list[str](), list[str](), 0.0
     unknown = {"cpu", "memory", "pods", _STORAGE} - own.keys()  # every kubelet has them
     for name in sorted({*believed, *own} - unknown):
-        ours, theirs = (whole(name, one.get(name, _NOTHING)) for one in (own, believed))
+        ours, theirs = (whole(name, each.get(name, _NOTHING)) for each in (own, believed))
         share = (ours - theirs) / max(ours, theirs, 1)
         if name.startswith(_OPTIONAL) or abs(share) < _NOTICED * (share > 0 or name == _STORAGE):
             continue
@@ -169,7 +169,9 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
 
 def _fitting_overhead(shown: Mapping[str, ShownSizes]) -> Iterator[str]:
     """The share of the memory sold that nodes never see, where the one that is set does not fit."""
-    memory = {name: one.capacity["memory"].value() for name, one in shown.items() if "memory" in one.capacity}
+    memory = {
+        name: each.capacity["memory"].value() for name, each in shown.items() if "memory" in each.capacity
+    }
     off = {name: (shown[name].estimated - amount) / shown[name].sold for name, amount in memory.items()}
     wrong = [name for name, share in off.items() if share > 0 or -share > _NOTICED]
     if not wrong:
@@ -298,8 +300,8 @@ def _provided_types(
         by_pool, source = _listed(types, pools, nodes)
         is_priced = types.is_priced
     elif of_aws:
-        found = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
-        by_pool, source, is_priced = dict(found.by_pool), f"types: {found.source}", True
+        of_provider = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
+        by_pool, source, is_priced = dict(of_provider.by_pool), f"types: {of_provider.source}", True
     else:
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
         source, is_priced = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}", sources.prices is not NO_PRICES
@@ -328,14 +330,14 @@ def _listed(
     source = types.source if types.is_priced else f"{types.source}; without prices any that fits may come"
     if not pools:
         return {"": types.types}, f"types: {source}"
-    own = [one.name for one in pools if one.spec.template.spec.node_class_ref.group == types.group]
+    own = [pool.name for pool in pools if pool.spec.template.spec.node_class_ref.group == types.group]
     if not own:
         raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
     by_pool = dict[str, Sequence[InstanceType]]()
     for name in own:
-        of_pool = [one for one in nodes if one.metadata.labels.get(POOL) == name]
-        zones = {one.metadata.labels[ZONE] for one in of_pool if ZONE in one.metadata.labels}
-        offered = {offering.zone for one in types.types for offering in one.offerings}
+        of_pool = [node for node in nodes if node.metadata.labels.get(POOL) == name]
+        zones = {each.metadata.labels[ZONE] for each in of_pool if ZONE in each.metadata.labels}
+        offered = {offering.zone for kind in types.types for offering in kind.offerings}
         if zones and zones.isdisjoint(offered):
             listed, there = examples(sorted(offered), 3), examples(sorted(zones), 3)
             raise InputError(
@@ -343,12 +345,12 @@ def _listed(
             )
         shown = shown_types(of_pool)
         amounts = {kind: ShownSizes(dict(capacity), dict(left)) for kind, capacity, left in shown}
-        counts = [one.capacity["pods"] for one in amounts.values() if "pods" in one.capacity]
+        counts = [amount.capacity["pods"] for amount in amounts.values() if "pods" in amount.capacity]
         usual = types.types[0].capacity["pods"]
         pods = {"pods": min(counts, default=usual)}
         by_pool[name] = [
-            replace(one, capacity={**one.capacity, **pods}, shown=amounts.get(one.name))
-            for one in types.types
+            replace(kind, capacity={**kind.capacity, **pods}, shown=amounts.get(kind.name))
+            for kind in types.types
         ]
         source += f"; {pods['pods']} pods a node of NodePool {name}{'' if counts else ' assumed'}"
     return by_pool, f"types: {source}"
@@ -367,15 +369,15 @@ def stored_types(types: Types | None, client: ObjectClient) -> PoolTypes:
 def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterable[Object]) -> PoolTypes:
     """Return the types of the pools among some objects; see `pool_types`."""
     every = list(objects)
-    pools = [one for one in every if isinstance(one, NodePool)]
-    classes = [one for one in every if isinstance(one, EC2NodeClass)]
-    overlays = [one for one in every if isinstance(one, NodeOverlay)]
+    pools = [each for each in every if isinstance(each, NodePool)]
+    classes = [each for each in every if isinstance(each, EC2NodeClass)]
+    overlays = [each for each in every if isinstance(each, NodeOverlay)]
     settings, zones = settings_in(every), _zones_of_volumes(every, CORE | registration_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
     if not overlays or isinstance(types, Mapping):
         return known
     if not has_overlays(settings):
-        names = first_of([one.name for one in overlays], 3)
+        names = first_of([overlay.name for overlay in overlays], 3)
         off = f"without NodeOverlay {names}: the gate is off in Karpenter's Deployment"
         return known._replace(notes=(*known.notes, off))
     by_pool, notes = overlaid(known.by_pool, pools, overlays, CORE | known.provider)
@@ -386,8 +388,13 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
 
 def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozenset[str]:
     """The zones to which volumes are bound: their cluster has nodes there."""
-    affinities = [one.spec.node_affinity for one in objects if isinstance(one, PersistentVolume)]
-    terms = [term for one in affinities if one and one.required for term in one.required.node_selector_terms]
+    affinities = [each.spec.node_affinity for each in objects if isinstance(each, PersistentVolume)]
+    terms = [
+        term
+        for affinity in affinities
+        if affinity and affinity.required
+        for term in affinity.required.node_selector_terms
+    ]
     return frozenset(known.values_of(ZONE, chain.from_iterable(term.match_expressions for term in terms)))
 
 

@@ -25,9 +25,7 @@ from ..karpenter.type_columns import Catalogue, KnownType
 from .instance_type import CAPACITY_TYPE, CAPACITY_TYPES, INSTANCE_TYPE, POOL, ZONE, InstanceType, Offering
 from .registrations import Registration
 
-# ---- own prices --------------------------------------------------------------------------------------------
-#
-# A user's own prices, such as negotiated ones, from a file of comma-separated values.
+# ---- a user's own prices, such as negotiated ones, from a file of comma-separated values -------------------
 
 COLUMNS = ("type", "zone", "capacityType", "price")
 
@@ -46,7 +44,7 @@ class OwnPrices(Struct, frozen=True, eq=False):
     def put_on(self, types: Iterable[InstanceType]) -> list[InstanceType]:
         """Return types with these prices in place of their own."""
         return [
-            replace(kind, offerings=tuple([self._priced(kind.name, one) for one in kind.offerings]))
+            replace(kind, offerings=tuple([self._priced(kind.name, offering) for offering in kind.offerings]))
             for kind in types
         ]
 
@@ -66,8 +64,8 @@ class OwnPrices(Struct, frozen=True, eq=False):
             return ""
         offered = set[tuple[str, str, str]]()
         for kind in types:
-            for one in kind.offerings:
-                offered |= {(kind.name, zone, one.capacity_type) for zone in ("", one.zone)}
+            for offering in kind.offerings:
+                offered |= {(kind.name, zone, offering.capacity_type) for zone in ("", offering.zone)}
         unused = [
             " ".join(filter(None, (name, capacity_type, zone)))
             for name, zone, capacity_type in self.by_offering
@@ -98,11 +96,11 @@ def read_prices(text: str, source: str) -> OwnPrices:
         A column or a value is not as it should be.
     """
     rows = csv.DictReader(text.lstrip("\ufeff").splitlines())
-    names = [one.strip() for one in rows.fieldnames or ()]
+    names = [fieldname.strip() for fieldname in rows.fieldnames or ()]
     if sorted(names) != sorted(COLUMNS):
         raise InputError(f'expected the columns {",".join(COLUMNS)}, not "{shorten(",".join(names), 80)}"')
     rows.fieldnames = names
-    found = dict[tuple[str, str, str], float]()
+    prices = dict[tuple[str, str, str], float]()
     for row in rows:
         with located(path=f"line {rows.line_num}"):
             if None in row or None in row.values():
@@ -115,12 +113,12 @@ def read_prices(text: str, source: str) -> OwnPrices:
                 raise InputError(
                     f'must be one of {expected}, not "{shorten(capacity_type)}"', path="capacityType"
                 )
-            if (name, zone, capacity_type) in found:
+            if (name, zone, capacity_type) in prices:
                 raise InputError(f"{name} has a price for {capacity_type} in this zone already")
-            found[name, zone, capacity_type] = read_price(price, "price")
-    if not found:
+            prices[name, zone, capacity_type] = read_price(price, "price")
+    if not prices:
         raise InputError("the file has no price")
-    return OwnPrices(found, source)
+    return OwnPrices(prices, source)
 
 
 def read_price(text: str, path: str) -> float:
@@ -140,10 +138,7 @@ def read_price(text: str, path: str) -> float:
     return price
 
 
-# ---- overlays ----------------------------------------------------------------------------------------------
-#
-# NodeOverlays: other prices and more resources for the instance types that they select.
-#
+# ---- NodeOverlays: other prices and more resources for the instance types that they select -----------------
 # Rules: Karpenter v1.15.0, pkg/controllers/nodeoverlay, and AdjustedPrice of pkg/cloudprovider/types.go.
 
 
@@ -164,27 +159,27 @@ def overlaid(
     for pool in pools:
         labels = vocabulary.of_labels({POOL: pool.name, **pool.spec.template.metadata.labels})
         of_pool = catalogue.known(by_pool.get(pool.name, ()))
-        changed[pool.name] = [_OverlaidType(one, labels.meet(one.requirements)) for one in of_pool]
-    by_name = sorted(overlays, key=lambda one: one.name, reverse=True)
-    for overlay in sorted(by_name, key=lambda one: -(one.spec.weight or 0)):
+        changed[pool.name] = [_OverlaidType(each, labels.meet(each.requirements)) for each in of_pool]
+    by_name = sorted(overlays, key=lambda overlay: overlay.name, reverse=True)
+    for overlay in sorted(by_name, key=lambda each: -(each.spec.weight or 0)):
         wanted = overlay.spec.requirements or ()
         required = vocabulary.of_terms(wanted)
         every = chain.from_iterable(changed.values())
-        chosen = [(one, offered) for one in every if (offered := one.chosen(required))]
-        problems = [text for one in wanted for text in requirement_problems(one, known)]
-        if any(one.conflicts(overlay, offered) for one, offered in chosen):
+        chosen = [(each, offered) for each in every if (offered := each.chosen(required))]
+        problems = [text for each in wanted for text in requirement_problems(each, known)]
+        if any(each.conflicts(overlay, offered) for each, offered in chosen):
             problems.append("another one of equal weight changes the same")
         if problems or not chosen:
             why = "; ".join(problems) or "no type of a NodePool meets its requirements"
             notes.append(f"NodeOverlay {overlay.name} changes nothing: {why}")
             continue
-        for one, offered in chosen:
-            one.take(overlay, offered)
-        count = len({one.known.name for one, _ in chosen})
+        for each, offered in chosen:
+            each.take(overlay, offered)
+        count = len({each.known.name for each, _ in chosen})
         notes.append(
             f"NodeOverlay {overlay.name} changes {number_of(count, 'instance type', 'instance types')}"
         )
-    return {pool: [one.result() for one in types] for pool, types in changed.items()}, notes
+    return {pool: [kind.result() for kind in types] for pool, types in changed.items()}, notes
 
 
 class _OverlaidType(Struct, eq=False):
@@ -211,20 +206,20 @@ class _OverlaidType(Struct, eq=False):
         """The offerings that meet requirements."""
         if self.requirements.refusal(required, undefined=False):
             return []
-        every = [one.requirements for one in self.known.offerings]
-        return [one for one in every if not required.refusal(one, undefined=True)]
+        every = [offering.requirements for offering in self.known.offerings]
+        return [each for each in every if not required.refusal(each, undefined=True)]
 
     def conflicts(self, overlay: NodeOverlay, offered: Iterable[RequirementSet]) -> bool:
         """Whether an overlay of equal weight has changed the same."""
         weight, (least, resources) = overlay.spec.weight or 0, self.last
-        has_price = _price(overlay) and any(self.prices.get(one, ("", -1))[1] == weight for one in offered)
+        has_price = _price(overlay) and any(self.prices.get(each, ("", -1))[1] == weight for each in offered)
         return bool(has_price) or (least == weight and not resources.isdisjoint(overlay.spec.capacity))
 
     def take(self, overlay: NodeOverlay, offered: Iterable[RequirementSet]) -> None:
         weight, price = overlay.spec.weight or 0, _price(overlay)
         if price:
-            for one in offered:
-                self.prices[one] = self.prices.get(one, (price, 0))[0], weight
+            for each in offered:
+                self.prices[each] = self.prices.get(each, (price, 0))[0], weight
         if overlay.spec.capacity:
             more = {name: parse(raw) for name, raw in overlay.spec.capacity.items()}
             self.capacity, self.last = more | self.capacity, (weight, frozenset(more))
@@ -233,7 +228,7 @@ class _OverlaidType(Struct, eq=False):
         """The type as it is then."""
         if not (self.prices or self.capacity):
             return self.known.type
-        prices = [self.prices.get(one.requirements, ("", 0))[0] for one in self.known.offerings]
+        prices = [self.prices.get(offering.requirements, ("", 0))[0] for offering in self.known.offerings]
         return _with_changes(self.known.type, tuple(prices), tuple(self.capacity.items()))
 
 
@@ -244,7 +239,8 @@ def _with_changes(
     """A type with other prices of its offerings ("" for no change) and more resources. It is the same object
     in each pass, as catalogues know types by identity."""
     offerings = [
-        _priced(one, change) if change else one for one, change in zip(kind.offerings, prices, strict=True)
+        _priced(offering, change) if change else offering
+        for offering, change in zip(kind.offerings, prices, strict=True)
     ]
     return replace(kind, capacity={**kind.capacity, **dict(capacity)}, offerings=tuple(offerings))
 
@@ -263,9 +259,7 @@ def _priced(offering: Offering, change: str) -> Offering:
     return replace(offering, price=max(price, 0.0))
 
 
-# ---- node prices -------------------------------------------------------------------------------------------
-#
-# What nodes that are there cost, by the prices of a provider's instance types.
+# ---- what nodes that are there cost, by the prices of a provider's instance types --------------------------
 
 
 class NodesPrice(NamedTuple):
@@ -290,7 +284,7 @@ class NodesPrice(NamedTuple):
 
 def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[str]:
     """Return a warning if no type is offered in a zone of the nodes, as with types of another region."""
-    offered = {one.zone for kind in types for one in kind.offerings} - {""}
+    offered = {offering.zone for kind in types for offering in kind.offerings} - {""}
     there = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""} if offered else set()
     if not there or there & offered:
         return []
@@ -306,10 +300,10 @@ def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], float | None]:
     """
     prices: dict[tuple[str, str, str], float] = {}
     for kind in types:
-        for one in kind.offerings:
-            key = kind.name, one.zone, one.capacity_type
-            if isfinite(one.price):
-                prices[key] = min(one.price, prices.get(key, one.price))
+        for offering in kind.offerings:
+            key = kind.name, offering.zone, offering.capacity_type
+            if isfinite(offering.price):
+                prices[key] = min(offering.price, prices.get(key, offering.price))
 
     def price_of(node: Node) -> float | None:
         labels = node.metadata.labels

@@ -79,13 +79,17 @@ class Registration:
         self, key: str, requirements: Iterable[NodeSelectorRequirement | NodeRequirement]
     ) -> set[str]:
         """Return the values of a label that requirements name with the operator In."""
-        named = [one for one in requirements if (self.key(one.key), one.operator) == (key, "In")]
-        return {value for one in named for value in one.values}
+        named = [
+            requirement
+            for requirement in requirements
+            if (self.key(requirement.key), requirement.operator) == (key, "In")
+        ]
+        return {value for each in named for value in each.values}
 
     def restricts(self, key: str) -> bool:
         """Whether a key is below a restricted domain and is not well known."""
         domain = domain_of(key)
-        below = any(domain == one or domain.endswith(f".{one}") for one in self.restricted)
+        below = any(domain == each or domain.endswith(f".{each}") for each in self.restricted)
         return below and key not in self.known
 
     @cached_property
@@ -230,7 +234,7 @@ PROVIDERS: Mapping[str, Registration] = {
     _KWOK: KWOK,
 }
 """Registrations by the API group of the provider's node classes."""
-DOMAINS = frozenset().union(*[one.domains for one in PROVIDERS.values()])
+DOMAINS = frozenset().union(*[each.domains for each in PROVIDERS.values()])
 """The domains of labels that say what an instance type of a known provider is."""
 
 
@@ -246,6 +250,6 @@ def _of_pool(pool: NodePool) -> Registration:
     group = spec.node_class_ref.group
     own = PROVIDERS.get(group) or Registration(domains=frozenset({group}))
     domains, known = DOMAINS | own.domains, CORE | own
-    named = [known.key(one.key) for one in spec.requirements or ()]
+    named = [known.key(requirement.key) for requirement in spec.requirements or ()]
     more = frozenset(key for key in named if domain_of(key) in domains and not known.restricts(key))
     return own | Registration(more, domains=frozenset(map(domain_of, more)))

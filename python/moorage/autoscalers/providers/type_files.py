@@ -36,9 +36,7 @@ from .instance_type import (
 from .pool_types import Types
 from .prices import NO_PRICES, is_price_list, read_prices
 
-# ---- read types --------------------------------------------------------------------------------------------
-#
-# Reads instance types from a file, in the format of Karpenter's kwok provider, as JSON or YAML.
+# ---- reads instance types from a file, in the format of Karpenter's kwok provider, as JSON or YAML ---------
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 _ARCHITECTURES = {"x86_64": "amd64", "i386": "386"}
@@ -98,19 +96,19 @@ def decode_types(value: Any) -> list[InstanceType]:
         )
     if isinstance(value[0], str | list) or (isinstance(value[0], dict) and "InstanceType" in value[0]):
         raise InputError("output with --query or --format lacks fields: give all that the command prints")
-    found: list[InstanceType] = []
+    kinds: list[InstanceType] = []
     names: set[tuple[str, str, frozenset[str]]] = set()
-    for at, one in enumerate(value):
-        name = one.get("name") if isinstance(one, dict) else None
+    for at, each in enumerate(value):
+        name = each.get("name") if isinstance(each, dict) else None
         about = f"instance type {shorten(name)}" if isinstance(name, str) and name else ""
         with located(obj=about, path="" if about else f"[{at}]"):
-            kind = _instance_type(one)
-            key = kind.name, one["architecture"], frozenset(one["operatingSystems"])
+            kind = _instance_type(each)
+            key = kind.name, each["architecture"], frozenset(each["operatingSystems"])
             if key in names:
                 raise InputError("it is there twice, with the same architecture and operating systems")
             names.add(key)
-            found.append(kind)
-    return found
+            kinds.append(kind)
+    return kinds
 
 
 def parse_value(text: str, source: str) -> Any:
@@ -145,9 +143,9 @@ def _instance_type(value: Any) -> InstanceType:
         if resource not in given.resources:
             raise InputError("required", path=f"resources.{resource}")
     offerings = []
-    for at, one in enumerate(given.offerings):
+    for at, offering in enumerate(given.offerings):
         with located(path=f"offerings[{at}]"):
-            offerings.append(_offering(one))
+            offerings.append(_offering(offering))
     capacity = {"pods": _PODS} | {name: Quantity(amount) for name, amount in given.resources.items()}
     return InstanceType(given.name, capacity, tuple(offerings), _labels(given, capacity), (_KUBELET,))
 
@@ -176,15 +174,17 @@ def _offering(given: _Offering) -> Offering:
         raise InputError(f"must be a number, not {given.price}", path="Price")
     others = []
     named: dict[str, str] = {}
-    for at, one in enumerate(given.requirements):
-        if one.key not in (ZONE, CAPACITY_TYPE, RESERVATION):
+    for at, requirement in enumerate(given.requirements):
+        if requirement.key not in (ZONE, CAPACITY_TYPE, RESERVATION):
             with located(path=f"Requirements[{at}]"):
-                _check(one)
-            others.append(one)
+                _check(requirement)
+            others.append(requirement)
             continue
-        if one.operator != "In" or len(one.values) != 1:
-            raise InputError(f"{one.key} needs the operator In and one value", path=f"Requirements[{at}]")
-        named[one.key] = one.values[0]
+        if requirement.operator != "In" or len(requirement.values) != 1:
+            raise InputError(
+                f"{requirement.key} needs the operator In and one value", path=f"Requirements[{at}]"
+            )
+        named[requirement.key] = requirement.values[0]
     for key in (ZONE, CAPACITY_TYPE):
         if not named.get(key):
             raise InputError(f"a requirement for {key} is required", path="Requirements")
@@ -207,10 +207,12 @@ def _offering(given: _Offering) -> Offering:
     )
 
 
-def _check(one: NodeSelectorRequirement) -> None:
-    if one.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        raise InputError(f'must be In, NotIn, Exists or DoesNotExist, not "{one.operator}"', path="operator")
-    if not one.key:
+def _check(requirement: NodeSelectorRequirement) -> None:
+    if requirement.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        raise InputError(
+            f'must be In, NotIn, Exists or DoesNotExist, not "{requirement.operator}"', path="operator"
+        )
+    if not requirement.key:
         raise InputError("required", path="key")
 
 
@@ -252,12 +254,12 @@ def given_types(*names: str) -> Types:
     if len(lists) > 1 or len(of_aws) > 1 or (lists and (of_aws or pages)):
         raise InputError("--instance-types: give one list of types, or one region of AWS with answers of EC2")
     if lists:
-        found = lists[0]
-        used = prices.used_on(found.types if isinstance(found, ListedTypes) else found)
-        if isinstance(found, ListedTypes):
-            priced, source = prices.put_on(found.types), f"{found.source}{used}"
-            return replace(found, types=priced, source=source, is_priced=prices is not NO_PRICES)
-        return prices.put_on(found)
+        given = lists[0]
+        used = prices.used_on(given.types if isinstance(given, ListedTypes) else given)
+        if isinstance(given, ListedTypes):
+            priced, source = prices.put_on(given.types), f"{given.source}{used}"
+            return replace(given, types=priced, source=source, is_priced=prices is not NO_PRICES)
+        return prices.put_on(given)
     sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
     if pages:
         sources = replace(sources, answers=ec2_answers(pages))

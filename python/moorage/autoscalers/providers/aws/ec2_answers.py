@@ -20,9 +20,7 @@ from moorage.kube.strict_documents import parse_moment
 
 from ..prices import read_price
 
-# ---- ec2 types ---------------------------------------------------------------------------------------------
-#
-# What EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it.
+# ---- what EC2 says of instance types, as ``aws ec2 describe-instance-types`` prints it ---------------------
 
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 """EC2's names of architectures that nodes can have, and the values of the label."""
@@ -138,7 +136,7 @@ class Ec2Type(_Info, frozen=True):
     def architecture(self) -> str:
         """The value of the label: of the first architecture that nodes can have; "" for none."""
         named = self.processor_info.supported_architectures
-        return next((ARCHITECTURES[one] for one in named if one in ARCHITECTURES), "")
+        return next((ARCHITECTURES[each] for each in named if each in ARCHITECTURES), "")
 
     @property
     def is_usable(self) -> bool:
@@ -164,9 +162,7 @@ class ProviderTables(msgspec.Struct, frozen=True, rename="camel"):
     addresses: int = 0
 
 
-# ---- ec2 answers -------------------------------------------------------------------------------------------
-#
-# What EC2 answers about an account, as ``aws ec2 describe-…`` prints it.
+# ---- what EC2 answers about an account, as ``aws ec2 describe-…`` prints it --------------------------------
 
 _PLACE = re.compile(r"([a-z]{2}(-[a-z]+)+-\d+)([a-z]?|-[a-z]+-\d+[a-z])")
 """A region, or a zone of one, a local zone such as us-west-2-lax-1a included."""
@@ -263,12 +259,12 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
                     f"expected {names}, as the commands aws ec2 describe-... print them, or a list of types"
                 )
             sources |= dict.fromkeys(lists, source)
-            types |= {one.instance_type: one for one in _items(lists, "InstanceTypes", Ec2Type)}
+            types |= {item.instance_type: item for item in _items(lists, "InstanceTypes", Ec2Type)}
             offered += _items(lists, "InstanceTypeOfferings", _Offered)
             spot += _items(lists, "SpotPriceHistory", _SpotPrice)
             subnets += _items(lists, "Subnets", _Subnet)
-    of_linux = [one for one in spot if one.product_description.startswith("Linux/UNIX")]
-    usable = [one for one in types.values() if one.is_usable]
+    of_linux = [each for each in spot if each.product_description.startswith("Linux/UNIX")]
+    usable = [kind for kind in types.values() if kind.is_usable]
     for name, items in zip(_ANSWERS, (usable, offered, of_linux, subnets), strict=True):
         if name in sources and not items:
             raise InputError(f"{name} has {_ANSWERS[name]}", source=sources[name])
@@ -276,7 +272,7 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
         tuple(usable),
         _zones_of(offered) if offered else None,
         _newest(of_linux) if of_linux else None,
-        {one.availability_zone: one.availability_zone_id for one in subnets},
+        {subnet.availability_zone: subnet.availability_zone_id for subnet in subnets},
     )
 
 
@@ -291,15 +287,15 @@ _ANSWERS = {
 
 def _items(lists: Mapping[str, list[Any]], name: str, kind: type[A]) -> list[A]:
     """Decode the items of an answer; an error names the type of the item."""
-    found = []
+    items = []
     for at, item in enumerate(lists.get(name, ())):
         type_name = item.get("InstanceType") if isinstance(item, dict) else None
         about = f"instance type {shorten(type_name)}" if isinstance(type_name, str) else ""
         with located(obj=about, path=f"{name}[{at}]"):
-            one = decode(item, kind)
-            _check(one)
-            found.append(one)
-    return found
+            each = decode(item, kind)
+            _check(each)
+            items.append(each)
+    return items
 
 
 def _check(item: object) -> None:
@@ -331,23 +327,21 @@ def _check_place(place: str, path: str) -> None:
 
 
 def _zones_of(offered: Iterable[_Offered]) -> Mapping[str, set[str]]:
-    found = dict[str, set[str]]()
-    for one in offered:
-        found.setdefault(one.instance_type, set()).add(one.location)
-    return found
+    zones = dict[str, set[str]]()
+    for each in offered:
+        zones.setdefault(each.instance_type, set()).add(each.location)
+    return zones
 
 
 def _newest(prices: Iterable[_SpotPrice]) -> Mapping[str, Mapping[str, float]]:
     """The newest price of each type and zone."""
-    found = dict[str, dict[str, float]]()
-    for one in sorted(prices, key=lambda price: parse_moment(price.timestamp, "Timestamp")):
-        found.setdefault(one.instance_type, {})[one.availability_zone] = float(one.spot_price)
-    return found
+    by_zone = dict[str, dict[str, float]]()
+    for price in sorted(prices, key=lambda price: parse_moment(price.timestamp, "Timestamp")):
+        by_zone.setdefault(price.instance_type, {})[price.availability_zone] = float(price.spot_price)
+    return by_zone
 
 
-# ---- ec2 catalogue -----------------------------------------------------------------------------------------
-#
-# The catalogue of EC2's instance types, with prices on demand; ``catalogue/README.md`` has its source.
+# ---- the catalogue of EC2's instance types, with prices on demand; ``catalogue/README.md`` has its source --
 
 DATE = "2026-08"
 """When the catalogue was made."""

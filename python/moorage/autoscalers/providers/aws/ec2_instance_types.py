@@ -31,10 +31,7 @@ from .ec2_answers import Ec2Type, ProviderTables
 from .node_capacity import EFA_ONLY, BadExpressionError, NodeCapacity
 from .node_class import BlockDevice, NetworkInterface, NodeClass, ProviderOptions, Reservation, Spec, Volume
 
-# ---- type labels -------------------------------------------------------------------------------------------
-#
-# The requirements of an instance type: its labels, and those that its nodes never have.
-#
+# ---- the requirements of an instance type: its labels, and those that its nodes never have -----------------
 # Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/types.go (computeRequirements).
 
 DOMAIN = "karpenter.k8s.aws"
@@ -48,11 +45,11 @@ _NAME = re.compile(r"([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 
 def reservation_labels(reservations: Iterable[Reservation]) -> list[NodeSelectorRequirement]:
     """Return the requirements on labels of reserved capacity: absent where there is none."""
-    found = list(reservations)
+    reservations_there = list(reservations)
     values = {
-        RESERVATION_ID: [one.id for one in found],
-        RESERVATION_TYPE: [one.reservation_type for one in found],
-        INTERRUPTIBLE: [_flag(one.interruptible) for one in found],
+        RESERVATION_ID: [each.id for each in reservations_there],
+        RESERVATION_TYPE: [each.reservation_type for each in reservations_there],
+        INTERRUPTIBLE: [_flag(each.interruptible) for each in reservations_there],
     }
     return [requirement(key, tuple(dict.fromkeys(texts))) for key, texts in values.items()]
 
@@ -75,7 +72,9 @@ def type_requirements(
     """
     region, zones = place
     zone_ids = node_class.zone_ids
-    kinds = [one for one in kind.supported_usage_classes if one in ("on-demand", "spot")]
+    kinds = [
+        usage_class for usage_class in kind.supported_usage_classes if usage_class in ("on-demand", "spot")
+    ]
     labels: dict[str, Iterable[str]] = {
         INSTANCE_TYPE: [kind.instance_type],
         "kubernetes.io/arch": [kind.architecture],
@@ -146,22 +145,27 @@ def _devices(kind: Ec2Type) -> Mapping[str, Iterable[str]]:
         gpu = kind.gpu_info.gpus[0]
         labels["gpu-name"], labels["gpu-manufacturer"] = [_kebab(gpu.name)], [_kebab(gpu.manufacturer)]
         labels["gpu-count"], labels["gpu-memory"] = [str(gpu.count)], [str(gpu.memory_info.mib)]
-    found = (
-        [(one.name, "aws", one.count) for one in kind.neuron_info.neuron_devices] if kind.neuron_info else []
+    devices = (
+        [
+            (neuron_device.name, "aws", neuron_device.count)
+            for neuron_device in kind.neuron_info.neuron_devices
+        ]
+        if kind.neuron_info
+        else []
     )
     if kind.neuron_info is None:
-        found = [(one.name, one.manufacturer, one.count) for one in kind.accelerator_info.accelerators]
-    if len(found) == 1:
-        (name, maker, count) = found[0]
+        devices = [
+            (accelerator.name, accelerator.manufacturer, accelerator.count)
+            for accelerator in kind.accelerator_info.accelerators
+        ]
+    if len(devices) == 1:
+        (name, maker, count) = devices[0]
         labels["accelerator-name"], labels["accelerator-manufacturer"] = [_kebab(name)], [_kebab(maker)]
         labels["accelerator-count"] = [str(count)]
     return labels
 
 
-# ---- ec2 offerings -----------------------------------------------------------------------------------------
-#
-# Where, how and at what price an instance type can be launched.
-#
+# ---- where, how and at what price an instance type can be launched -----------------------------------------
 # Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/offering and compatibility.
 
 _SHARE_OF_RESERVED = 10_000_000.0
@@ -269,22 +273,23 @@ def suits(kind: Ec2Type, node_class: NodeClass) -> bool:
 def _has_interfaces(kind: Ec2Type, wanted: Sequence[NetworkInterface]) -> bool:
     """Whether a type has the cards, the places on them, the addresses and the fabric adapters."""
     network = kind.network_info
-    cards = {one.network_card_index: one.maximum_network_interfaces for one in network.network_cards}
+    cards = {
+        network_card.network_card_index: network_card.maximum_network_interfaces
+        for network_card in network.network_cards
+    }
     if not cards or network.ena_support == "unsupported":
         return False
-    for one in wanted:
-        index, more = one.network_card_index, max(one.secondary_ip_prefix_count, one.secondary_ip_count)
-        if len(cards) <= index or cards.get(index, 0) <= one.device_index:
+    for each in wanted:
+        index, more = each.network_card_index, max(each.secondary_ip_prefix_count, each.secondary_ip_count)
+        if len(cards) <= index or cards.get(index, 0) <= each.device_index:
             return False
         if more and more + 1 > network.addresses:
             return False
-    adapters = sum(one.interface_type == EFA_ONLY for one in wanted)
+    adapters = sum(each.interface_type == EFA_ONLY for each in wanted)
     return adapters <= (network.efa_info.maximum_efa_interfaces or 0)
 
 
-# ---- ec2 instance types ------------------------------------------------------------------------------------
-#
-# The instance types that Karpenter's provider for AWS lists for a pool with an EC2NodeClass.
+# ---- the instance types that Karpenter's provider for AWS lists for a pool with an EC2NodeClass ------------
 
 _NO_TABLES = ProviderTables()
 
@@ -300,7 +305,11 @@ def instance_types(
     for kind in kinds:
         name = kind.instance_type
         own_tables = tables.get(name, _NO_TABLES)
-        reserved = [one for one in node_class.status.capacity_reservations if one.instance_type == name]
+        reserved = [
+            capacity_reservation
+            for capacity_reservation in node_class.status.capacity_reservations
+            if capacity_reservation.instance_type == name
+        ]
         place = market.region, market.zones_for(kind, node_class)
         rules = NodeCapacity(kind, own_tables, node_class, options)
         if not kind.architecture:
@@ -318,10 +327,7 @@ def instance_types(
         )
 
 
-# ---- auto mode ---------------------------------------------------------------------------------------------
-#
-# Types of EKS Auto Mode: those of AWS, with labels of its own.
-#
+# ---- types of EKS Auto Mode: those of AWS, with labels of its own ------------------------------------------
 # Its code is not public. Labels and sizes are as its documentation has them; what nodes keep for themselves
 # is estimated.
 
@@ -337,19 +343,19 @@ _LEAST_CPU = Quantity("2")
 
 def of_auto_mode(types: Iterable[InstanceType]) -> Iterator[InstanceType]:
     """Yield the types that Auto Mode launches, with its labels in place of those of Karpenter's provider."""
-    for one in types:
-        if one.name.rpartition(".")[2] in _TOO_SMALL or one.capacity["cpu"] < _LEAST_CPU:
+    for kind in types:
+        if kind.name.rpartition(".")[2] in _TOO_SMALL or kind.capacity["cpu"] < _LEAST_CPU:
             continue
-        offerings = [replace(each, requirements=_renamed(each.requirements)) for each in one.offerings]
-        yield replace(one, requirements=_renamed(one.requirements), offerings=tuple(offerings))
+        offerings = [replace(each, requirements=_renamed(each.requirements)) for each in kind.offerings]
+        yield replace(kind, requirements=_renamed(kind.requirements), offerings=tuple(offerings))
 
 
 @cache
 def _renamed(requirements: tuple[NodeSelectorRequirement, ...]) -> tuple[NodeSelectorRequirement, ...]:
-    found = []
-    for one in requirements:
-        domain, slash, name = one.key.partition("/")
-        key = f"{AUTO_MODE_DOMAIN}/{name}" if slash and domain == DOMAIN else one.key
+    renamed = []
+    for rule in requirements:
+        domain, slash, name = rule.key.partition("/")
+        key = f"{AUTO_MODE_DOMAIN}/{name}" if slash and domain == DOMAIN else rule.key
         if not key.startswith(f"{AUTO_MODE_DOMAIN}/instance-") or key in EKS.well_known:
-            found.append(structs.replace(one, key=key))
-    return tuple(found)
+            renamed.append(structs.replace(rule, key=key))
+    return tuple(renamed)

@@ -39,7 +39,7 @@ class _Candidate:
 
     @property
     def price(self) -> float:
-        return min((one.price for one in self.offers), default=inf)
+        return min((offer.price for offer in self.offers), default=inf)
 
 
 class Fleet(NamedTuple):
@@ -65,10 +65,10 @@ def launched(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
         return cheapest(finished)
     known, types = finished.offers.launched, tuple(finished.places)
     if types not in known:
-        asked = fleet(finished)
-        overrides = asked.overrides if asked is not None else ()
-        of_first = [one for one in overrides if one[0] is overrides[0][0]]
-        known[types] = min(of_first, key=lambda one: one[1].price, default=None)
+        overrides_asked = fleet(finished)
+        overrides = overrides_asked.overrides if overrides_asked is not None else ()
+        of_first = [override for override in overrides if override[0] is overrides[0][0]]
+        known[types] = min(of_first, key=lambda each: each[1].price, default=None)
     return known[types]
 
 
@@ -76,34 +76,36 @@ def fleet(finished: FinishedClaim) -> Fleet | None:
     """Return what EC2 is asked for to make the node of a claim; None if no type is left."""
     wanted, offers = finished.requirements, finished.offers
     types = finished.claim.template.columns.types
-    found = [_Candidate(types[at], tuple(offers.launchable[at])) for at in finished.places]
-    found = [one for one in found if one.offers]
+    candidates = [_Candidate(types[at], tuple(offers.launchable[at])) for at in finished.places]
+    candidates = [each for each in candidates if each.offers]
     if wanted.get(CAPACITY_TYPE).allows(RESERVED):
-        found = _of_one_block(_of_one_kind(found))
-        found = [one.with_offers(_largest_by_zone(one)) for one in found if _has_reserved(one)] or found
+        candidates = _of_one_block(_of_one_kind(candidates))
+        candidates = [
+            each.with_offers(_largest_by_zone(each)) for each in candidates if _has_reserved(each)
+        ] or candidates
     if not wanted.has_min_values:
-        found = [one for one in found if not _is_exotic(one)] or found
-        found = _without_dear_spot(found)
-    found = _by_price(found)[:MOST_TYPES]
-    if not found or _lacks_values(found, wanted):
+        candidates = [each for each in candidates if not _is_exotic(each)] or candidates
+        candidates = _without_dear_spot(candidates)
+    candidates = _by_price(candidates)[:MOST_TYPES]
+    if not candidates or _lacks_values(candidates, wanted):
         return None
-    sold = {each.capacity_type for one in found for each in one.offers}
+    sold = {each.capacity_type for candidate in candidates for each in candidate.offers}
     capacity_type = next((kind for kind in (RESERVED, "spot") if kind in sold), "on-demand")
     tenancy = next((kind for kind in TENANCIES if wanted.get(TENANCY).allows(kind)), TENANCIES[0])
     by_place: dict[tuple[str, str], tuple[InstanceType, Offering]] = {}
-    for one in _by_price([one.with_offers(_sold_as(capacity_type)) for one in found]):
-        for each in one.offers:
-            by_place.setdefault((one.known.name, each.zone), (one.known.type, each))
+    for candidate in _by_price([each.with_offers(_sold_as(capacity_type)) for each in candidates]):
+        for each in candidate.offers:
+            by_place.setdefault((candidate.known.name, each.zone), (candidate.known.type, each))
     return Fleet(capacity_type, tenancy, capacity_type != "spot", tuple(by_place.values()))
 
 
-def _by_price(found: Sequence[_Candidate]) -> list[_Candidate]:
+def _by_price(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     """Types by their cheapest offerings; the provider lists those of equal prices in no order."""
-    return sorted(found, key=lambda one: (one.price, one.known.name))
+    return sorted(candidates, key=lambda each: (each.price, each.known.name))
 
 
 def _sold_as(capacity_type: str) -> Callable[[Offering], bool]:
-    return lambda one: one.capacity_type == capacity_type
+    return lambda each: each.capacity_type == capacity_type
 
 
 # ---- reservations ------------------------------------------------------------------------------------------
@@ -112,79 +114,87 @@ def _sold_as(capacity_type: str) -> Callable[[Offering], bool]:
 _is_reserved = _sold_as(RESERVED)
 
 
-def _has_reserved(one: _Candidate) -> bool:
-    return any(map(_is_reserved, one.offers))
+def _has_reserved(candidate: _Candidate) -> bool:
+    return any(map(_is_reserved, candidate.offers))
 
 
-def _kind(one: Offering) -> tuple[str, str]:
-    labels = {each.key: each.values[0] for each in one.requirements if each.values}
+def _kind(offering: Offering) -> tuple[str, str]:
+    labels = {each.key: each.values[0] for each in offering.requirements if each.values}
     return labels.get(RESERVATION_TYPE, ""), labels.get(INTERRUPTIBLE, "")
 
 
-def _of_one_kind(found: list[_Candidate]) -> list[_Candidate]:
+def _of_one_kind(candidates: list[_Candidate]) -> list[_Candidate]:
     """Types of the kind of reservations with the cheapest offering, as EC2 takes one kind at a time."""
     prices: dict[tuple[str, str], float] = {}
-    for candidate in found:
-        for one in filter(_is_reserved, candidate.offers):
-            prices[_kind(one)] = min(one.price, prices.get(_kind(one), inf))
+    for candidate in candidates:
+        for offer in filter(_is_reserved, candidate.offers):
+            prices[_kind(offer)] = min(offer.price, prices.get(_kind(offer), inf))
     if not prices:
-        return found
+        return candidates
     chosen = min(prices, key=lambda kind: (prices[kind], _KINDS.index(kind)))
-    left = [one.with_offers(lambda each: _is_reserved(each) and _kind(each) == chosen) for one in found]
-    return [one for one in left if one.offers]
+    left = [
+        each.with_offers(lambda each: _is_reserved(each) and _kind(each) == chosen) for each in candidates
+    ]
+    return [each for each in left if each.offers]
 
 
-def _of_one_block(found: list[_Candidate]) -> list[_Candidate]:
+def _of_one_block(candidates: list[_Candidate]) -> list[_Candidate]:
     """The cheapest capacity block alone, as EC2 takes no two."""
     blocks = [
-        (one.price, at, one)
-        for at, candidate in enumerate(found)
-        for one in candidate.offers
-        if _is_reserved(one) and _kind(one)[0] == _BLOCK
+        (offer.price, at, offer)
+        for at, candidate in enumerate(candidates)
+        for offer in candidate.offers
+        if _is_reserved(offer) and _kind(offer)[0] == _BLOCK
     ]
     if not blocks:
-        return found
-    _, at, block = min(blocks, key=lambda one: one[:2])
-    return [replace(found[at], offers=(block,))]
+        return candidates
+    _, at, block = min(blocks, key=lambda block: block[:2])
+    return [replace(candidates[at], offers=(block,))]
 
 
 def _largest_by_zone(candidate: _Candidate) -> Callable[[Offering], bool]:
     """Whether an offering is that of its zone with the most instances."""
     largest: dict[str, Offering] = {}
-    for one in filter(_is_reserved, candidate.offers):
-        before = largest.get(one.zone)
-        if before is None or one.reservation_capacity > before.reservation_capacity:
-            largest[one.zone] = one
-    return lambda one: largest.get(one.zone) is one
+    for offer in filter(_is_reserved, candidate.offers):
+        before = largest.get(offer.zone)
+        if before is None or offer.reservation_capacity > before.reservation_capacity:
+            largest[offer.zone] = offer
+    return lambda each: largest.get(each.zone) is each
 
 
 # ---- other filters -----------------------------------------------------------------------------------------
 
 
-def _is_exotic(one: _Candidate) -> bool:
+def _is_exotic(candidate: _Candidate) -> bool:
     """Whether a type is bare metal, or has GPUs or accelerators."""
-    of_type = one.known.type
+    of_type = candidate.known.type
     is_metal = "metal" in of_type.name.partition(".")[2]
     return is_metal or any(name in of_type.capacity and of_type.capacity[name].sign() for name in EXOTIC)
 
 
-def _without_dear_spot(found: list[_Candidate]) -> list[_Candidate]:
+def _without_dear_spot(candidates: list[_Candidate]) -> list[_Candidate]:
     """Types without spot offerings dearer than the cheapest on demand, where both are there."""
-    on_demand = [each.price for one in found for each in one.offers if each.capacity_type == "on-demand"]
+    on_demand = [
+        each.price
+        for candidate in candidates
+        for each in candidate.offers
+        if each.capacity_type == "on-demand"
+    ]
     if not on_demand:
-        return found
+        return candidates
     bound = min(on_demand)
     left = [
-        one.with_offers(lambda each: each.capacity_type != "spot" or each.price <= bound) for one in found
+        each.with_offers(lambda each: each.capacity_type != "spot" or each.price <= bound)
+        for each in candidates
     ]
-    return [one for one in left if one.offers]
+    return [each for each in left if each.offers]
 
 
-def _lacks_values(found: Sequence[_Candidate], wanted: RequirementSet) -> bool:
+def _lacks_values(candidates: Sequence[_Candidate], wanted: RequirementSet) -> bool:
     """Whether the types have fewer values of a label than minValues asks for."""
     for name, requirement in wanted.by_key.items():
         if requirement.min_values is not None:
-            values = reduce(or_, [one.known.requirements.get(name).mask for one in found], 0)
+            values = reduce(or_, [each.known.requirements.get(name).mask for each in candidates], 0)
             if requirement.select(values).bit_count() < requirement.min_values:
                 return True
     return False

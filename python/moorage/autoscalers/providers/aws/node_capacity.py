@@ -67,8 +67,8 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
         """For how many pods the network interfaces have addresses."""
         network = self.kind.network_info
         theirs = sum(
-            one.interface_type == EFA_ONLY and not one.network_card_index
-            for one in self.node_class.spec.network_interfaces or ()
+            network_interface.interface_type == EFA_ONLY and not network_interface.network_card_index
+            for network_interface in self.node_class.spec.network_interfaces or ()
         )
         usable = max(network.interfaces - reserved - theirs, 0)
         return usable * (network.addresses - 1) + 2 if usable else 0
@@ -123,13 +123,13 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
         if spec.instance_store_policy == "RAID0" and disks.gigabytes is not None:
             return _quantity(f"{disks.gigabytes}G")
         mappings = spec.block_device_mappings
-        root = next((one for one in mappings if one.root_volume), None)
-        of_device = next((one for one in mappings if one.device_name == family.device), None)
+        root = next((mapping for mapping in mappings if mapping.root_volume), None)
+        of_device = next((mapping for mapping in mappings if mapping.device_name == family.device), None)
         if self.node_class.family_name == CUSTOM:
             of_device = mappings[-1] if mappings else None
-        for one in (root, of_device):
-            if one is not None and one.ebs.volume_size is not None:
-                return _quantity(str(one.ebs.volume_size))
+        for each in (root, of_device):
+            if each is not None and each.ebs.volume_size is not None:
+                return _quantity(str(each.ebs.volume_size))
         return _quantity(family.size)
 
     def capacity(self) -> Amounts:
@@ -140,17 +140,17 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
         interfaces = self.node_class.spec.network_interfaces
         efas = kind.network_info.efa_info.maximum_efa_interfaces or 0
         if interfaces is not None:
-            efas = sum(one.interface_type == EFA_ONLY for one in interfaces)
+            efas = sum(interface.interface_type == EFA_ONLY for interface in interfaces)
         counts = {
             "cpu": kind.cpus.default_vcpus,
             "memory": self._memory,
             "pods": self._pods(self._most_pods),
             "vpc.amazonaws.com/pod-eni": self.tables.branch_interfaces,
             **{
-                name: sum(one.count for one in gpus if one.manufacturer == maker)
+                name: sum(gpu.count for gpu in gpus if gpu.manufacturer == maker)
                 for name, maker in _GPU_RESOURCES.items()
             },
-            NEURON: sum(one.count for one in devices),
+            NEURON: sum(device.count for device in devices),
             NEURON_CORE: devices[0].count * devices[0].core_info.count if devices else 0,
             "vpc.amazonaws.com/efa": efas,
         }
@@ -179,12 +179,12 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
 
     def _reserved(self, name: str) -> Amounts:
         """What a node class reserves; an entry without a valid result is left out."""
-        found: Amounts = {}
+        amounts: Amounts = {}
         given: Mapping[str, str | int | float] = getattr(self.node_class.spec.kubelet, name)
         for resource, value in given.items():
             text = str(value)
             try:
-                found[resource] = _quantity(text)
+                amounts[resource] = _quantity(text)
             except ValueError:
                 if not self.options.cel:
                     continue
@@ -192,8 +192,8 @@ class NodeCapacity(Struct, frozen=True, eq=False, dict=True):
 
                 amount = reserved(resource, text, self._variables(self._most_pods))
                 if amount is not None:
-                    found[resource] = _quantity(amount)
-        return found
+                    amounts[resource] = _quantity(amount)
+        return amounts
 
     def _eviction_threshold(self) -> Amounts:
         storage, hard = self._storage.value(), self.node_class.spec.kubelet.eviction_hard

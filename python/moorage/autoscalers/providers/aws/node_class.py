@@ -124,7 +124,8 @@ _FAMILIES = {
     CUSTOM: Family(device=""),
 }
 _ALIASES = {
-    one.lower(): one for one in ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
+    each.lower(): each
+    for each in ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
 }
 
 
@@ -137,7 +138,7 @@ class NodeClass(NamedTuple):
     assumed: dict[str, str] = {}
 
     @classmethod
-    def of(cls, made: EC2NodeClass) -> NodeClass:
+    def of(cls, stored: EC2NodeClass) -> NodeClass:
         """Read an object.
 
         Raises
@@ -145,12 +146,19 @@ class NodeClass(NamedTuple):
         InputError
             A field has another type than in the provider's CRD.
         """
-        return cls(made.name, decode(dict(made.spec), Spec), decode(dict(made.status), Status))
+        return cls(stored.name, decode(dict(stored.spec), Spec), decode(dict(stored.status), Status))
 
     @property
     def family_name(self) -> str:
         """The family of its images: as it says, else that of the first alias."""
-        alias = next((one.alias for one in self.spec.ami_selector_terms if one.alias), "")
+        alias = next(
+            (
+                ami_selector_term.alias
+                for ami_selector_term in self.spec.ami_selector_terms
+                if ami_selector_term.alias
+            ),
+            "",
+        )
         return self.spec.ami_family or _ALIASES.get(alias.partition("@")[0].lower(), CUSTOM)
 
     @property
@@ -166,8 +174,8 @@ class NodeClass(NamedTuple):
         if self.assumed:
             return self.assumed
         by_id: dict[str, str] = {}
-        for one in self.status.subnets:
-            by_id.setdefault(one.zone_id, one.zone)
+        for subnet in self.status.subnets:
+            by_id.setdefault(subnet.zone_id, subnet.zone)
         return {zone: zone_id for zone_id, zone in by_id.items()}
 
     def within(self, zones: Mapping[str, str]) -> NodeClass:

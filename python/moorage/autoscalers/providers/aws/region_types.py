@@ -75,11 +75,11 @@ class TypeSources:
         """
         _, colon, listed = text.partition(":")
         names = listed.split(",") if colon else []
-        regions = {region_of(one) for one in names}
+        regions = {region_of(each) for each in names}
         if len(regions) > 1 or "" in regions:
             hint = "write aws, aws:us-east-1, or aws:us-east-1a,us-east-1b with zones of one region"
             raise InputError(f'"{text}" names no region: {hint}')
-        return cls("".join(regions), tuple([one for one in names if one not in regions]))
+        return cls("".join(regions), tuple([each for each in names if each not in regions]))
 
 
 class AwsTypes(NamedTuple):
@@ -108,7 +108,7 @@ def aws_types(
     InputError
         The region is not known, or a node class is not as it should be.
     """
-    given = {(DOMAIN, one.name): NodeClass.of(one) for one in node_classes}
+    given = {(DOMAIN, node_class.name): NodeClass.of(node_class) for node_class in node_classes}
     there = _zones_of(nodes) | volume_zones
     region = _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
@@ -136,13 +136,13 @@ def aws_types(
             node_class = node_class.within(zones)
             notes.append(f"zones of {kind} {name}, {why}: {examples(sorted(zones), 6)}")
         classes[key] = node_class
-    every = {one for one in there if region_of(one) == region}
-    every |= {zone for one in classes.values() for zone in one.zone_ids} | sources.answers.places - {region}
+    every = {each for each in there if region_of(each) == region}
+    every |= {zone for each in classes.values() for zone in each.zone_ids} | sources.answers.places - {region}
     by_pool = dict[str, Sequence[InstanceType]]()
     place = replace(sources, region=region, zones=tuple(sorted(every)))
     for key, of_class in by_class.items():
         names = {pool.name for pool in of_class}
-        shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) in names])
+        shown = shown_types([node for node in nodes if node.metadata.labels.get(POOL) in names])
         types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == AUTO_MODE_DOMAIN)
         by_pool |= dict.fromkeys(names, types)
     notes += _unpriced(by_pool, sources)
@@ -152,12 +152,16 @@ def aws_types(
 
 
 def _allows_spot(pool: NodePool) -> bool:
-    of_kinds = [one for one in pool.spec.template.spec.requirements or () if one.key == CAPACITY_TYPE]
-    return all(("spot" in one.values) == (one.operator == "In") for one in of_kinds)
+    of_kinds = [
+        requirement
+        for requirement in pool.spec.template.spec.requirements or ()
+        if requirement.key == CAPACITY_TYPE
+    ]
+    return all(("spot" in each.values) == (each.operator == "In") for each in of_kinds)
 
 
 def _zones_of(nodes: Iterable[Node]) -> set[str]:
-    return {one.metadata.labels.get(ZONE, "") for one in nodes} - {""}
+    return {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
 
 
 def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
@@ -171,7 +175,7 @@ def _region(
 ) -> str:
     """The region of a cluster: of the option, else of the zones of its node classes, nodes, volumes and
     pools, and of files."""
-    zones = {zone for one in classes for zone in one.zone_ids} | there | _asked_zones(pools)
+    zones = {zone for each in classes for zone in each.zone_ids} | there | _asked_zones(pools)
     own = sorted({*map(region_of, zones)} - {""})
     if own and sources.region and sources.region not in own:
         names = f"--instance-types names {sources.region}"
@@ -202,7 +206,7 @@ def _zones(
         zones, why = sources.answers.places - {region}, "of files"
     if not zones:
         zones, why = {f"{region}{letter}" for letter in _ASSUMED}, "assumed"
-    ids = {one.metadata.labels.get(ZONE, ""): one.metadata.labels.get(ZONE_ID, "") for one in nodes}
+    ids = {node.metadata.labels.get(ZONE, ""): node.metadata.labels.get(ZONE_ID, "") for node in nodes}
     ids |= zone_ids
     return {zone: ids.get(zone, "") for zone in sorted(zones)}, why
 
@@ -217,7 +221,7 @@ def _types(
     types, sold = answers.types or every.types, answers.zones_of
     by_type = dict[str, Collection[str]]()
     if sold is not None:
-        by_type = {one.instance_type: sold.get(one.instance_type, ()) for one in types}
+        by_type = {kind.instance_type: sold.get(kind.instance_type, ()) for kind in types}
         by_type = {name: zones if region in places else places for name, places in by_type.items()}
         if all(region not in places for places in sold.values()):
             zones = tuple(sorted(set().union(*sold.values())))
@@ -226,23 +230,25 @@ def _types(
     )
     read = msgspec.json.decode(node_class, type=NodeClass)
     of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
-    memory_of = {} if is_auto else {one.instance_type: memory_sold(one) for one in types}
-    found = list[InstanceType]()
-    for one in instance_types(types, every.tables, read, market, place.flags):
-        if one.name in of_nodes:
-            capacity, left = of_nodes[one.name]
-            estimated, overhead = one.capacity["memory"], place.flags.vm_memory_overhead
-            sizes = ShownSizes(capacity, left, estimated.value(), memory_of.get(one.name, 0), overhead)
-            believed = {**one.capacity, "memory": capacity.get("memory", estimated)}
-            one = replace(one, capacity=believed, shown=sizes)
-        found.append(one)
-    return tuple(of_auto_mode(found) if is_auto else found)
+    memory_of = {} if is_auto else {kind.instance_type: memory_sold(kind) for kind in types}
+    kinds = list[InstanceType]()
+    for instance_type in instance_types(types, every.tables, read, market, place.flags):
+        if instance_type.name in of_nodes:
+            capacity, left = of_nodes[instance_type.name]
+            estimated, overhead = instance_type.capacity["memory"], place.flags.vm_memory_overhead
+            sizes = ShownSizes(
+                capacity, left, estimated.value(), memory_of.get(instance_type.name, 0), overhead
+            )
+            believed = {**instance_type.capacity, "memory": capacity.get("memory", estimated)}
+            instance_type = replace(instance_type, capacity=believed, shown=sizes)
+        kinds.append(instance_type)
+    return tuple(of_auto_mode(kinds) if is_auto else kinds)
 
 
 def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:
     """Yield which types of files have no price, so that Karpenter cannot launch them."""
     every = dict.fromkeys(chain.from_iterable(by_pool.values())) if sources.answers.types else ()
-    names = sorted({one.name for one in every if not any(offering.price for offering in one.offerings)})
+    names = sorted({each.name for each in every if not any(offering.price for offering in each.offerings)})
     if names:
         yield f"no price is known of {examples(names, 3)}: not available"
 

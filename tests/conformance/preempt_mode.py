@@ -15,7 +15,7 @@ def preempt(world: World, pod: Any, applies: bool) -> Json:
     """What preemption finds; unless told otherwise the victims go, and the pod takes their place."""
     engine = world.scheduler.context.engine_of(pod)
     seen = examine_preemption(engine, pod)
-    found, choice = seen.found, seen.choice
+    found, choice = seen.dry_run, seen.choice
     result: Json = {
         "eligible": not found.message,
         "potential": list(found.potential),

@@ -75,7 +75,7 @@ class World:
         for engine in self.scheduler.engines.values():
             engine.runs_post_filter = preempts
         if release in WITHOUT_VOLUMES:
-            shared, handle = self.scheduler.handle.made()[0], self.scheduler.handle
+            shared, handle = self.scheduler.handle.plugin_data()[0], self.scheduler.handle
             empty = PVAssumeCache(None), PVCAssumeCache(None)
             shared[sources_of] = dataclasses.replace(
                 handle.shared(sources_of), pv_cache=empty[0], pvc_cache=empty[1]

@@ -345,7 +345,7 @@ from moorage.engine.framework.plugin_registry import make_profiles as make_profi
 from moorage.engine.framework.run_plugins import Target as Target
 
 # The bridge to plugins outside the core, node by node.
-from moorage.engine.framework.search_calls import Bridge as Bridge
+from moorage.engine.framework.search_calls import SearchCalls as SearchCalls
 
 # Locks and threads; pods whose binding is held up.
 from moorage.engine.framework.waiting_pods import PodInPreBind as PodInPreBind

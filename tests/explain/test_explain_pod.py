@@ -393,4 +393,4 @@ def test_dry_runs_of_preemption_end_with_enough_candidates() -> None:
     victims = [pod(f"v{at}", on=f"n{at}", requests={"cpu": 1}) for at in range(150)]
     found = scheduler(*nodes, pods=victims).explain(pod("p", requests={"cpu": 1}, priority=5)).preemption
     assert found is not None
-    assert len(found.found.candidates) == 100
+    assert len(found.dry_run.candidates) == 100

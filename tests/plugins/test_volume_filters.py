@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import BIND_COMPLETED, MIGRATED_PLUGINS, TOPOLOGY_LABELS, Bridge
+from tests.doors.engine import BIND_COMPLETED, MIGRATED_PLUGINS, TOPOLOGY_LABELS, SearchCalls
 from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
@@ -402,7 +402,7 @@ def test_all_at_once_is_one_by_one(  # noqa: PLR0913
         assert status.is_skip or status.is_rejected
         return
     rows = made.context.view_rows()
-    bridge = Bridge(framework)
+    bridge = SearchCalls(framework)
     bridge.begin(state, asked)
     bridge.filter(plugin, rows)
     for row in rows.tolist():

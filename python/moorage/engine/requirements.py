@@ -44,7 +44,6 @@ from .plugins.node_resources import ANY_IP
 from .plugins.pod_topology_spread import HARD
 
 # ---- constraint --------------------------------------------------------------------------------------------
-#
 # A constraint of a pod, and how fields of its spec are changed to drop one.
 
 T = TypeVar("T")
@@ -127,7 +126,6 @@ def with_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
 
 
 # ---- lowering ----------------------------------------------------------------------------------------------
-#
 # The requests of a pod. The request for one resource is lowered in one place of the spec if that suffices,
 # otherwise in all places.
 
@@ -341,7 +339,6 @@ def _shown(resource: str, quantity: Quantity) -> str:
 
 
 # ---- node selection ----------------------------------------------------------------------------------------
-#
 # Which nodes a pod asks for, by name and by labels (nodeSelector, required node affinity), and which taints
 # it tolerates.
 
@@ -476,9 +473,7 @@ def tolerate(pod: Pod, toleration: Toleration) -> Pod:
 
 
 # ---- terms -------------------------------------------------------------------------------------------------
-#
-# The terms of a pod's spec besides requests and tolerations, each as a constraint that can be dropped. Terms
-# about nodes are in `requirements.py`.
+# The terms of a pod's spec besides requests and tolerations, each as a constraint that can be dropped.
 
 SPREADS = "topology_spread_constraints"
 POD_TERMS = {

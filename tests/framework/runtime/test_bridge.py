@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.doors.engine import REASONS, VERDICT_SHIFT, Bridge
+from tests.doors.engine import REASONS, VERDICT_SHIFT, SearchCalls
 from tests.doors.engine import UNRESOLVABLE as UNRESOLVABLE_BIT
 from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 from tests.make import node, pod
@@ -24,8 +24,8 @@ from moorage.engine.framework import (
 ROWS = np.array([2, 0, 1], dtype=np.int32)
 
 
-def bridge(*plugins: Any) -> Bridge:
-    one = Bridge(framework(*plugins, nodes=[node(name) for name in "abc"]))
+def bridge(*plugins: Any) -> SearchCalls:
+    one = SearchCalls(framework(*plugins, nodes=[node(name) for name in "abc"]))
     one.begin(CycleState(), pod("p"))
     return one
 
@@ -124,7 +124,7 @@ def test_words_of_one_block_after_the_other() -> None:
         return Answers(np.arange(len(nodes)), [status(UNSCHEDULABLE, text) for text in next(said)])
 
     plugin = make(FilterPlugin, "F", filter_all=filter_all)
-    one = Bridge(framework(plugin, nodes=[node(name) for name in "abcd"]))
+    one = SearchCalls(framework(plugin, nodes=[node(name) for name in "abcd"]))
     one.begin(CycleState(), pod("p"))
     rows = np.arange(4, dtype=np.int32)
     assert [*one.filter(plugin, rows[:2]), *one.filter(plugin, rows[2:])] == [2, 2, 2, 2]

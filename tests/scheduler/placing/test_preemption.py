@@ -143,13 +143,15 @@ def test_the_examination_tells_all_and_does_nothing() -> None:
     one = small(low(), low("w", on="b"), nodes=[node("a"), node("b"), node("c", cpu=1)])
     engine = one.engines["default-scheduler"]
     seen = examine_preemption(engine, high())
-    assert [each.name for each in seen.found.candidates] == ["a", "b"]
+    assert [each.name for each in seen.dry_run.candidates] == ["a", "b"]
     assert seen.choice is not None
     assert (seen.choice.candidate.name, seen.choice.criterion, seen.choice.tied) == ("a", "order", ("a", "b"))
     assert set(stored(one)) == {"v", "w"}
     assert examine_preemption(engine, pod("fits", requests={"cpu": 1}, priority=5)).choice is None
     assert (
-        examine_preemption(small(nodes=[node("a")]).engines["default-scheduler"], pod("fits")).found.potential
+        examine_preemption(
+            small(nodes=[node("a")]).engines["default-scheduler"], pod("fits")
+        ).dry_run.potential
         == []
     )
 
@@ -158,16 +160,16 @@ def test_the_examination_of_a_pod_that_no_plugin_lets_through() -> None:
     soft = make(mo.PreFilterPlugin, "No", pre_filter=status(UNSCHEDULABLE, "no"))
     one = scheduler_with(soft, nodes=[node("a")], pods=[low()])
     seen = examine_preemption(one.engines["default-scheduler"], high())
-    assert seen.found.potential == ["a"], "code 2 of PreFilter speaks for all nodes"
+    assert seen.dry_run.potential == ["a"], "code 2 of PreFilter speaks for all nodes"
     hard = make(mo.PreFilterPlugin, "No", pre_filter=status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "no"))
     two = scheduler_with(hard, nodes=[node("a")], pods=[low()])
-    assert examine_preemption(two.engines["default-scheduler"], high()).found.potential == []
+    assert examine_preemption(two.engines["default-scheduler"], high()).dry_run.potential == []
     failing = make(mo.FilterPlugin, "F", filter=ValueError("x"))
     three = scheduler_with(failing, nodes=[node("a")], pods=[low(cpu=1)])
-    assert examine_preemption(three.engines["default-scheduler"], high()).found.potential == []
+    assert examine_preemption(three.engines["default-scheduler"], high()).dry_run.potential == []
     four = scheduler_with(failing, nodes=[node("a")], pods=[low()])
     seen = examine_preemption(four.engines["default-scheduler"], high())
-    assert seen.found.error == 'running "F" filter plugin: plugin "F" raised ValueError: x'
+    assert seen.dry_run.error == 'running "F" filter plugin: plugin "F" raised ValueError: x'
 
 
 # ---- batches and single cycles -----------------------------------------------------------------------------

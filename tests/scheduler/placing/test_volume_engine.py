@@ -168,7 +168,7 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
         one.client.create(nominated)
         one.sync()
         limiter.calls.clear()
-        results.append(examine_preemption(one.engines["default-scheduler"], asked).found)
+        results.append(examine_preemption(one.engines["default-scheduler"], asked).dry_run)
         assert ("filter" not in limiter.calls) == (in_core and kind is mo.Profile)
     found, whole = results
     assert whole == found

@@ -24,8 +24,8 @@ from moorage.engine.framework.evidence import (
     Evidence,
     Fact,
     FindEvidence,
-    Inquiry,
     Need,
+    RejectedPod,
     Rows,
     merge_evidence,
 )
@@ -68,12 +68,12 @@ EMPTY_TERM = "(an empty term matches no node)"
 BY_PROFILE = "addedAffinity of the profile"
 
 
-def name_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def name_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that says which node a pod names."""
     return lambda rows, status: [Need("node-name", inquiry.pod.spec.node_name, nodes=len(rows))]
 
 
-def selection_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def selection_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds the requirements on labels and names that nodes do not meet."""
     selector, only = inquiry.pod.spec.node_selector or {}, made_for(inquiry.pod)
     plugin = plugins[NodeAffinity.name]
@@ -101,7 +101,7 @@ def selection_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindE
     return find
 
 
-def feature_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def feature_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds the features that nodes do not declare."""
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
@@ -138,7 +138,7 @@ def _matchers(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
     return list(zip(map(requirement_text, requirements_of(term)), matchers, strict=True))
 
 
-def port_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def port_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds the host ports of the pod that are not free, and the pods that hold
     them."""
     state, host_network = inquiry.search.state, inquiry.pod.spec.host_network
@@ -169,7 +169,7 @@ def port_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEviden
     return find
 
 
-def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def taint_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds the taints and cordons for which TaintToleration and NodeUnschedulable
     reject nodes."""
     having = inquiry.state.shape.tolerations
@@ -189,7 +189,7 @@ def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvide
 
 # ---- verdicts of all filters -------------------------------------------------------------------------------
 
-NATIVE: dict[str, Callable[[Mapping[str, Plugin], Inquiry], FindEvidence]] = {
+NATIVE: dict[str, Callable[[Mapping[str, Plugin], RejectedPod], FindEvidence]] = {
     NodeUnschedulable.name: taint_evidence,
     TaintToleration.name: taint_evidence,
     NodeName.name: name_evidence,
@@ -237,7 +237,7 @@ class EvidenceSearch:
         self, engine: Engine, pod: Pod, state: CycleState, filters: Sequence[FilterVerdicts], rows: Rows
     ) -> None:
         self._plugins: dict[str, Plugin] = {plugin.name: plugin for plugin in engine.profile.at(FilterPlugin)}
-        self._inquiry = Inquiry(pod, state, engine.search, self._says)
+        self._inquiry = RejectedPod(pod, state, engine.search, self._says)
         self._filters, self._rows = filters, rows
         self._positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
         self._positions[rows] = np.arange(len(rows))

@@ -330,7 +330,7 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> Json | None:
     seen, raised = explanation.preemption, explanation.raised_priority
     if seen is None:
         return None
-    steps, choice = seen.found, seen.choice
+    steps, choice = seen.dry_run, seen.choice
     shown = seen.listed(limit)
     return {
         "message": steps.message,

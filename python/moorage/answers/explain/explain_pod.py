@@ -237,12 +237,12 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
     priority."""
     engine, pod = probe.engine, probe.pod
     preemption = examine_preemption(engine, pod, everywhere=False)
-    candidates = preemption.found.candidates
+    candidates = preemption.dry_run.candidates
     budgets = {candidate.name: budgets_of(engine, candidate, priority_of(pod)) for candidate in candidates}
     raised, notes = None, explanation.notes
     if preemption.choice is None:
         notes = [*notes, *_of_held_devices(explanation)]
-        if preemption.found.potential:
+        if preemption.dry_run.potential:
             raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
     violated = {name: some for name, some in budgets.items() if some}
     explanation = replace(explanation, preemption=preemption, raised_priority=raised, notes=notes)

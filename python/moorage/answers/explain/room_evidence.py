@@ -17,8 +17,8 @@ from moorage.engine.framework.evidence import (
     Evidence,
     Fact,
     FindEvidence,
-    Inquiry,
     Need,
+    RejectedPod,
     Rows,
     asked_by,
     compared,
@@ -270,7 +270,7 @@ class RoomEvidence(Evidence):
         )
 
 
-def room_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
+def room_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEvidence:
     """Return the function that finds how much nodes lack of the resources that NodeResourcesFit names."""
     state = inquiry.search.state
     needs = {"pods": 1} | inquiry.state.shape.needs
@@ -296,7 +296,7 @@ def room_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEviden
 
 
 def _of_node(
-    inquiry: Inquiry, amounts: Amounts, row: int, allocatable: int, missing: int
+    inquiry: RejectedPod, amounts: Amounts, row: int, allocatable: int, missing: int
 ) -> Iterator[Evidence]:
     """Yield what a node does not give to pods, where the pod would have room with it (it is reserved, or
     devices are not healthy), and who holds its room."""

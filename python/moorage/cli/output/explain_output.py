@@ -268,7 +268,7 @@ def _of_situation(explanation: Explanation) -> Iterator[str]:
 
 def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterator[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
-    preemption, choice = examination.found, examination.choice
+    preemption, choice = examination.dry_run, examination.choice
     if choice is None:
         yield f"preemption: {preemption.message or 'no node where it helps'}"
     else:

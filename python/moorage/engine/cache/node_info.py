@@ -20,8 +20,6 @@ from moorage.errors import CacheError
 from moorage.kube import Node, Pod, Taint
 
 # ---- node info ---------------------------------------------------------------------------------------------
-#
-# NodeInfo: a view or a copy of one node of a cache, and maps of copies that are updated from the cache.
 
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
@@ -404,8 +402,6 @@ class Follower:
 
 
 # ---- snapshot ----------------------------------------------------------------------------------------------
-#
-# Snapshot: the nodes that a scheduling cycle reads. CacheDump: the whole content of a cache.
 
 Info = TypeVar("Info", bound=NodeInfo)
 
@@ -508,8 +504,6 @@ def dump(state: ClusterState) -> CacheDump[NodeInfo]:
 
 
 # ---- node tree ---------------------------------------------------------------------------------------------
-#
-# NodeTree: nodes by zone, as a list or through the stateful iteration of v1.13.
 
 logger = logging.getLogger("moorage.cache")
 

@@ -27,8 +27,6 @@ from moorage.kube import Node, Pod
 from .node_info import KNOWN, CacheDump, Follower, NodeInfo, NodeInfoMap, NodeTree, Snapshot, dump
 
 # ---- cluster cache -----------------------------------------------------------------------------------------
-#
-# ClusterCache: the base class of caches, with state, lock, transactions, forks and expiry.
 
 logger = logging.getLogger("moorage.cache")
 
@@ -334,8 +332,6 @@ class ClusterCache:
 
 
 # ---- scheduler cache ---------------------------------------------------------------------------------------
-#
-# SchedulerCache: nodes and pods of a cluster, updated by events, with assumed pods.
 
 H = TypeVar("H", bound=Pod | WatchEvent[Pod])
 CLEAN_ASSUMED_PERIOD = 1.0

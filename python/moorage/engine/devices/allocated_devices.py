@@ -34,13 +34,12 @@ from .claim_requests import AllocationError, Features, Request
 from .device_pools import PublishedDevice
 
 # ---- allocation results ------------------------------------------------------------------------------------
-#
 # The status of claims from what the allocator found.
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
+def allocation_of(result: ClaimResult, node_name: str, features: Features) -> AllocationResult:
     """Return the allocation of a claim.
 
     Raises
@@ -48,13 +47,13 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
     AllocationError
         A slice has a node selector with several terms.
     """
-    claim = found.claim.claim
+    claim = result.claim.claim
     # Shares have IDs of their own in each allocation of the claim, which is another state of it.
     allocated = f"{claim.metadata.uid}/{claim.metadata.resource_version}"
-    results = [_result(allocated, at, allocation, features) for at, allocation in enumerate(found.devices)]
-    configurations = tuple(_configurations(found, features.release.configures_once))
+    results = [_result(allocated, at, allocation, features) for at, allocation in enumerate(result.devices)]
+    configurations = tuple(_configurations(result, features.release.configures_once))
     devices = DeviceAllocationResult(results=tuple(results), config=configurations)
-    selector = _node_selector([device.device for device in found.devices], node_name, claim.name)
+    selector = _node_selector([device.device for device in result.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
 
 
@@ -66,14 +65,14 @@ def result_of_whole(
 
 
 def _result(
-    allocated: str, at: int, found: DeviceResult, features: Features
+    allocated: str, at: int, allocated_device: DeviceResult, features: Features
 ) -> DeviceRequestAllocationResult:
     """The result for a device; `allocated` names the claim and its state, for the ID of a share."""
-    request, device = found.request, found.device.device
-    driver, pool, name = found.device.id
+    request, device = allocated_device.request, allocated_device.device.device
+    driver, pool, name = allocated_device.device.id
     conditions = features.binding_conditions
     share = None
-    if found.consumed is not None:
+    if allocated_device.consumed is not None:
         share = str(uuid5(NAMESPACE_OID, f"{allocated}/{at}/{driver}/{pool}/{name}"))
     return DeviceRequestAllocationResult(
         request=request.full_name,
@@ -85,33 +84,33 @@ def _result(
         binding_conditions=(device.binding_conditions or ()) if conditions else (),
         binding_failure_conditions=(device.binding_failure_conditions or ()) if conditions else (),
         share_id=share,
-        consumed_capacity={key: str(amount) for key, amount in (found.consumed or {}).items()},
+        consumed_capacity={key: str(amount) for key, amount in (allocated_device.consumed or {}).items()},
     )
 
 
-def _configurations(found: ClaimResult, once: bool) -> Iterable[DeviceAllocationConfiguration]:
+def _configurations(result: ClaimResult, once: bool) -> Iterable[DeviceAllocationConfiguration]:
     """Configurations of each class once, for all its requests, then those of the claim; `once`: see
     `Release.configures_once`."""
-    if not found.claim.claim.spec.devices.config and not any(
-        device_class.spec.config for device_class in found.classes
+    if not result.claim.claim.spec.devices.config and not any(
+        device_class.spec.config for device_class in result.classes
     ):
         return
-    names = [{choice.parent or choice.name, choice.full_name} for choice in found.chosen]
+    names = [{choice.parent or choice.name, choice.full_name} for choice in result.chosen]
 
     def named(requests: Sequence[str]) -> Sequence[str]:
         """The requests that a configuration names which is for these."""
         return () if once and not any(name.isdisjoint(requests) for name in names) else requests
 
     by_class: dict[str, list[str]] = {}
-    classes = {device_class.name: device_class for device_class in found.classes}
-    for request, device_class in zip(found.chosen, found.classes, strict=True):
+    classes = {device_class.name: device_class for device_class in result.classes}
+    for request, device_class in zip(result.chosen, result.classes, strict=True):
         by_class.setdefault(device_class.name, []).append(request.full_name)
     for name, requests in by_class.items():
         for config in classes[name].spec.config:
             yield DeviceAllocationConfiguration(
                 source=FROM_CLASS, requests=tuple(named(requests)), opaque=config.opaque
             )
-    for of_claim in found.claim.claim.spec.devices.config:
+    for of_claim in result.claim.claim.spec.devices.config:
         times = 1
         if of_claim.requests:
             times = sum(not name.isdisjoint(of_claim.requests) for name in names)
@@ -128,8 +127,8 @@ def _node_selector(
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     last: NodeSelector | None = None
-    for found in devices:
-        device, spec = found.device, found.slice.spec
+    for chosen in devices:
+        device, spec = chosen.device, chosen.slice.spec
         name, selector = spec.node_name, spec.node_selector
         if spec.per_device_node_selection:
             name, selector = device.node_name, device.node_selector
@@ -167,7 +166,6 @@ def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorReq
 
 
 # ---- node resources ----------------------------------------------------------------------------------------
-#
 # What the devices of claims take of a node's own resources, such as cpu and memory.
 #
 # kube-scheduler v1.36, dynamicresources/, gate DRANodeAllocatableResources.
@@ -379,7 +377,6 @@ def _unresolvable(text: str) -> fwk.Status:
 
 
 # ---- binding conditions ------------------------------------------------------------------------------------
-#
 # Conditions that drivers report about allocated devices, and for which a pod's binding waits (KEP-5007).
 
 POLL_INTERVAL = 5.0

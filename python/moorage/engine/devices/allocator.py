@@ -1,4 +1,6 @@
-"""Allocates the devices of claims on a node, as kube-scheduler does; the search is the core's."""
+"""Allocates the devices of claims on a node, as kube-scheduler does: the rules of requests are here, the
+search is the core's (k8s.io/dynamic-resource-allocation, structured/internal/incubating).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,6 @@ from .device_properties import (
 )
 
 # ---- allocation rules --------------------------------------------------------------------------------------
-#
 # What a request asks of devices, and the errors of requests that cannot be allocated anywhere
 # (k8s.io/dynamic-resource-allocation, structured/internal/incubating).
 
@@ -115,17 +116,17 @@ class AllocationRules:
 
     def constraints(self, claim: ClaimRequests) -> tuple[list[Constraint], AllocationError | None]:
         """Return the constraints of a claim, and the error of one that is not supported."""
-        found: list[Constraint] = []
+        constraints: list[Constraint] = []
         for at, constraint in enumerate(claim.constraints):
             requests = frozenset(constraint.requests)
             if constraint.match_attribute is not None:
-                found.append(("match", constraint.match_attribute, requests))
+                constraints.append(("match", constraint.match_attribute, requests))
             elif constraint.distinct_attribute is not None and not self.features.is_stable:
-                found.append(("distinct", constraint.distinct_attribute, requests))
+                constraints.append(("distinct", constraint.distinct_attribute, requests))
             else:
                 text = "empty constraint (unsupported constraint type?)"
-                return found, AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")
-        return found, None
+                return constraints, AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")
+        return constraints, None
 
     # ---- errors of a search --------------------------------------------------------------------------------
 
@@ -334,16 +335,16 @@ class Allocator:
             self._wanted = list(claims), Wanted(claims, self.rules)
         wanted, view = self._wanted[1], self.slices.view_of(node)
         view.load(self.allocated)
-        found = DeviceSearch(wanted, view, self.rules.features, self.max_steps, self._available).find()
-        if found is not None:
-            return claim_results(claims, view, found, self.rules.class_of, self.rules.features)
+        devices = DeviceSearch(wanted, view, self.rules.features, self.max_steps, self._available).find()
+        if devices is not None:
+            return claim_results(claims, view, devices, self.rules.class_of, self.rules.features)
         if any(pool.is_invalid for pool in view.pools):
             raise PoolsInvalidError
         return None
 
 
 def claim_results(
-    claims: Sequence[ClaimRequests], view: DeviceView, found: Found, class_of: ClassOf, features: Features
+    claims: Sequence[ClaimRequests], view: DeviceView, solution: Found, class_of: ClassOf, features: Features
 ) -> list[ClaimResult]:
     """Return what a search has found for each claim.
 
@@ -351,13 +352,13 @@ def claim_results(
     ----------
     claims : sequence of ClaimRequests
         Those that were searched for, or others that ask for the same.
-    found : list
+    solution : list
         See `DeviceSearch.find`.
     class_of : callable
         Returns the device class of a name, or None.
     """
     out, of_all = [], [choice for claim in claims for request in claim.alternatives for choice in request]
-    for claim, (choices, devices) in zip(claims, found, strict=True):
+    for claim, (choices, devices) in zip(claims, solution, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
         results = [
             _device_result(of_all[at], view.device(number), several, features)

@@ -25,7 +25,6 @@ from .claim_requests import Features
 from .device_pools import DeviceId
 
 # ---- claim cache -------------------------------------------------------------------------------------------
-#
 # The claims of a cluster as the scheduler sees them: reported, assumed, and with their devices.
 
 
@@ -72,12 +71,12 @@ class ClaimCache(AssumeCache[ResourceClaim]):
     def in_use(self) -> AllocatedDevices:
         """Return the devices in use, by allocations that are written or in flight; valid until the next
         change."""
-        found = self._observed
+        observed = self._observed
         if self._in_flight:
-            found = found.copy()
+            observed = observed.copy()
             for claim in self._in_flight.values():
-                found.add(claim.allocation)
-        return AllocatedDevices(found.devices, found.consumed)
+                observed.add(claim.allocation)
+        return AllocatedDevices(observed.devices, observed.consumed)
 
     # ---- changes -------------------------------------------------------------------------------------------
 
@@ -199,8 +198,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         keys = self._observed.extended.get(pod.metadata.uid)
         if keys is None:
             return []
-        found = map(self.find, keys)
-        return [claim for claim in found if claim is not None]
+        claims = map(self.find, keys)
+        return [claim for claim in claims if claim is not None]
 
     # ---- transactions --------------------------------------------------------------------------------------
 
@@ -220,7 +219,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
 
 # ---- claim consumers ---------------------------------------------------------------------------------------
-#
 # Who uses a claim: a pod, or the pod group with which it shares the claim.
 #
 # kube-scheduler v1.36, dynamicresources/, and dynamic-resource-allocation v0.36, resourceclaim/.
@@ -312,8 +310,8 @@ class ClaimConsumers:
         ------
         ClaimError
         """
-        found = claims_by_use(pod, find, self.are_groups, self._kind)
-        return {use: claim.metadata.uid for use, claim in found}
+        claims = claims_by_use(pod, find, self.are_groups, self._kind)
+        return {use: claim.metadata.uid for use, claim in claims}
 
     def consumers_of(self, pod: Pod) -> list[ResourceClaimConsumerReference]:
         """Return who is to use the claims of a pod.
@@ -363,12 +361,12 @@ def group_claims(group: PodGroup, find: Callable[[str], ResourceClaim | None]) -
     ClaimError
         A claim is missing.
     """
-    made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
+    names = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
     for use in group.spec.resource_claims:
         is_named = use.resource_claim_name is not None
-        if not is_named and use.name not in made:
+        if not is_named and use.name not in names:
             raise ClaimError(f"PodGroup {group.key}: ResourceClaim not created yet")
-        name = use.resource_claim_name if is_named else made[use.name]
+        name = use.resource_claim_name if is_named else names[use.name]
         if name is None:
             continue
         key = f"{group.namespace}/{name}"
@@ -380,7 +378,6 @@ def group_claims(group: PodGroup, find: Callable[[str], ResourceClaim | None]) -
 
 
 # ---- pod resource claims -----------------------------------------------------------------------------------
-#
 # Whose claims are.
 
 

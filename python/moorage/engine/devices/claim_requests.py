@@ -1,4 +1,6 @@
-"""What a claim asks for, prepared for the allocator."""
+"""What a claim asks for, prepared for the allocator, and which parts of dynamic resource allocation are
+on.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ class Request:
     @classmethod
     def of(cls, request: ExactDeviceRequest | DeviceSubRequest, name: str, parent: str = "") -> Request:
         """Prepare a request of a claim."""
-        asked = request.capacity
+        capacity = request.capacity
         return cls(
             name,
             parent,
@@ -79,8 +81,8 @@ class Request:
             request.count,
             isinstance(request, ExactDeviceRequest) and bool(request.admin_access),
             request.tolerations,
-            {} if asked is None else {key: Quantity(value) for key, value in asked.requests.items()},
-            asked is not None,
+            {} if capacity is None else {key: Quantity(value) for key, value in capacity.requests.items()},
+            capacity is not None,
         )
 
     @property
@@ -114,18 +116,18 @@ class ClaimRequests(Struct, eq=False):
     @classmethod
     def of(cls, claim: ResourceClaim) -> ClaimRequests:
         """Prepare a claim."""
-        found: list[list[Request]] = []
+        requests: list[list[Request]] = []
         for request in claim.spec.devices.requests:
             if request.first_available:
-                found.append(
+                requests.append(
                     [
                         Request.of(subrequest, subrequest.name, request.name)
                         for subrequest in request.first_available
                     ]
                 )
             elif request.exactly is not None:
-                found.append([Request.of(request.exactly, request.name)])
-        return cls(claim, found)
+                requests.append([Request.of(request.exactly, request.name)])
+        return cls(claim, requests)
 
     @property
     def constraints(self) -> Sequence[DeviceConstraint]:
@@ -133,7 +135,6 @@ class ClaimRequests(Struct, eq=False):
 
 
 # ---- features ----------------------------------------------------------------------------------------------
-#
 # Which parts of dynamic resource allocation are on, and the release whose rules they follow.
 
 
@@ -234,7 +235,6 @@ class Features(Struct, frozen=True):
 
 
 # ---- selector error ----------------------------------------------------------------------------------------
-#
 # The error of an expression for devices, without what compiles one: CEL takes long to import.
 
 

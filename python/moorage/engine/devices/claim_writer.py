@@ -1,4 +1,6 @@
-"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/)."""
+"""Writes claims: finalizers, allocations and reservations (kube-scheduler v1.36, dynamicresources/), also for
+pods that the core has placed.
+"""
 
 from __future__ import annotations
 
@@ -276,12 +278,12 @@ class ClaimWriter:
                 text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
                 raise ClaimWriteError(text) from None
 
-    def tell_pods(self, told: Iterable[tuple[Pod, ResourceClaim, Mappings]]) -> None:
+    def tell_pods(self, claims: Iterable[tuple[Pod, ResourceClaim, Mappings]]) -> None:
         """Write into the statuses of pods of an ObjectStore which claims serve them, as one write.
 
         Parameters
         ----------
-        told : iterable of (Pod, ResourceClaim, tuple of ContainerExtendedResourceRequest)
+        claims : iterable of (Pod, ResourceClaim, tuple of ContainerExtendedResourceRequest)
             See `tell_pod`.
 
         Raises
@@ -292,7 +294,7 @@ class ClaimWriter:
         store = self.store
         assert store is not None
         changed: list[Pod] = []
-        for pod, claim, mappings in told:
+        for pod, claim, mappings in claims:
             status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
             changed.append(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
         store.update_many(changed)
@@ -334,7 +336,6 @@ def _what(allocation: AllocationResult | None) -> str:
 
 
 # ---- placed claims -----------------------------------------------------------------------------------------
-#
 # The claims of pods that the core has placed: their devices, and the writes of PreBind.
 
 
@@ -430,7 +431,9 @@ class PlacedClaims:
         except ApiError:
             return [*claims]
         try:
-            self._writer.tell_pods((pods[at][0], one, pods[at][1].mappings) for at, one in created.items())
+            self._writer.tell_pods(
+                (pods[at][0], created_claim, pods[at][1].mappings) for at, created_claim in created.items()
+            )
         except ApiError:
             for at, claim in created.items():
                 try:

@@ -186,11 +186,11 @@ class DeviceDemands:
                 continue
             key: Hashable = slices.own_slice(node) or slices.view_key(node, slices.pools_of(node))
             if key not in numbers:
-                found = slices.pools_of(node)
-                if may_need_order and not pools.are_order_free(found):
+                own_pools = slices.pools_of(node)
+                if may_need_order and not pools.are_order_free(own_pools):
                     return
                 if key not in self._views:
-                    self._views[key] = slices.new_view(node, found, True)
+                    self._views[key] = slices.new_view(node, own_pools, True)
                 numbers[key] = len(used)
                 used.append(self._views[key])
             view_of[row] = numbers[key]
@@ -252,17 +252,17 @@ class DeviceDemands:
                 if not self._takes_allocated(claim, allocation, pod, batch, selectors):
                     return None
                 continue
-            if (asked := self.asking(claim)) is None:
+            if (asking_claim := self.asking(claim)) is None:
                 return None
-            asking.append(asked)
+            asking.append(asking_claim)
             allocated[key] = at
         mappings: Mappings = ()
         if extended is not None:
             claim, mappings = extended
-            if (asked := self.asking(claim)) is None:
+            if (asking_claim := self.asking(claim)) is None:
                 return None
             claims.append(claim)
-            asking.append(asked)
+            asking.append(asking_claim)
         if not asking:
             batch.claiming[at] = claims, asking, mappings
             return DeviceNeeds(None, tuple(selectors))
@@ -363,7 +363,7 @@ class DeviceDemands:
             mask[row] = node is not None and matcher.matches(node)
         return mask
 
-    def demand_of(self, asked: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
+    def demand_of(self, claims: Sequence[AskingClaim], most_steps: int) -> DeviceDemand | None:
         """Return the demand of claims that are to be allocated together.
 
         Parameters
@@ -378,15 +378,15 @@ class DeviceDemands:
         """
         if self._current is None:
             return None
-        if len(asked) == 1:  # as of most pods
-            key: Hashable = most_steps, asked[0].shape.number
+        if len(claims) == 1:  # as of most pods
+            key: Hashable = most_steps, claims[0].shape.number
         else:
-            key = most_steps, *[request.shape.number for request in asked]
+            key = most_steps, *[request.shape.number for request in claims]
         demand = self._demands.get(key)
         if demand is None:
             state = self._state
             rules = AllocationRules(state.features, state.class_of(), state.selectors)
-            wanted = Wanted([request.requests for request in asked], rules)
+            wanted = Wanted([request.requests for request in claims], rules)
             demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
         return demand
 
@@ -418,11 +418,11 @@ class DeviceDemands:
             return None
         key: list[Hashable] = []
         for number, alternatives in enumerate(claim.alternatives):
-            for choice, one in enumerate(alternatives):
+            for choice, alternative in enumerate(alternatives):
                 if rules.check(claim, number, choice)[0] is not None:
                     return None
-                name = one.name if claim.constraints else bool(one.parent)
-                key.append((number, name, _asked(one, class_of)))
+                name = alternative.name if claim.constraints else bool(alternative.parent)
+                key.append((number, name, _asked(alternative, class_of)))
         constraints = [
             (constraint.match_attribute, constraint.distinct_attribute, constraint.requests)
             for constraint in claim.constraints
@@ -435,7 +435,9 @@ class DeviceDemands:
         views = self._current
         if views is None or not views.taken:
             return {}
-        taken = {at: TakenDevices(one, views.views[view], found) for at, one, view, found in views.taken}
+        taken = {
+            at: TakenDevices(demand, views.views[view], devices) for at, demand, view, devices in views.taken
+        }
         views.taken.clear()
         return taken
 
@@ -466,8 +468,8 @@ class DeviceDemands:
                 return [allocation]
         state = self._state
         requests = [claim.requests for claim in claims]
-        found = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
-        return [allocation_of(result, node, state.features) for result in found]
+        results = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
+        return [allocation_of(result, node, state.features) for result in results]
 
     def _allocation_on(
         self, node: str, taken: TakenDevices, requests: Sequence[Request]
@@ -478,12 +480,12 @@ class DeviceDemands:
         results: list[DeviceRequestAllocationResult] = []
         columns = view.like or view
         for at, number, several in taken.found[0][1]:
-            pool, asked = view.pool_of(number), (requests[at].likeness, columns, number)
+            pool, key = view.pool_of(number), (requests[at].likeness, columns, number)
             if several or not pool.is_of_node:
                 return None
-            if asked not in known:
-                known[asked] = result_of_whole(requests[at], columns.device(number), self._state.features)
-            results.append(replace(known[asked], driver=pool.driver, pool=pool.name))
+            if key not in known:
+                known[key] = result_of_whole(requests[at], columns.device(number), self._state.features)
+            results.append(replace(known[key], driver=pool.driver, pool=pool.name))
         if not results:
             return None
         return AllocationResult(

@@ -92,16 +92,16 @@ class PublishedDevice:
         """
         attributes = self.device.attributes
         domain, slash, identifier = name.partition("/")
-        found = attributes.get(name)
-        if found is None and slash and domain == self.id[0]:
-            found = attributes.get(identifier)
-        if found is None:
+        attribute = attributes.get(name)
+        if attribute is None and slash and domain == self.id[0]:
+            attribute = attributes.get(identifier)
+        if attribute is None:
             return None
         kinds = (
-            ("string", found.string),
-            ("int", found.int_),
-            ("bool", found.bool_),
-            ("version", found.version),
+            ("string", attribute.string),
+            ("int", attribute.int_),
+            ("bool", attribute.bool_),
+            ("version", attribute.version),
         )
         return next((kind for kind in kinds if kind[1] is not None), ())
 
@@ -214,15 +214,15 @@ class PublishedSlice:
         PublishedDevice
             The same object at each call.
         """
-        made = self._made.get(at)
-        if made is None:
+        published = self._made.get(at)
+        if published is None:
             kind, spec = self.kind, self.slice.spec
             device = kind.devices[at]
-            made = PublishedDevice(
+            published = PublishedDevice(
                 (spec.driver, spec.pool.name, device.name), device, self.slice, kind.properties[at]
             )
-            self._made[at] = made
-        return made
+            self._made[at] = published
+        return published
 
     @lazy_attribute
     def alone(self) -> list[DevicePool]:
@@ -398,11 +398,11 @@ class DeviceSlices:
         named = self._named.get(node.metadata.name, ())
         if len(named) == 1 and not (self._everywhere or self._selected):  # as in most clusters
             return [self._published[named[0]]]
-        found = {*self._everywhere, *named}
+        places_of_node = {*self._everywhere, *named}
         for selector, places in self._selected.items():
             if selects(selector, node):
-                found.update(places)
-        return [self._published[at] for at in sorted(found)]
+                places_of_node.update(places)
+        return [self._published[at] for at in sorted(places_of_node)]
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return the pools of a node, in the order in which their devices are tried.
@@ -496,20 +496,24 @@ class DeviceSlices:
         for slice_ in offered:
             if has_partitions or not _needs_partitions(slice_.slice.spec):
                 by_pool.setdefault(slice_.pool, []).append(slice_)
-        found: list[DevicePool] = []
+        pools: list[DevicePool] = []
         for key, usable in by_pool.items():
             pool = self._pool(key, usable)
             if pool is not None:
-                found.append(pool)
+                pools.append(pool)
         for unusable in self._unusable:
-            first = next((one for key, one in unusable if key not in by_pool), None) if unusable else None
-            if first is not None and first not in found:
-                found.append(first)
-        if len(found) > 1 and self._features.sorts_slices:
-            found.sort(key=lambda pool: (pool.is_last, pool.driver, pool.name))
-        elif len(found) > 1 and not self._features.is_stable:
-            found.sort(key=lambda pool: pool.is_last)
-        return found
+            first = (
+                next((unusable_pool for key, unusable_pool in unusable if key not in by_pool), None)
+                if unusable
+                else None
+            )
+            if first is not None and first not in pools:
+                pools.append(first)
+        if len(pools) > 1 and self._features.sorts_slices:
+            pools.sort(key=lambda pool: (pool.is_last, pool.driver, pool.name))
+        elif len(pools) > 1 and not self._features.is_stable:
+            pools.sort(key=lambda pool: pool.is_last)
+        return pools
 
     @lazy_attribute
     def _unusable(self) -> tuple[list[tuple[tuple[str, str], DevicePool]], ...]:
@@ -518,8 +522,8 @@ class DeviceSlices:
         if not self._features.counters_are_everywhere:
             return [], []
         bare = [(key, self._pool(key, [])) for key in sorted(self._counting)]
-        found = [(key, pool) for key, pool in bare if pool and (pool.is_incomplete or pool.is_invalid)]
-        return found, [(key, pool) for key, pool in found if pool.is_invalid]
+        pools = [(key, pool) for key, pool in bare if pool and (pool.is_incomplete or pool.is_invalid)]
+        return pools, [(key, pool) for key, pool in pools if pool.is_invalid]
 
     def _pool(self, key: tuple[str, str], usable: list[PublishedSlice]) -> DevicePool | None:
         """The pool of a node, by the slices with devices for it; None if a newer generation is on its way."""

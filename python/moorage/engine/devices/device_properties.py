@@ -28,7 +28,6 @@ from .claim_requests import Features, SelectorError
 from .device_pools import PublishedDevice
 
 # ---- device properties -------------------------------------------------------------------------------------
-#
 # Properties of a device that requests ask about besides expressions: its taints and attributes.
 
 _PREVENTING = ("NoSchedule", "NoExecute")
@@ -84,7 +83,6 @@ def comparable_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
 
 
 # ---- device capacity ---------------------------------------------------------------------------------------
-#
 # How much of a device's capacity a request takes (KEP-5075).
 
 Amounts = Mapping[str, Quantity]
@@ -148,9 +146,9 @@ def _up_to_step(requested: Quantity, valid: CapacityRequestPolicyRange, features
     return _written_like(step, f"{rounded}m" if in_thousandths else f"{rounded}")
 
 
-def _written_like(one: Quantity, amount: str) -> Quantity:
+def _written_like(quantity: Quantity, amount: str) -> Quantity:
     """An amount as another one is written, with Ki, Mi, … or k, M, …"""
-    return one + (Quantity(amount) - one)  # a sum is written as its first term
+    return quantity + (Quantity(amount) - quantity)  # a sum is written as its first term
 
 
 def _thousandths(amount: Quantity) -> int | None:
@@ -203,15 +201,15 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Featu
     CapacityError
         The request cannot be rounded exactly, or is negative. Of several capacities the first tells.
     """
-    found: dict[str, Quantity] = {}
+    amounts: dict[str, Quantity] = {}
     for name, capacity in device.device.capacity.items():
         try:
-            found[name] = consumed_amount(requests.get(name), capacity, features)
+            amounts[name] = consumed_amount(requests.get(name), capacity, features)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from None
-        if found[name].sign() < 0 and features.release.checks_amounts:
+        if amounts[name].sign() < 0 and features.release.checks_amounts:
             raise CapacityError(f'capacity "{name}": capacity value is negative')
-    return found
+    return amounts
 
 
 def possible_amounts(device: PublishedDevice, requests: Amounts, features: Features) -> list[Quantity] | None:
@@ -273,7 +271,6 @@ def has_capacity(
 
 
 # ---- selector cache ----------------------------------------------------------------------------------------
-#
 # The results of expressions for devices: each is evaluated once for devices of equal properties.
 
 _LIMIT = 1 << 20
@@ -309,16 +306,16 @@ class SelectorCache:
             It has no result for the device.
         """
         key = expression, device.properties
-        found = self._results.get(key)
-        if found is None:
-            found = self._evaluate(expression, device)
+        result = self._results.get(key)
+        if result is None:
+            result = self._evaluate(expression, device)
             if len(self._results) >= _LIMIT:
                 self._results.clear()
                 self._by_driver.clear()
-            self._results[key] = found
-        if isinstance(found, SelectorError):
-            raise found.with_traceback(None)  # it is kept; each time would add to its traceback
-        return found
+            self._results[key] = result
+        if isinstance(result, SelectorError):
+            raise result.with_traceback(None)  # it is kept; each time would add to its traceback
+        return result
 
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
         from .device_selector import check_values, compile_selector, device_value
@@ -342,7 +339,6 @@ class SelectorCache:
 
 
 # ---- selector validation -----------------------------------------------------------------------------------
-#
 # Compiles the expressions of classes, claims and templates when they are read, as an API server does.
 
 
@@ -376,10 +372,10 @@ class SelectorValidation:
             from .device_selector import compile_selector
 
             expression = "" if selector.cel is None else selector.cel.expression
-            found = compile_selector(expression, list_attributes=True)  # gates are not known here
-            if not isinstance(found, CompileError):
+            compiled = compile_selector(expression, list_attributes=True)  # gates are not known here
+            if not isinstance(compiled, CompileError):
                 continue
-            path, message = f"{path}.cel.expression", str(found).partition("\n")[0]
+            path, message = f"{path}.cel.expression", str(compiled).partition("\n")[0]
             if not (obj.metadata.uid or obj.metadata.resource_version):
                 raise InputError(message, path=path)
             self.warnings.append(f"{obj.kind} {obj.key}: {path}: {message}: pods that need it fail.")
@@ -399,9 +395,9 @@ def _of_claim(path: str, spec: ResourceClaimSpec) -> Iterator[tuple[str, DeviceS
         start = f"{path}.devices.requests[{at}]"
         if request.exactly is not None:
             yield from _listed(f"{start}.exactly.selectors", request.exactly.selectors)
-        for number, one in enumerate(request.first_available):
-            yield from _listed(f"{start}.firstAvailable[{number}].selectors", one.selectors)
+        for number, alternative in enumerate(request.first_available):
+            yield from _listed(f"{start}.firstAvailable[{number}].selectors", alternative.selectors)
 
 
 def _listed(path: str, selectors: tuple[DeviceSelector, ...]) -> Iterator[tuple[str, DeviceSelector]]:
-    return ((f"{path}[{at}]", one) for at, one in enumerate(selectors))
+    return ((f"{path}[{at}]", selector) for at, selector in enumerate(selectors))

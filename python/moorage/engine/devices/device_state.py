@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 
 # ---- taint rules -------------------------------------------------------------------------------------------
-#
 # Taints of devices by DeviceTaintRules (k8s.io/dynamic-resource-allocation, resourceslice/tracker).
 
 
@@ -106,7 +105,6 @@ def _selects_device(rule: DeviceTaintRule, device: Device) -> bool:
 
 
 # ---- device state ------------------------------------------------------------------------------------------
-#
 # What the plugins of a scheduler share about devices: claims, slices, classes, results of expressions.
 
 _NO_CLASSES: dict[str, DeviceClass] = {}
@@ -255,7 +253,6 @@ class DeviceState:
 
 
 # ---- claims of cycle ---------------------------------------------------------------------------------------
-#
 # What DynamicResources knows of a pod's claims during one cycle.
 
 MAX_ALTERNATIVES = 8
@@ -364,26 +361,26 @@ class CommonDemand(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, devices: DeviceState, handle: FrameworkHandle, found: DeviceCycleState, pod: Pod, most_steps: int
+        cls, devices: DeviceState, handle: FrameworkHandle, cycle: DeviceCycleState, pod: Pod, most_steps: int
     ) -> CommonDemand:
         """Return the demand of a pod's claims, if it is the same on all nodes and scores do not depend on it.
 
         Parameters
         ----------
-        found : DeviceCycleState
+        cycle : DeviceCycleState
             After PreFilter.
         most_steps : int
             The number of steps that the search on one node may take.
         """
-        claims = [claim.claim for claim in found.claims]
+        claims = [claim.claim for claim in cycle.claims]
         mappings: Mappings = ()
         if devices.features.node_allocatable or handle.framework is None:
             return cls()
-        if any(claim.is_shared or not claim.needs_allocation for claim in found.claims):
+        if any(claim.is_shared or not claim.needs_allocation for claim in cycle.claims):
             return cls()
         cluster, extended = handle.cache.state, None
-        if found.extended is not None:
-            requests, claim = devices.extended_requests(pod), found.extended.claim
+        if cycle.extended is not None:
+            requests, claim = devices.extended_requests(pod), cycle.extended.claim
             if requests is None or claim.spec.devices.requests:  # or it is of an earlier cycle
                 return cls()
             if requests.spec is None or not are_everywhere(cluster.table, requests):
@@ -392,7 +389,9 @@ class CommonDemand(Struct, frozen=True):
             claims[-1] = extended
         if not devices.demands.refresh(cluster, handle.framework.all_nodes()):
             return cls()
-        asking = [asked for claim in claims if (asked := devices.demands.asking(claim)) is not None]
+        asking = [
+            asking_claim for claim in claims if (asking_claim := devices.demands.asking(claim)) is not None
+        ]
         demand = devices.demands.demand_of(asking, most_steps) if len(asking) == len(claims) else None
         return (
             cls() if demand is None or demand.wanted.has_choices else cls(demand, asking, extended, mappings)
@@ -429,11 +428,11 @@ class CommonDemand(Struct, frozen=True):
         view = None if self.demand is None or row is None else self.demand.views.view_at(row)
         if self.demand is None or row is None or view is None:
             return None
-        found = self.demand.found_on(row)
-        if found is None:
+        taken = self.demand.found_on(row)
+        if taken is None:
             return None
         requests = [claim.requests for claim in self.asking]
-        return claim_results(requests, view, found, devices.class_of(), devices.features)
+        return claim_results(requests, view, taken, devices.class_of(), devices.features)
 
 
 class DeviceCycleState(Struct, eq=False):
@@ -485,10 +484,10 @@ class DeviceCycleState(Struct, eq=False):
 
     def score_of(self, on_node: NodeAllocation) -> int:
         """Return the score of a node: the earlier an alternative is in its list, the better."""
-        total, found = 0, on_node.request_names()
+        total, names_of_allocated = 0, on_node.request_names()
         for claim in self.claims:
             allocation = claim.claim.status.allocation
-            names = next(found) if allocation is None else _request_names(allocation)
+            names = next(names_of_allocated) if allocation is None else _request_names(allocation)
             for request in claim.claim.spec.devices.requests:
                 for at, alternative in enumerate(request.first_available):
                     if f"{request.name}/{alternative.name}" in names:
@@ -498,7 +497,7 @@ class DeviceCycleState(Struct, eq=False):
 
 def take_of_node(
     devices: DeviceState,
-    found: DeviceCycleState,
+    cycle: DeviceCycleState,
     on_node: NodeAllocation,
     pod: Pod,
     node_info: fwk.NodeInfo,
@@ -515,11 +514,11 @@ def take_of_node(
     Status or None
         Why the pod does not fit with it.
     """
-    if found.allocator is None or not devices.features.node_allocatable:
+    if cycle.allocator is None or not devices.features.node_allocatable:
         return None
     results = [found_devices(result) for result in on_node.results]
     results += [allocated_devices(shared) for shared in on_node.shared]
-    claims = sorted(found.to_allocate(), key=lambda one: one.is_shared)  # stable
+    claims = sorted(cycle.to_allocate(), key=lambda claim_of_cycle: claim_of_cycle.is_shared)  # stable
     taken = zip((claim.claim for claim in claims), results, strict=True)
     try:
         uses = devices.consumers.uses_of(pod, devices.claim_cache.find)
@@ -547,13 +546,12 @@ class FoundAllocations(dict[str, "NodeAllocation"]):
         self._find = find
 
     def get(self, key: str, default: Any = None) -> Any:
-        if key not in self and (found := self._find(key)) is not None:
-            self[key] = found
+        if key not in self and (allocation := self._find(key)) is not None:
+            self[key] = allocation
         return super().get(key, default)
 
 
 # ---- claim hints -------------------------------------------------------------------------------------------
-#
 # What wakes pods that DynamicResources has rejected (kube-scheduler, dynamicresources/).
 
 

@@ -1,4 +1,6 @@
-"""Extended resources that device classes provide (KEP-5004): names, and the claim that serves them."""
+"""Extended resources that device classes provide (KEP-5004): names, the claim that serves them, and how many
+devices of a node count.
+"""
 
 from __future__ import annotations
 
@@ -215,9 +217,9 @@ class ExtendedRequestsOfPods:
             return self._find(pod)  # these count as well
         if spec is self._latest[0]:  # most pods of a template share its spec
             return self._latest[1]
-        found = self._of_containers(pod)
-        self._latest = spec, found
-        return found
+        requests = self._of_containers(pod)
+        self._latest = spec, requests
+        return requests
 
     def _of_containers(self, pod: Pod) -> ExtendedRequests | None:
         """The requests of a pod for which its containers alone count."""
@@ -233,14 +235,14 @@ class ExtendedRequestsOfPods:
         except KeyError:
             if len(self._known) >= self.MOST:
                 self._known.clear()
-            found = self._known[key] = self._find(pod)
-            return found
+            requests = self._known[key] = self._find(pod)
+            return requests
 
     def _find(self, pod: Pod) -> ExtendedRequests | None:
-        asked = pod_requests(pod, resizes=False)
-        if self.classes.keys().isdisjoint(asked):
+        requested = pod_requests(pod, resizes=False)
+        if self.classes.keys().isdisjoint(requested):
             return None
-        amounts = {name: parse_value(str(amount)) for name, amount in asked.items()}
+        amounts = {name: parse_value(str(amount)) for name, amount in requested.items()}
         resources = {name: amount for name, amount in amounts.items() if amount and is_extended(name)}
         if not resources.keys() <= self.classes.keys():
             return ExtendedRequests(resources, None, ())
@@ -271,14 +273,14 @@ class _ResourceRequests:
             if at < self.init_containers and container.restart_policy != "Always":
                 passing.append(at)
             else:
-                lasting[at], found = self._request(at, container, ())
-                mappings += found
+                lasting[at], mapped = self._request(at, container, ())
+                mappings += mapped
         largest: DeviceRequest | None = None
         of_passing: list[ContainerExtendedResourceRequest] = []
         own: set[str] = set()
         for at in passing:
-            request, found = self._request(at, self.containers[at], lasting[at:])
-            of_passing += found
+            request, mapped = self._request(at, self.containers[at], lasting[at:])
+            of_passing += mapped
             if request is not None:
                 own.add(request.name)
                 if largest is None or _count(largest) < _count(request):
@@ -296,8 +298,8 @@ class _ResourceRequests:
         self, at: int, container: Container, reusable: Sequence[DeviceRequest | None]
     ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
         """The request of a container beyond what it can share, and the requests that serve it."""
-        asked = container.resources.requests
-        wanted = parse_value(asked[self.resource]) if self.resource in asked else 0
+        amounts = container.resources.requests
+        wanted = parse_value(amounts[self.resource]) if self.resource in amounts else 0
         mappings: list[ContainerExtendedResourceRequest] = []
         if not wanted:
             return None, mappings
@@ -308,7 +310,7 @@ class _ResourceRequests:
                 mappings.append(self._mapping(container, request.name))
                 if shared >= wanted:
                     return None, mappings
-        name = f"container-{at}-request-{sorted(asked).index(self.resource)}"
+        name = f"container-{at}-request-{sorted(amounts).index(self.resource)}"
         mappings.append(self._mapping(container, name))
         exactly = ExactDeviceRequest(
             device_class_name=self.class_name, allocation_mode=EXACT_COUNT, count=wanted - shared
@@ -326,7 +328,6 @@ def _count(request: DeviceRequest) -> int:
 
 
 # ---- device counts -----------------------------------------------------------------------------------------
-#
 # Devices as extended resources of nodes, for NodeResourcesFit's scores (kube-scheduler v1.36,
 # resource_allocation.go).
 

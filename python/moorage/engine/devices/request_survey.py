@@ -229,8 +229,8 @@ class DeviceSurvey:
         if not request.admin_access:
             yield _each(IN_USE, lambda _, device: device.id not in self._allocated.devices)
         if self._features.consumable_capacity:
-            asked = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
-            yield _each(CAPACITY, partial(self._has_capacity, request), asked)
+            amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
+            yield _each(CAPACITY, partial(self._has_capacity, request), amounts)
         yield _each(COUNTER, self._counters_suffice)
         names = {request.full_name, request.parent or request.name}
         for constraint in constraints:
@@ -304,9 +304,9 @@ class DeviceSurvey:
         counts: Counter[str] = Counter()
         for pool, device in taken.values():
             held = _sharing(pool, device) if kind == COUNTER else [device]
-            found = {holder.key: holder for each in held for holder in self._holders.get(each.id, ())}
-            counts.update(found.keys())
-            claims |= found
+            holders = {holder.key: holder for each in held for holder in self._holders.get(each.id, ())}
+            counts.update(holders.keys())
+            claims |= holders
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple([_holder(claims[key], number) for key, number in ordered])
 
@@ -333,8 +333,8 @@ def _sharing(pool: DevicePool, device: PublishedDevice) -> list[PublishedDevice]
 
 
 def _value(device: PublishedDevice, attribute: str) -> tuple[str, object] | None:
-    found = find_attribute(device, attribute)
-    return None if found is None else comparable_value(found)
+    attribute_value = find_attribute(device, attribute)
+    return None if attribute_value is None else comparable_value(attribute_value)
 
 
 def _match(attribute: str) -> Callable[[Devices], Devices]:
@@ -360,6 +360,6 @@ def _distinct(attribute: str, from_all: bool) -> Callable[[Devices], Devices]:
         having = [(value, device) for value, device in valued if value is not None]
         if from_all:
             return list(dict(having).values())
-        return [one for _, one in having[: 1 if len({value for value, _ in having}) == 1 else None]]
+        return [kept for _, kept in having[: 1 if len({value for value, _ in having}) == 1 else None]]
 
     return keep

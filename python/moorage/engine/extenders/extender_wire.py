@@ -169,7 +169,7 @@ class Answer:
             return {names[key.lower()]: value for key, value in members.items() if key.lower() in names}
 
         if self.is_list:
-            return msgspec.json.encode([spell(one) for one in _LIST.decode(body) or ()])
+            return msgspec.json.encode([spell(victim) for victim in _LIST.decode(body) or ()])
         message = _MESSAGE.decode(body)
         return msgspec.json.encode(None if message is None else spell(message))
 

@@ -1,4 +1,4 @@
-"""HTTPExtender: an extender called over HTTP (kube-scheduler v1.36, extender.go)."""
+"""HTTPExtender: an extender called over HTTP (kube-scheduler v1.36, extender.go), and its connections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from ..framework.configuration.extender_tls import tls_context
 from ..framework.handle import Victims
 
 # ---- extender transport ------------------------------------------------------------------------------------
-#
 # HTTP/1.1 transport of extenders: a persistent connection, with one timeout per request.
 #
 # Errors have the texts of Go's net/http. Redirects are not followed, and no proxies are used.
@@ -468,7 +467,9 @@ class HTTPExtender:
         by_uid = self.config.node_cache_capable
         offered = {
             node: {
-                "Pods": [{"UID": one.metadata.uid} if by_uid else _raw(one) for one in victims[node].pods],
+                "Pods": [
+                    {"UID": victim.metadata.uid} if by_uid else _raw(victim) for victim in victims[node].pods
+                ],
                 "NumPDBViolations": victims[node].num_pdb_violations,
             }
             for node in sorted(victims)

@@ -14,8 +14,8 @@ from .events import ClusterEventWithHint as ClusterEventWithHint
 from .events import QueueingHint as QueueingHint
 from .evidence import Evidence as Evidence
 from .evidence import Fact as Fact
-from .evidence import Inquiry as Inquiry
 from .evidence import Need as Need
+from .evidence import RejectedPod as RejectedPod
 from .extension_points import PreFilterRun as PreFilterRun
 from .extension_points import StatusError as StatusError
 from .handle import FrameworkHandle as FrameworkHandle

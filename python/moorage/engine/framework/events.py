@@ -300,10 +300,10 @@ def needed_labels(selectors: Iterable[LabelSelectorMatcher]) -> frozenset[Key] |
     for selector in selectors:
         if selector.identity is None:  # matches nothing
             continue
-        asked = selector.asked_values()
-        if not asked:
+        label_values = selector.asked_values()
+        if not label_values:
             return None
-        key, values = asked[0]
+        key, values = label_values[0]
         labels.update((key, value) for value in values)
     return frozenset(labels)
 

@@ -1,4 +1,4 @@
-"""Evidence: the facts by which filters reject nodes, with the numbers that they compared.
+"""Evidence: the facts by which filters reject nodes, with the amounts that they compared, in words.
 
 A plugin that extends `EvidencePlugin` is asked once per explanation for a function, and the function once for
 nodes that it rejects alike. Evidence is made of what the filter read: counters, columns and caches of the
@@ -126,7 +126,7 @@ FindEvidence = Callable[[Rows, Status], Iterable[Evidence]]
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class RejectedPod:
     """What plugins are asked with: a pod after PreFilter, and the search of its cycle.
 
     Attributes
@@ -188,14 +188,14 @@ def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidenc
     sources : iterable of iterable of Evidence
         Those of each constraint.
     """
-    told: set[object] = set()
+    keys: set[object] = set()
     for source in sources:
         facts = merge_evidence(source)
-        yield from (fact for fact in facts if fact.key not in told)
-        told |= {fact.key for fact in facts}
+        yield from (fact for fact in facts if fact.key not in keys)
+        keys |= {fact.key for fact in facts}
 
 
-def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:
+def merge_evidence(facts: Iterable[Evidence]) -> list[Evidence]:
     """Return each fact once, those of the most nodes first.
 
     Returns
@@ -204,14 +204,13 @@ def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:
         Facts of equally many nodes in the order of their first appearance.
     """
     merged: dict[object, Evidence] = {}
-    for fact in found:
+    for fact in facts:
         known = merged.get(fact.key)
         merged[fact.key] = fact if known is None else known.merged(fact)
     return sorted(merged.values(), key=lambda fact: -fact.nodes)
 
 
 # ---- amounts -----------------------------------------------------------------------------------------------
-#
 # What pods request under feature gates, and amounts of resources as quantities, for texts.
 
 _ZERO = Quantity("0")

@@ -31,7 +31,6 @@ from .status import Code, CycleState, Status, error_status
 from .waiting_pods import MAX_TIMEOUT, Ended, PodInPreBind, StatusSteps, Steps, take_step
 
 # ---- call --------------------------------------------------------------------------------------------------
-#
 # Calls of plugins: an exception or a result of a wrong type becomes an Error status.
 
 logger = logging.getLogger("moorage.framework")
@@ -136,7 +135,6 @@ def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
 
 
 # ---- filtering ---------------------------------------------------------------------------------------------
-#
 # Results of PreFilter, Filter and PostFilter plugins (kube-scheduler v1.36, runtime/framework.go).
 
 
@@ -277,7 +275,6 @@ def ask_post_filter(
 
 
 # ---- scoring -----------------------------------------------------------------------------------------------
-#
 # Runs of PreScore and Score plugins (kube-scheduler v1.36, framework/runtime/framework.go).
 
 Scores = npt.NDArray[np.int64]
@@ -451,7 +448,6 @@ def _integers(answer: Any, wanted: int, text: str) -> Scores:
 
 
 # ---- binding points ----------------------------------------------------------------------------------------
-#
 # Results of Permit, PreBindPreFlight and PreBind plugins (kube-scheduler v1.36, runtime/framework.go).
 
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"

@@ -41,8 +41,8 @@ def _are_alike(group: AnyGroup | None, other: AnyGroup | None) -> bool:
     """Whether two states of a group, None for none, differ at most in status and resource version."""
     if group is other or group is None or other is None:
         return group is other
-    one, two = group.metadata, other.metadata
-    is_same = one.uid == two.uid and one.creation_timestamp == two.creation_timestamp
+    mine, theirs = group.metadata, other.metadata
+    is_same = mine.uid == theirs.uid and mine.creation_timestamp == theirs.creation_timestamp
     return is_same and group.api_version == other.api_version and group.spec == other.spec
 
 
@@ -79,17 +79,17 @@ class FollowedGroups:
             self._known = dict(zip(keys_of(groups), groups, strict=True))
             return None
         known = self._known
-        found: list[str] = []
+        changed: list[str] = []
         groups = self._indexer.identities_of(keys)
         is_other = list(map(is_not, map(known.get, keys), groups))
         for key, group in compress(zip(keys, groups, strict=True), is_other):
             if not _are_alike(known.get(key), group):
-                found.append(key)
+                changed.append(key)
             if group is not None:
                 known[key] = group
             else:
                 known.pop(key, None)
-        return found
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,8 @@ class PodGroups:
             return
         self._heads = heads
         changed, others = groups.changed(), composites.changed()
-        asked = self._priorities
-        if changed is None or others is None or others or any(_unit(key) in asked for key in changed):
+        known_units = self._priorities
+        if changed is None or others is None or others or any(_unit(key) in known_units for key in changed):
             self._priorities = {}
         if changed is None or others is None or changed or others:
             self._version += 1
@@ -244,14 +244,14 @@ class PodGroups:
             From the parent upwards. The last one may not exist; one that comes again is in a cycle, and ends
             the list.
         """
-        found: list[UnitKey] = []
+        ancestors: list[UnitKey] = []
         above = self.parent(self.known(key))
         while above is not None:
-            found.append(above)
-            if above in found[:-1]:
+            ancestors.append(above)
+            if above in ancestors[:-1]:
                 break
             above = self.parent(self.known(above))
-        return found
+        return ancestors
 
     def parent(self, group: AnyGroup | None) -> UnitKey | None:
         """Return the composite group that a group belongs to; None for none, and without the gate for
@@ -295,8 +295,8 @@ class PodGroups:
             The oldest first, then by name. Their conditions may be of an earlier state.
         """
         value, kinds = "/".join(key), (self._groups, self._composites)
-        found = [group for kind in kinds for group in kind.identities_by_index(CHILDREN, value)]
-        return sorted(found, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
+        groups = [group for kind in kinds for group in kind.identities_by_index(CHILDREN, value)]
+        return sorted(groups, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
 
     def tree(self, key: UnitKey) -> GroupTree:
         """Return a group with the groups that belong to it.
@@ -337,15 +337,15 @@ class PodGroups:
 
     def _find_leaves(self, key: UnitKey) -> tuple[UnitKey, ...]:
         """Return the pod groups below a composite group, level by level."""
-        found, stack, seen = list[UnitKey](), [key], set[UnitKey]()
+        leaves, stack, seen = list[UnitKey](), [key], set[UnitKey]()
         while stack:
             at = stack.pop(0)
             if not is_composite(at):
-                found.append(at)
+                leaves.append(at)
             elif at not in seen:
                 seen.add(at)
                 stack += [child.unit for child in self.children(at)]
-        return tuple(found)
+        return tuple(leaves)
 
     def affected(self, group: AnyGroup) -> list[UnitKey]:
         """Return the keys of the groups whose pods may belong to another tree, as a group came or went."""
@@ -485,5 +485,5 @@ class PodGroups:
         """
         leaves = [self.leaves(key) for key in keys]
         values = map("/".join, chain.from_iterable(leaves))
-        found = iter(self._pods.select(INDEX, values, self._cluster.has_pod))
-        return [[pod for _ in of_group for pod in next(found)] for of_group in leaves]
+        pods = iter(self._pods.select(INDEX, values, self._cluster.has_pod))
+        return [[pod for _ in of_group for pod in next(pods)] for of_group in leaves]

@@ -1,4 +1,6 @@
-"""FrameworkHandle: the interface of the framework and the scheduler for plugins."""
+"""FrameworkHandle: the interface of the framework and the scheduler for plugins, with extenders, writes that
+no decision waits for, and the log of what plugins raise.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,6 @@ from ..cache import SchedulerCache, Snapshot
 from .waiting_pods import PodInPreBind, PodNominator, WaitingPod, WaitingPods
 
 # ---- writes ------------------------------------------------------------------------------------------------
-#
 # Writes that no decision waits for.
 
 scheduler_logger = logging.getLogger("moorage.scheduler")
@@ -76,8 +77,6 @@ AT_ONCE = Writes()
 
 
 # ---- extender ----------------------------------------------------------------------------------------------
-#
-# Extender: the interface of external programs that filter, score, preempt or bind.
 
 
 class Victims(Struct, frozen=True):
@@ -197,7 +196,6 @@ class Extender(Protocol):
 
 
 # ---- plugin errors -----------------------------------------------------------------------------------------
-#
 # The exceptions of plugins: logged once per plugin and type, and counted.
 
 logger = logging.getLogger("moorage.framework")
@@ -526,8 +524,8 @@ class FrameworkHandle:
         """
         if make not in self._shared:
             self._shared[make] = make(self)
-        made: S = self._shared[make]
-        return made
+        data: S = self._shared[make]
+        return data
 
     def derived(self, make: Callable[[FrameworkHandle], S]) -> S:
         """Return an object that all plugins of a scheduler share, and that is derived from the cache.
@@ -544,10 +542,10 @@ class FrameworkHandle:
         """
         if make not in self._derived:
             self._derived[make] = make(self)
-        made: S = self._derived[make]
-        return made
+        data: S = self._derived[make]
+        return data
 
-    def made(self) -> tuple[dict[object, Any], dict[object, Any]]:
+    def plugin_data(self) -> tuple[dict[object, Any], dict[object, Any]]:
         """Return the objects of `shared` and of `derived` by the callables that made them."""
         return self._shared, self._derived
 

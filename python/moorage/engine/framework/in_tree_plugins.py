@@ -1,4 +1,6 @@
-"""Base classes of in-tree plugins: plugins with kernels in the core, and plugins that few pods need."""
+"""Base classes of in-tree plugins: plugins with kernels in the core, and plugins that few pods need. How they
+sign pods.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
 
 # ---- signing -----------------------------------------------------------------------------------------------
-#
 # Signatures: pods with equal signatures get equal verdicts and scores.
 #
 # Source: kube-scheduler v1.36, SignPod in framework/runtime/framework.go and the signers of
@@ -145,7 +146,9 @@ def tolerations(pod: Pod) -> dict[str, Any]:
     dict of str to object
         Part of a signature.
     """
-    return {"tolerations": sorted(pod.spec.tolerations, key=lambda one: (one.key, one.value))}
+    return {
+        "tolerations": sorted(pod.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))
+    }
 
 
 def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
@@ -548,18 +551,18 @@ class VolumePlugin(
         sequence of (PersistentVolumeClaim, PersistentVolume) or None
             None where one is missing, or a claim is that of an ephemeral volume of another pod.
         """
-        claims, volumes, found = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume), []
+        claims, volumes, pairs = self.lister(PersistentVolumeClaim), self.lister(PersistentVolume), []
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
             if key is not None:
                 try:
                     claim = claims.get(key)
-                    found.append((claim, volumes.get(claim.spec.volume_name)))
+                    pairs.append((claim, volumes.get(claim.spec.volume_name)))
                 except MoorageError:
                     return None
                 if volume.ephemeral is not None and not claim.metadata.is_controlled_by(pod.metadata.uid):
                     return None
-        return found
+        return pairs
 
     def needs_of(
         self, pod: Pod, claims: BoundClaims, nodes: NodesView, batch: VolumesOfBatch | None = None

@@ -26,7 +26,7 @@ from .waiting_pods import NominatingInfo as NominatingInfo
 
 if TYPE_CHECKING:
     from .events import ClusterEventWithHint
-    from .evidence import FindEvidence, Inquiry
+    from .evidence import FindEvidence, RejectedPod
     from .handle import FrameworkHandle
     from .nodes_view import NodeInfo as AnyNodeInfo
     from .status import CycleState
@@ -752,7 +752,7 @@ class PlacementScorePlugin(Plugin, point="placementScore"):
 class EvidencePlugin(Plugin):
     """A filter that can say by which facts it rejects nodes."""
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         """Return the function that finds the evidence of nodes for one pod.
 
         Returns

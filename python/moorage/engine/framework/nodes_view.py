@@ -262,7 +262,6 @@ def _amount(info: NodeInfo, kind: Kind, resource: str) -> int:
 
 
 # ---- any node info -----------------------------------------------------------------------------------------
-#
 # The type of the node that plugins are asked about.
 
 NodeInfo = LiveNodeInfo | NodeInfoClone

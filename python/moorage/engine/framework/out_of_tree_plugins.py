@@ -29,8 +29,6 @@ from .nodes_view import NodesView
 from .status import Code, Status, error_status
 
 # ---- row plugin --------------------------------------------------------------------------------------------
-#
-# RowPlugin: a plugin in Python that the core's loop asks about rows of the node table.
 
 Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.int64]
@@ -175,7 +173,6 @@ class RowPlugin(NativePlugin):
 
 
 # ---- native library ----------------------------------------------------------------------------------------
-#
 # Plugins behind the C interface of moorage/plugin.h, which is in `include_dir()`.
 
 SYMBOL = "moorage_plugin"

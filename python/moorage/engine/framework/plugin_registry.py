@@ -1,4 +1,6 @@
-"""Registry: plugin factories by name (kube-scheduler v1.36, runtime/registry.go)."""
+"""Registry: plugin factories by name (kube-scheduler v1.36, runtime/registry.go), and the plugins of a
+configuration that they make.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,12 @@ class Registry(dict[str, PluginFactory]):
             self.register(name, factory)
 
 
-def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
+def installed_plugins(points: Iterable[EntryPoint] | None = None) -> Registry:
     """Return the plugins of installed packages: entry points of the group ``moorage.plugins``.
 
     Parameters
     ----------
-    found : iterable of EntryPoint, optional
+    points : iterable of EntryPoint, optional
         Entry points, each a plugin class or another factory; those that are installed by default.
 
     Raises
@@ -91,7 +93,7 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
     from importlib.metadata import entry_points  # takes long to import
 
     registry = Registry()
-    for entry in sorted(entry_points(group=ENTRY_POINTS) if found is None else found, key=lambda e: e.name):
+    for entry in sorted(entry_points(group=ENTRY_POINTS) if points is None else points, key=lambda e: e.name):
         source = f"{ENTRY_POINTS} entry point {entry.name}"
         try:
             factory = entry.load()
@@ -104,7 +106,6 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
 
 
 # ---- build profiles ----------------------------------------------------------------------------------------
-#
 # Creates the plugins of a configuration and lists them by extension point.
 
 
@@ -131,10 +132,12 @@ def make_profiles(
         raise ConfigurationError("new", "at least one profile is required")
     named = profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
-    made = [_make(registry, args, one.scheduler_name or "", handle) for one, args, handle in all_of]
-    every = {name: plugin for by_name in made for name, plugin in by_name.items()}
+    instances = [
+        _make(registry, args, config.scheduler_name or "", handle) for config, args, handle in all_of
+    ]
+    every = {name: plugin for by_name in instances for name, plugin in by_name.items()}
     points = profile_plugins.build_profiles(configuration, every)
-    return [_profile(plugins, one) for plugins, one in zip(points, made, strict=True)]
+    return [_profile(plugins, config) for plugins, config in zip(points, instances, strict=True)]
 
 
 def _make(
@@ -154,19 +157,21 @@ def _make(
     return plugins
 
 
-def _profile(plugins: profile_plugins.ProfilePlugins, made: Mapping[str, Plugin]) -> Profile:
+def _profile(plugins: profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin]) -> Profile:
     scorers = plugins.plugins["score"]
     for name in scorers:
-        if made[name].name != name:
-            raise ConfigurationError("new", f'score plugin "{made[name].name}" is not configured with weight')
+        if instances[name].name != name:
+            raise ConfigurationError(
+                "new", f'score plugin "{instances[name].name}" is not configured with weight'
+            )
     used = {name for names in plugins.plugins.values() for name in names}
     return Profile(
-        tuple(plugin for name, plugin in made.items() if name in used),
+        tuple(plugin for name, plugin in instances.items() if name in used),
         scheduler_name=plugins.scheduler_name,
         percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
         weight_overrides=plugins.weights["score"],
         placement_weights=plugins.weights["placementScore"],
-        points={point: [made[name].name for name in plugins.plugins[point]] for point in BASES.values()},
+        points={point: [instances[name].name for name in plugins.plugins[point]] for point in BASES.values()},
     )
 
 

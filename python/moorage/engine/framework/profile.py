@@ -1,4 +1,4 @@
-"""Profile: the plugins that run, their order, weights and arguments."""
+"""Profile: the plugins that run, their order, weights and arguments, and which of them a pod needs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 # ---- plugin methods ----------------------------------------------------------------------------------------
-#
 # Methods of plugins whose names are misspelt, so that nobody calls them.
 
 _ALIKE = 0.8
@@ -104,7 +103,7 @@ P = TypeVar("P", bound=Plugin)
 
 
 class CallsPlugins(Protocol):
-    """Makes the entries in a plan of plugins outside the core (`runtime.bridge.Bridge`)."""
+    """Makes the entries in a plan of plugins outside the core (`search_calls.SearchCalls`)."""
 
     def external(self, plugin: Plugin) -> External:
         """Return the entry of a plugin."""
@@ -233,7 +232,9 @@ class Profile:
     def _decide_about_volumes(self) -> None:
         plugins = self.volume_plugins
         # Those that may need something for pods without volumes, with their places.
-        self._about_claims = [(at, one) for at, one in enumerate(plugins) if isinstance(one, ClaimsPlugin)]
+        self._about_claims = [
+            (at, plugin) for at, plugin in enumerate(plugins) if isinstance(plugin, ClaimsPlugin)
+        ]
         self._device_plugins = self._overriding("concerns")
         self._delegating = self._overriding("delegated_resources")
         self._with_demand_version = self._overriding("demand_version")
@@ -341,8 +342,8 @@ class Profile:
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
-        found = list(filter(None, [plugin.delegated_resources() for plugin in self._delegating]))
-        return found[0] if len(found) == 1 else frozenset().union(*found)
+        resources = list(filter(None, [plugin.delegated_resources() for plugin in self._delegating]))
+        return resources[0] if len(resources) == 1 else frozenset().union(*resources)
 
     def volume_needs(
         self,
@@ -532,8 +533,6 @@ def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any
 
 
 # ---- called plugins ----------------------------------------------------------------------------------------
-#
-# CalledPlugins: which plugins of a profile are called for a pod, and which are skipped.
 
 
 class CalledPlugins:

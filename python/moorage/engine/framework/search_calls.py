@@ -27,7 +27,7 @@ NO_INDICES = np.zeros(0, dtype=np.intp)
 NO_SCORES = np.zeros(0, dtype=np.int64)
 
 
-class Bridge:
+class SearchCalls:
     """Calls the plugins outside the core for one search, and caches their statuses by row.
 
     Between two calls of `begin` a plugin is called at most once for each row; the diagnosis reads the cache.

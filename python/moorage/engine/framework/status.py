@@ -19,8 +19,6 @@ from moorage.errors import MoorageError, PluginError
 from moorage.kube import Pod
 
 # ---- status ------------------------------------------------------------------------------------------------
-#
-# Status: the result of plugins, where None is Success (kube-scheduler v1.36, framework/interface.go).
 
 
 class Code(IntEnum):
@@ -312,8 +310,6 @@ def with_detail(nodes: int, detail: str) -> str:
 
 
 # ---- cycle state -------------------------------------------------------------------------------------------
-#
-# CycleState: data that plugins store for one scheduling cycle (kube-scheduler v1.36, cycle_state.go).
 
 
 class NotFoundError(MoorageError):

@@ -14,7 +14,6 @@ from moorage.kube.go_texts import format_duration
 from .status import Code, Status
 
 # ---- waiting pods ------------------------------------------------------------------------------------------
-#
 # Pods that wait at Permit, and pods in PreBind.
 #
 # Source: kube-scheduler v1.36, framework/runtime, waiting_pods_map.go and pods_in_prebind_map.go.
@@ -326,8 +325,6 @@ class PodInPreBind:
 
 
 # ---- nominating info ---------------------------------------------------------------------------------------
-#
-# NominatingInfo: a change of a pod's nomination.
 
 
 class NominatingInfo(Struct, frozen=True):
@@ -346,8 +343,6 @@ class NominatingInfo(Struct, frozen=True):
 
 
 # ---- nominator ---------------------------------------------------------------------------------------------
-#
-# PodNominator: the nominated pods of each node (kube-scheduler v1.36, backend/queue/nominator.go).
 
 CHANGES_LIMIT = 1 << 14
 
@@ -610,7 +605,6 @@ def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
 
 
 # ---- steps -------------------------------------------------------------------------------------------------
-#
 # Work as generators that yield while they wait, so that one thread can interleave several.
 
 T = TypeVar("T")

@@ -1,1 +1,1 @@
-"""The in-tree plugins, one module each."""
+"""The in-tree plugins; small neighbours share a module. `registry.py` lists them all."""

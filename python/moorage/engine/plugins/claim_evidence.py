@@ -14,7 +14,7 @@ from moorage.kube import Node, NodeSelector, PersistentVolume, PersistentVolumeC
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store.errors import NotFoundError
 
-from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, offered, quantity_text
+from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows, offered, quantity_text
 from ..framework.status import Status
 from ..volume import VolumeError, VolumeSources, volume_binder
 from ..volume.claims import (
@@ -48,9 +48,9 @@ def claim_fact(
         What was compared, by its name in JSON. Where storage capacity is compared: what the claim asks for,
         the largest volume that a CSIStorageCapacity of its class allows on the node, and that object.
     """
-    told = {"problem": problem, "storageClass": storage_class, **values}
-    told = {name: value for name, value in told.items() if value is not None}
-    return Fact("claim", claim, problem, values=told, nodes=nodes)
+    facts = {"problem": problem, "storageClass": storage_class, **values}
+    facts = {name: value for name, value in facts.items() if value is not None}
+    return Fact("claim", claim, problem, values=facts, nodes=nodes)
 
 
 class Claims(Struct):
@@ -58,30 +58,30 @@ class Claims(Struct):
 
     Attributes
     ----------
-    inquiry : Inquiry
+    inquiry : RejectedPod
     sources : VolumeSources
         What the volume binder reads.
     listers : callable
         Returns the lister of a kind.
-    found : PodVolumeClaims or None
+    claims : PodVolumeClaims or None
         The claims as PreFilter has classified them; None where it rejects the pod.
     """
 
-    inquiry: Inquiry
+    inquiry: RejectedPod
     sources: VolumeSources
     listers: Any
-    found: PodVolumeClaims | None
+    claims: PodVolumeClaims | None
 
     def finder(self) -> FindEvidence:
         """Return the function that finds the evidence of nodes."""
 
         def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-            if self.found is None or self.found.unbound_immediate:
+            if self.claims is None or self.claims.unbound_immediate:
                 for fact in self._of_pod():
                     yield replace(fact, nodes=len(rows))
                 return
             for row in rows.tolist():
-                yield from self._of_node(self.found, self.inquiry.node(row), status.reasons)
+                yield from self._of_node(self.claims, self.inquiry.node(row), status.reasons)
 
         return find
 
@@ -165,9 +165,9 @@ class Claims(Struct):
             with suppress(NotFoundError):
                 published: CSIDriver = self.listers(CSIDriver).get(driver)
                 if published.spec.storage_capacity:
-                    found = self._too_small(claim, name, driver, node)
-                    if found is not None:
-                        yield found
+                    fact = self._too_small(claim, name, driver, node)
+                    if fact is not None:
+                        yield fact
 
     def _too_small(self, claim: PersistentVolumeClaim, name: str, driver: str, node: Node) -> Fact | None:
         requested = requested_storage(claim)
@@ -204,11 +204,11 @@ class Claims(Struct):
                 of_class = claims.volumes.get(name, ())
                 free = sum(volume.spec.claim_ref is None for volume in of_class)
                 size = quantity_text(STORAGE, requested_storage(claim))
-                asked = offered(STORAGE, requested_storage(claim))
+                request = offered(STORAGE, requested_storage(claim))
                 text = f"not bound, class {name}: none of its {len(of_class)} volumes ({free} free) fits"
                 kept = list(_kept(of_class, claim))
                 why = f" ({'; '.join(kept[:MOST_KEPT])})" if kept else ""
-                problem = f"{text} {asked} on this node{why}, and no driver makes any"
+                problem = f"{text} {request} on this node{why}, and no driver makes any"
                 yield claim_fact(claim.key, problem, name, requested=size)
             elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
                 terms = " or ".join(

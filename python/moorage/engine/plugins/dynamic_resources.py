@@ -236,59 +236,61 @@ class DynamicResources(
     # ---- PreFilter -----------------------------------------------------------------------------------------
 
     def pre_filter(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Status | None:
-        found = DeviceCycleState()
-        state.write(STATE, found)
+        cycle = DeviceCycleState()
+        state.write(STATE, cycle)
         devices = self.devices
         try:
             found_claims = devices.consumers.claims_of(pod, devices.claim_cache.find)
             claims = [ClaimOfCycle(claim) for claim in found_claims]
         except ClaimError as error:
             return _rejected(str(error))
-        extended = self._extended_claim(pod, found)
-        self._provide_devices(found, nodes)
+        extended = self._extended_claim(pod, cycle)
+        self._provide_devices(cycle, nodes)
         if extended is not None:
             claims.append(ClaimOfCycle(extended, is_extended=True))
         try:
             users = devices.consumers.consumers_of(pod)
         except ClaimError as error:
             return _rejected(str(error))
-        for asked, user in zip(claims, users, strict=False):
-            asked.user = user
+        for claim_of_cycle, user in zip(claims, users, strict=False):
+            claim_of_cycle.user = user
         if not claims:
             return fwk.SKIP
-        for asked in claims:
-            asked.uid = asked.claim.metadata.uid
-            status = self._examine(asked)
+        for claim_of_cycle in claims:
+            claim_of_cycle.uid = claim_of_cycle.claim.metadata.uid
+            status = self._examine(claim_of_cycle)
             if status is not None:
                 return status
-        found.claims = claims
+        cycle.claims = claims
         if any(claim.needs_allocation for claim in claims):
-            found.allocator = self._allocator()
+            cycle.allocator = self._allocator()
         return None
 
-    def _examine(self, asked: ClaimOfCycle) -> fwk.Status | None:
+    def _examine(self, claim_of_cycle: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
-        claim = asked.claim
+        claim = claim_of_cycle.claim
         allocation = claim.status.allocation
         if allocation is None:
-            allocation = asked.allocation = self.devices.claim_cache.pending_of(asked.uid, self._group_cycle)
-            asked.is_shared = allocation is not None
+            allocation = claim_of_cycle.allocation = self.devices.claim_cache.pending_of(
+                claim_of_cycle.uid, self._group_cycle
+            )
+            claim_of_cycle.is_shared = allocation is not None
         if allocation is not None:
             if allocation.node_selector is not None:
                 try:
-                    asked.nodes = NodeSelectorMatcher(allocation.node_selector)
+                    claim_of_cycle.nodes = NodeSelectorMatcher(allocation.node_selector)
                 except (MoorageError, ValueError) as error:
                     return fwk.as_status(MoorageError(str(error)))
             return None
-        if self.devices.claim_cache.is_pending(asked.uid):
+        if self.devices.claim_cache.is_pending(claim_of_cycle.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")
-        if asked.is_extended:
+        if claim_of_cycle.is_extended:
             return None
         for request in claim.spec.devices.requests:
             status = self._examine_request(claim, request)
             if status is not None:
                 return status
-        asked.requests = ClaimRequests.of(claim)
+        claim_of_cycle.requests = ClaimRequests.of(claim)
         return None
 
     @property
@@ -341,14 +343,14 @@ class DynamicResources(
         state.resources = requests.resources
         return find_claim(pod, self.devices.claim_cache.extended_claims(pod)) or new_claim(pod)
 
-    def _provide_devices(self, found: DeviceCycleState, nodes: fwk.NodesView) -> None:
+    def _provide_devices(self, cycle: DeviceCycleState, nodes: fwk.NodesView) -> None:
         """Tell NodeResourcesFit the devices of nodes that it scores as extended resources of the pod."""
         framework = self.required_handle().framework
         if framework is None or framework.kernels is None:
             return
         plan = framework.kernels.search.plan.complete()
         by_resource, devices = self.devices.by_resource(), self.devices
-        names = [name for name in plan.fit if name in found.resources and name in by_resource]
+        names = [name for name in plan.fit if name in cycle.resources and name in by_resource]
         if not names:
             plan.provide({})
             return
@@ -365,46 +367,46 @@ class DynamicResources(
     # ---- Filter --------------------------------------------------------------------------------------------
 
     def filter(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> fwk.Status | None:
-        found = _read(state)
-        if found is None or not found.claims or node_info.node is None:
+        cycle = _read(state)
+        if cycle is None or not cycle.claims or node_info.node is None:
             return None
         on_node = NodeAllocation([])
-        extended = found.extended
+        extended = cycle.extended
         if extended is not None:
-            status = self._filter_extended(found, extended, pod, node_info, on_node)
+            status = self._filter_extended(cycle, extended, pod, node_info, on_node)
             if status is not None:
                 return status
-            if on_node.extended is None and not any(True for _ in found.of_user()):
+            if on_node.extended is None and not any(True for _ in cycle.of_user()):
                 return None
         unavailable = []
-        for at, one in enumerate(found.claims):
-            if not self._is_available(one, node_info.node):
+        for at, claim in enumerate(cycle.claims):
+            if not self._is_available(claim, node_info.node):
                 unavailable.append(at)
-            shared = self._why_shared(one, pod, node_info)
+            shared = self._why_shared(claim, pod, node_info)
             if shared:
                 return _rejected(shared)
-        status = self._allocate(found, node_info, on_node) or take_of_node(
-            self.devices, found, on_node, pod, node_info
+        status = self._allocate(cycle, node_info, on_node) or take_of_node(
+            self.devices, cycle, on_node, pod, node_info
         )
         if status is not None:
             return status
         if unavailable:
-            found.unavailable.update(unavailable)
+            cycle.unavailable.update(unavailable)
             return NOT_AVAILABLE
-        if found.allocator is not None:
-            found.nodes[node_info.name] = on_node
+        if cycle.allocator is not None:
+            cycle.nodes[node_info.name] = on_node
         return None
 
     def filter_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> fwk.Answers:
-        found = _read(state)
-        if found is None or not found.claims:
+        cycle = _read(state)
+        if cycle is None or not cycle.claims:
             return fwk.Answers(np.zeros(len(nodes), dtype=np.uint8), (None,))
-        if found.demand is None:
+        if cycle.demand is None:
             handle = self.required_handle()
-            found.demand = CommonDemand.of(self.devices, handle, found, pod, self._most_steps)
-        alike = found.demand.answers(nodes.rows)
+            cycle.demand = CommonDemand.of(self.devices, handle, cycle, pod, self._most_steps)
+        alike = cycle.demand.answers(nodes.rows)
         if alike is not None:
-            found.nodes = FoundAllocations(found.nodes, partial(self._found_on, found.demand))
+            cycle.nodes = FoundAllocations(cycle.nodes, partial(self._found_on, cycle.demand))
             return fwk.Answers(alike, (None, CANNOT_ALLOCATE, INVALID_POOLS))
         statuses = [self.filter(state, pod, info) for info in nodes]
         return fwk.Answers(np.arange(len(statuses)), statuses)
@@ -415,33 +417,33 @@ class DynamicResources(
         results = common.results(row, self.devices)
         return None if results is None else NodeAllocation(results, common.extended, common.mappings)
 
-    def _why_shared(self, one: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
+    def _why_shared(self, claim: ClaimOfCycle, pod: Pod, node_info: fwk.NodeInfo) -> str:
         """Why an allocated claim takes resources of a node for another pod already; "" if it does not."""
-        if one.needs_allocation or not self.devices.features.node_allocatable:
+        if claim.needs_allocation or not self.devices.features.node_allocatable:
             return ""
-        if one.nodes is not None and node_info.node is not None and not one.nodes.matches(node_info.node):
+        if claim.nodes is not None and node_info.node is not None and not claim.nodes.matches(node_info.node):
             return ""
-        return why_shared(pod, one.claim, node_info.pods)
+        return why_shared(pod, claim.claim, node_info.pods)
 
-    def _is_available(self, one: ClaimOfCycle, node: Any) -> bool:
+    def _is_available(self, claim: ClaimOfCycle, node: Any) -> bool:
         """Whether a node can use an allocated claim."""
-        if one.nodes is not None and not one.nodes.matches(node):
+        if claim.nodes is not None and not claim.nodes.matches(node):
             return False
-        if one.needs_allocation or not self.devices.features.binding_conditions:
+        if claim.needs_allocation or not self.devices.features.binding_conditions:
             return True
         try:
-            return is_ready(one.claim) or not is_overdue(one.claim, self._binding_timeout(), self._now())
+            return is_ready(claim.claim) or not is_overdue(claim.claim, self._binding_timeout(), self._now())
         except BindingError:
             return False
 
     def _allocate(
-        self, found: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
+        self, cycle: DeviceCycleState, node_info: fwk.NodeInfo, on_node: NodeAllocation
     ) -> fwk.Status | None:
         """Find devices for the claims that have to be allocated."""
-        if found.allocator is None or node_info.node is None:
+        if cycle.allocator is None or node_info.node is None:
             return None
         requests = []
-        for claim in found.to_allocate():
+        for claim in cycle.to_allocate():
             if claim.is_shared and claim.allocation is not None:
                 on_node.shared.append(claim.allocation)
             elif claim.is_extended:
@@ -449,7 +451,7 @@ class DynamicResources(
             elif claim.requests is not None:
                 requests.append(claim.requests)
         try:
-            results = found.allocator.allocate(node_info.node, requests)
+            results = cycle.allocator.allocate(node_info.node, requests)
         except AllocationError as error:
             return fwk.as_status(error)
         except PoolsInvalidError:
@@ -464,7 +466,7 @@ class DynamicResources(
 
     def _filter_extended(
         self,
-        found: DeviceCycleState,
+        cycle: DeviceCycleState,
         extended: ClaimOfCycle,
         pod: Pod,
         node_info: fwk.NodeInfo,
@@ -475,12 +477,12 @@ class DynamicResources(
             return STALE_CLAIM
         by_resource, names = self.devices.by_resource(), []
         allocatable = node_info.allocatable.scalar_resources
-        for name in found.resources:
+        for name in cycle.resources:
             if name in by_resource and not allocatable.get(name):
                 names.append(name)
             elif name not in allocatable:
                 return NO_RESOURCE
-        if names or any(True for _ in found.of_user()):
+        if names or any(True for _ in cycle.of_user()):
             spec, on_node.mappings = claim_spec(pod, names, by_resource)
             on_node.extended = replace(extended.claim, spec=spec)
         return None
@@ -490,11 +492,11 @@ class DynamicResources(
     def post_filter(
         self, state: fwk.CycleState, pod: Pod, statuses: Mapping[str, fwk.Status]
     ) -> tuple[fwk.PostFilterResult | None, fwk.Status | None]:
-        found = _read(state)
-        if found is None or not self.may_free_claims(state):
+        cycle = _read(state)
+        if cycle is None or not self.may_free_claims(state):
             return None, self.failure(state) or self._unhelpful(NO_CLAIMS)
         try:
-            return None, self._freed(found, pod) or self._unhelpful(NOT_SCHEDULABLE)
+            return None, self._freed(cycle, pod) or self._unhelpful(NOT_SCHEDULABLE)
         except (ApiError, ClaimWriteError) as error:
             return None, fwk.as_status(error)
         finally:
@@ -502,24 +504,24 @@ class DynamicResources(
             if self._writer().store is not None:
                 handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
 
-    def _freed(self, found: DeviceCycleState, pod: Pod) -> fwk.Status | None:
+    def _freed(self, cycle: DeviceCycleState, pod: Pod) -> fwk.Status | None:
         """Deallocate a claim of a pod, or delete the claim of an earlier cycle; return None where there is no
         such claim."""
-        if self._deallocated(found, pod.metadata.uid):
+        if self._deallocated(cycle, pod.metadata.uid):
             return _unschedulable("deallocation of ResourceClaim completed")
-        extended = found.extended
+        extended = cycle.extended
         if extended is not None and not extended.is_in_memory:
             self._writer().delete(extended.claim)
             return _unschedulable("deletion of ResourceClaim completed")
         return None
 
-    def _deallocated(self, found: DeviceCycleState, user: str | None) -> bool:
+    def _deallocated(self, cycle: DeviceCycleState, user: str | None) -> bool:
         """Deallocate the first claim that some node cannot use and nobody but one user, of a UID, uses;
         return False where there is none."""
-        for at in sorted(found.unavailable):
-            claim = found.claims[at].claim
+        for at in sorted(cycle.unavailable):
+            claim = cycle.claims[at].claim
             users = claim.status.reserved_for
-            if found.claims[at].is_extended or len(users) > 1 or any(each.uid != user for each in users):
+            if cycle.claims[at].is_extended or len(users) > 1 or any(each.uid != user for each in users):
                 continue
             status = replace(claim.status, allocation=None, reserved_for=(), devices=())
             self._writer().update_status(claim, status)
@@ -538,9 +540,9 @@ class DynamicResources(
         tried = failed.pre_filtered(self.name)
         if not tried:  # as upstream, which misses the state of the group then
             return None, fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
-        states = {at: found for at, state in failed.states().items() if (found := _read(state)) is not None}
+        states = {at: cycle for at, state in failed.states().items() if (cycle := _read(state)) is not None}
         try:
-            helped = {at for at, found in states.items() if self._freed(found, failed.pods[at]) is not None}
+            helped = {at for at, cycle in states.items() if self._freed(cycle, failed.pods[at]) is not None}
             status = None
             if not helped.issuperset(tried):
                 status = self._freed_of_group(failed.pods[0], states.values())
@@ -561,8 +563,8 @@ class DynamicResources(
         try:
             group = consumers.group_of(pod)
             uid = None if group is None else group.metadata.uid
-            for found in states:
-                if self._deallocated(found, uid):
+            for cycle in states:
+                if self._deallocated(cycle, uid):
                     return _unschedulable("deallocation of PodGroup ResourceClaim completed")
             for claim in group_claims(group, self.devices.claim_cache.find) if group is not None else ():
                 if claim.status.allocation is None or not consumers.is_reserved_for(claim, pod):
@@ -583,8 +585,8 @@ class DynamicResources(
         return False
 
     def may_free_claims(self, state: fwk.CycleState) -> bool:
-        found = _read(state)
-        return found is not None and bool(found.claims)
+        cycle = _read(state)
+        return cycle is not None and bool(cycle.claims)
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
         return ", ".join(self._unhelpful(NO_CLAIMS).reasons), False
@@ -603,18 +605,18 @@ class DynamicResources(
         int or Status
             An Error in releases whose `claims_score_together` if some claims had devices before.
         """
-        found = _read(state)
-        on_node = None if found is None else found.nodes.get(node_info.name)
-        if found is None or on_node is None:
+        cycle = _read(state)
+        on_node = None if cycle is None else cycle.nodes.get(node_info.name)
+        if cycle is None or on_node is None:
             return 0
-        if self.required_handle().release.claims_score_together and len(on_node.results) < len(found.claims):
+        if self.required_handle().release.claims_score_together and len(on_node.results) < len(cycle.claims):
             text = f"number of allocations {len(on_node.results)} is smaller than number of claims"
             return fwk.Status(fwk.Code.ERROR, (text,))
-        return found.score_of(on_node)
+        return cycle.score_of(on_node)
 
     def score_all(self, state: fwk.CycleState, pod: Pod, nodes: fwk.NodesView) -> npt.ArrayLike | fwk.Status:
-        found = _read(state)
-        if found is None or not found.nodes:
+        cycle = _read(state)
+        if cycle is None or not cycle.nodes:
             return np.zeros(len(nodes), dtype=np.int64)
         scores = [self.score(state, pod, info) for info in nodes]
         errors = (score for score in scores if isinstance(score, fwk.Status))
@@ -629,46 +631,50 @@ class DynamicResources(
     # ---- Reserve and Unreserve -----------------------------------------------------------------------------
 
     def reserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
-        found = _read(state)
-        if found is None or found.allocator is None:
+        cycle = _read(state)
+        if cycle is None or cycle.allocator is None:
             return None
-        on_node = found.nodes.get(node_name)
+        on_node = cycle.nodes.get(node_name)
         if on_node is None:
-            if all(claim.is_extended for claim in found.to_allocate()):
+            if all(claim.is_extended for claim in cycle.to_allocate()):
                 return None  # the node has all extended resources itself
             return fwk.as_status(MoorageError("claim allocation not found for node"))
         try:
             own = [allocation_of(result, node_name, self.devices.features) for result in on_node.results]
             # As upstream, whatever the order of the claims.
-            for one, allocation in zip(found.to_allocate(), (*own, *on_node.shared), strict=True):
-                one.allocation = allocation
-                if not self._got_allocated(one):
-                    self.devices.claim_cache.signal_pending(one.uid, allocation, self._group_cycle)
+            for claim_of_cycle, allocation in zip(cycle.to_allocate(), (*own, *on_node.shared), strict=True):
+                claim_of_cycle.allocation = allocation
+                if not self._got_allocated(claim_of_cycle):
+                    self.devices.claim_cache.signal_pending(claim_of_cycle.uid, allocation, self._group_cycle)
         except AllocationError as error:
             return fwk.as_status(error)
         return None
 
-    def _got_allocated(self, one: ClaimOfCycle) -> bool:
+    def _got_allocated(self, claim_of_cycle: ClaimOfCycle) -> bool:
         """Whether a claim has got an allocation since PreFilter, so that none is in flight (v1.37)."""
-        if one.is_in_memory or not self.required_handle().release.in_flight_until_bound:
+        if claim_of_cycle.is_in_memory or not self.required_handle().release.in_flight_until_bound:
             return False
-        claim = self.devices.claim_cache.find(one.claim.key)
-        return claim is not None and claim.metadata.uid == one.uid and claim.status.allocation is not None
+        claim = self.devices.claim_cache.find(claim_of_cycle.claim.key)
+        return (
+            claim is not None
+            and claim.metadata.uid == claim_of_cycle.uid
+            and claim.status.allocation is not None
+        )
 
     def unreserve(self, state: fwk.CycleState, pod: Pod, node_name: str) -> None:
-        found = _read(state)
-        if found is None:
+        cycle = _read(state)
+        if cycle is None:
             return
         cache = self.devices.claim_cache
-        for asked in found.claims:
-            claim = asked.claim
-            if cache.remove_pending(asked.uid):
+        for claim_of_cycle in cycle.claims:
+            claim = claim_of_cycle.claim
+            if cache.remove_pending(claim_of_cycle.uid):
                 cache.restore(claim.key)
-            if asked.is_extended:
-                self._write_beside(pod, partial(self._drop_extended, asked))
+            if claim_of_cycle.is_extended:
+                self._write_beside(pod, partial(self._drop_extended, claim_of_cycle))
             elif claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
-        on_node = found.nodes.get(node_name)
+        on_node = cycle.nodes.get(node_name)
         if on_node is not None and on_node.statuses:
             self._write_beside(pod, partial(self._clear_statuses, pod))
 
@@ -683,43 +689,47 @@ class DynamicResources(
         except ClaimWriteError as error:
             logger.error("clear NodeAllocatableResourceClaimStatuses of %s: %s", pod.key, error)
 
-    def _drop_extended(self, one: ClaimOfCycle) -> None:
+    def _drop_extended(self, claim_of_cycle: ClaimOfCycle) -> None:
         """Delete the claim that was written for extended resources."""
-        if one.is_in_memory:
+        if claim_of_cycle.is_in_memory:
             return
         try:
-            self._writer().delete(one.claim)
+            self._writer().delete(claim_of_cycle.claim)
         except (ApiError, ClaimWriteError) as error:
             self.required_handle().recorder.event(
-                one.claim, "Warning", "FailedDelete", "Unreserving", f"delete claim {one.claim.key}: {error}"
+                claim_of_cycle.claim,
+                "Warning",
+                "FailedDelete",
+                "Unreserving",
+                f"delete claim {claim_of_cycle.claim.key}: {error}",
             )
 
     # ---- PreBind -------------------------------------------------------------------------------------------
 
     def pre_bind_pre_flight(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | None:
-        found = _read(state)
-        return fwk.SKIP if found is None or not found.claims else None
+        cycle = _read(state)
+        return fwk.SKIP if cycle is None or not cycle.claims else None
 
     def pre_bind(self, state: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status | StatusSteps | None:
-        found = _read(state)
-        if found is None or not found.claims:
+        cycle = _read(state)
+        if cycle is None or not cycle.claims:
             return None
         bound: list[ClaimOfCycle] = []
         try:
-            for claim in found.claims:
+            for claim in cycle.claims:
                 if not self.devices.consumers.is_reserved_for(claim.claim, pod):
-                    self._bind_claim(found, claim, pod, node_name)
+                    self._bind_claim(cycle, claim, pod, node_name)
                     bound.append(claim)
-            on_node = found.nodes.get(node_name)
+            on_node = cycle.nodes.get(node_name)
             if on_node is not None and on_node.statuses:
                 self._writer().tell_statuses(pod, on_node.statuses)
         except ClaimWriteError as error:
             return fwk.as_status(error)
-        waits = any(has_conditions(claim.claim) for claim in found.claims)
+        waits = any(has_conditions(claim.claim) for claim in cycle.claims)
         if not waits or not self.devices.features.binding_conditions:
             self._end_flight(bound)
             return None
-        return self._await_devices(found, bound)
+        return self._await_devices(cycle, bound)
 
     def _end_flight(self, bound: Sequence[ClaimOfCycle]) -> None:
         """Note that the allocations of claims are in flight no more, now that PreBind has succeeded."""
@@ -727,33 +737,42 @@ class DynamicResources(
             if claim.allocation is not None:
                 self.devices.claim_cache.remove_pending(claim.uid, is_written=True)
 
-    def _bind_claim(self, found: DeviceCycleState, one: ClaimOfCycle, pod: Pod, node_name: str) -> None:
+    def _bind_claim(
+        self, cycle: DeviceCycleState, claim_of_cycle: ClaimOfCycle, pod: Pod, node_name: str
+    ) -> None:
         """Write the allocation and the reservation of a claim."""
-        cache, writer, on_node = self.devices.claim_cache, self._writer(), found.nodes.get(node_name)
-        if one.is_extended and one.allocation is None and not one.claim.spec.devices.requests:
+        cache, writer, on_node = self.devices.claim_cache, self._writer(), cycle.nodes.get(node_name)
+        if (
+            claim_of_cycle.is_extended
+            and claim_of_cycle.allocation is None
+            and not claim_of_cycle.claim.spec.devices.requests
+        ):
             return  # the node has the extended resources itself
         written: ResourceClaim | None = None
         try:
-            claim = one.claim
-            if one.is_in_memory and on_node is not None and on_node.extended is not None:
-                claim = one.claim = writer.create(on_node.extended)
-            written = writer.reserve(claim, one.allocation, one.user or of_pod(pod))
-            if one.is_extended and on_node is not None:
+            claim = claim_of_cycle.claim
+            if claim_of_cycle.is_in_memory and on_node is not None and on_node.extended is not None:
+                claim = claim_of_cycle.claim = writer.create(on_node.extended)
+            written = writer.reserve(claim, claim_of_cycle.allocation, claim_of_cycle.user or of_pod(pod))
+            if claim_of_cycle.is_extended and on_node is not None:
                 writer.tell_pod(pod, written, on_node.mappings)
         finally:
             if written is not None:
                 cache.assume_written(written)
-            if one.allocation is not None and not self.required_handle().release.in_flight_until_bound:
-                cache.remove_pending(one.uid, is_written=written is not None)
-        one.claim = written
+            if (
+                claim_of_cycle.allocation is not None
+                and not self.required_handle().release.in_flight_until_bound
+            ):
+                cache.remove_pending(claim_of_cycle.uid, is_written=written is not None)
+        claim_of_cycle.claim = written
 
-    def _await_devices(self, found: DeviceCycleState, bound: Sequence[ClaimOfCycle]) -> StatusSteps:
+    def _await_devices(self, cycle: DeviceCycleState, bound: Sequence[ClaimOfCycle]) -> StatusSteps:
         """Wait until all binding conditions are true."""
         timeout = self._binding_timeout()
         waited = 0.0
         while True:
             try:
-                if all(self._is_claim_ready(claim) for claim in found.claims):
+                if all(self._is_claim_ready(claim) for claim in cycle.claims):
                     self._end_flight(bound)
                     return None
             except (BindingError, VolumeError) as error:
@@ -764,8 +783,8 @@ class DynamicResources(
             if waited >= timeout:
                 return fwk.as_status(MoorageError("device binding timeout: context deadline exceeded"))
 
-    def _is_claim_ready(self, one: ClaimOfCycle) -> bool:
-        claim = one.claim = self.devices.claim_cache.get(one.claim.key)
+    def _is_claim_ready(self, claim_of_cycle: ClaimOfCycle) -> bool:
+        claim = claim_of_cycle.claim = self.devices.claim_cache.get(claim_of_cycle.claim.key)
         if is_ready(claim):
             return True
         if is_overdue(claim, self._binding_timeout(), self._now()):
@@ -799,8 +818,8 @@ def _without_help(text: str) -> fwk.Status:
 
 def _read(state: fwk.CycleState) -> DeviceCycleState | None:
     """The plugin's state; None for a pod without claims, for which PreFilter was not called."""
-    found: DeviceCycleState | None = state.find(STATE)
-    return found
+    cycle: DeviceCycleState | None = state.find(STATE)
+    return cycle
 
 
 class DynamicResourcesNoScore(DynamicResources, without="score"):

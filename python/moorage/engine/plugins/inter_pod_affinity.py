@@ -31,7 +31,7 @@ from ..framework.events import (
     pod_labels,
     queue_if,
 )
-from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, distinct_evidence
+from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows, distinct_evidence
 from ..framework.in_tree_plugins import UNSIGNED, InTreePlugin
 from ..framework.interface import EvidencePlugin
 from .node_affinity_and_taints import requirement_text
@@ -93,7 +93,7 @@ class InterPodAffinity(
             return UNSIGNED
         return None if self.args["ignorePreferredTermsOfExistingPods"] else {"labels": pod.metadata.labels}
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         terms = _Terms(inquiry)
 
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
@@ -205,7 +205,7 @@ def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
 class _Terms:
     """The terms of a pod, and what their filter reads of the cluster."""
 
-    def __init__(self, inquiry: Inquiry) -> None:
+    def __init__(self, inquiry: RejectedPod) -> None:
         self._inquiry = inquiry
         self._state = inquiry.search.state
         self._affinity, self._anti, self._existing = inquiry.state.terms.term_counts()
@@ -256,13 +256,13 @@ class _Terms:
 
     def _by_domain(self, counts: DomainCounts) -> dict[str | None, list[Pod]]:
         """Return the pods that a term counts, by domain."""
-        found: dict[str | None, list[Pod]] = {}
+        pods: dict[str | None, list[Pod]] = {}
         for row in counts.rows().tolist():
             value = self._inquiry.node(row).metadata.labels.get(counts.topology_key)
-            here = found.setdefault(value, [])
+            here = pods.setdefault(value, [])
             if len(here) < MOST_PODS:
                 here += filter(counts.matches, self._inquiry.pods_on(row))
-        return found
+        return pods
 
     # ---- pods that are missing
 
@@ -293,10 +293,10 @@ class _Terms:
         some = first_of(names, MOST_NAMESPACES)
         if written.namespace_selector is not None:
             of = f"in {some}" if names else "in no namespace"
-            asked = [f"{k}={v}" for k, v in sorted(written.namespace_selector.match_labels.items())]
-            asked += map(requirement_text, written.namespace_selector.match_expressions)
+            requirements = [f"{k}={v}" for k, v in sorted(written.namespace_selector.match_labels.items())]
+            requirements += map(requirement_text, written.namespace_selector.match_expressions)
             listed = " and namespaces" if written.namespaces else ""
-            return f"{of} (by namespaceSelector {', '.join(asked)}{listed})"
+            return f"{of} (by namespaceSelector {', '.join(requirements)}{listed})"
         return f"in {some}" + (" (by namespaces)" if written.namespaces else "")
 
     def _near_misses(self, key: str, value: str) -> Iterator[str]:
@@ -309,7 +309,7 @@ class _Terms:
                 if domain is not None or not like[2]:
                     self._near[key].setdefault(domain, []).append(like)
         there, nowhere = (self._near[key].get(domain, []) for domain in (value, None))
-        for pod, _, gap in sorted(there, key=lambda one: one[2] != "")[:MOST_NEAR]:
+        for pod, _, gap in sorted(there, key=lambda near: near[2] != "")[:MOST_NEAR]:
             yield f"pod {pod.key} is there, but " + (gap or f"namespace {pod.namespace} is not meant")
         for pod, row, _ in nowhere[: max(0, MOST_NEAR - len(there))]:
             yield f"pod {pod.key} matches, but its node {self._inquiry.node(row).name} lacks label {key}"
@@ -318,7 +318,7 @@ class _Terms:
     def _alike(self) -> list[tuple[Pod, int, str]]:
         """Pods that match all terms but for one thing, their rows, and what their labels lack, which is ""
         where it is the namespace or a topology label. They are searched by class: there are few."""
-        classes, found = self._state.classes, list[tuple[Pod, int, str]]()
+        classes, pods = self._state.classes, list[tuple[Pod, int, str]]()
         gaps = {number: self._gap(classes.labels_of(number)) for number in range(len(classes.keys))}
         keys = {term.topology_key for term in self._required}
         for row in self._state.view.rows().tolist() if any(gap is not None for gap in gaps.values()) else ():
@@ -326,15 +326,15 @@ class _Terms:
             for pod in self._inquiry.pods_on(row):
                 gap = gaps[classes.intern(pod)]
                 if gap is not None and (has_keys and self._is_meant(pod)) == bool(gap):
-                    found.append((pod, row, gap))
-        return found
+                    pods.append((pod, row, gap))
+        return pods
 
     def _gap(self, labels: dict[str, str]) -> str | None:
         """Return what the labels of a pod lack to match all terms: "" for nothing, None for more than one
         requirement, or for the only one, unless it is the label with another key."""
         if all(term.selector.matches(labels) for term in self._required):
             return ""
-        lacking = [one for one, matcher in self._requirements.items() if not matcher.matches(labels)]
+        lacking = [text for text, matcher in self._requirements.items() if not matcher.matches(labels)]
         if len(lacking) != 1:
             return None
         key, _, values = lacking[0]

@@ -34,8 +34,6 @@ from ..framework.in_tree_plugins import InTreePlugin
 from ..framework.lazy_attribute import lazy_attribute
 
 # ---- node affinity -----------------------------------------------------------------------------------------
-#
-# NodeAffinity: nodeSelector and node affinity of the pod, and addedAffinity of the profile.
 
 
 class NodeAffinity(
@@ -145,8 +143,6 @@ def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequire
 
 
 # ---- node name ---------------------------------------------------------------------------------------------
-#
-# NodeName: a pod with spec.nodeName fits only that node.
 
 
 class NodeName(InTreePlugin, fwk.FilterPlugin):
@@ -172,8 +168,6 @@ class NodeNamePreFilter(NodeName, fwk.PreFilterPlugin):
 
 
 # ---- node unschedulable ------------------------------------------------------------------------------------
-#
-# NodeUnschedulable: rejects nodes with spec.unschedulable.
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -212,8 +206,6 @@ class NodeUnschedulablePreFilter(NodeUnschedulable, fwk.PreFilterPlugin):
 
 
 # ---- taint toleration --------------------------------------------------------------------------------------
-#
-# TaintToleration: matches taints of nodes with tolerations of pods.
 
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
@@ -265,8 +257,6 @@ def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:
 
 
 # ---- node declared features --------------------------------------------------------------------------------
-#
-# NodeDeclaredFeatures: rejects nodes that do not declare the features that the pod needs.
 
 
 class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):

@@ -30,8 +30,6 @@ from ..framework.evidence import gates_of_changes
 from ..framework.in_tree_plugins import InTreePlugin
 
 # ---- node resources fit ------------------------------------------------------------------------------------
-#
-# NodeResourcesFit: the requests of a pod must fit the free resources of its node.
 
 TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
 
@@ -250,8 +248,6 @@ def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str
 
 
 # ---- node resources balanced allocation --------------------------------------------------------------------
-#
-# NodeResourcesBalancedAllocation: prefers nodes with a balanced use of resources.
 
 PANICS = "kube-scheduler v1.36.2 panics when it scores {}: its DeviceClass {} has selectors"
 
@@ -282,11 +278,11 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
             return None
         classes = handle.shared(DeviceState.of).by_resource()
         for name in scored:
-            found = classes.get(name)
-            if found is None or not found.spec.selectors:
+            device_class = classes.get(name)
+            if device_class is None or not device_class.spec.selectors:
                 continue
             if not all(info.allocatable.scalar_resources.get(name) for info in nodes):
-                return fwk.as_status(MoorageError(PANICS.format(name, found.name)))
+                return fwk.as_status(MoorageError(PANICS.format(name, device_class.name)))
         return None
 
     def may_reject(self, shape: Shape) -> bool:
@@ -300,8 +296,6 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
 
 
 # ---- node ports --------------------------------------------------------------------------------------------
-#
-# NodePorts: the host ports of a pod must be free on its node.
 
 ANY_IP = "0.0.0.0"
 HostPort = tuple[int, int, int]
@@ -341,15 +335,13 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
         return any(has_conflict(*ports, everywhere) for ports in pairs)
 
 
-def has_conflict(one: HostPort, other: HostPort, everywhere: int) -> bool:
+def has_conflict(port: HostPort, other: HostPort, everywhere: int) -> bool:
     """Whether two host ports conflict on one node; `everywhere` is the symbol of `ANY_IP` (kube-scheduler
     v1.36, framework/types.go HostPortInfo.CheckConflict)."""
-    return one[1:] == other[1:] and (one[0] == other[0] or everywhere in (one[0], other[0]))
+    return port[1:] == other[1:] and (port[0] == other[0] or everywhere in (port[0], other[0]))
 
 
 # ---- image locality ----------------------------------------------------------------------------------------
-#
-# ImageLocality: prefers nodes that have the container images of the pod.
 
 
 class ImageLocality(InTreePlugin, fwk.ScorePlugin):

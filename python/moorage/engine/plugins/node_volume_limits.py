@@ -18,7 +18,7 @@ from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 
 from ..framework import events
 from ..framework.events import ActionType, is_live, of_class, on, queue_if
-from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
+from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
@@ -168,7 +168,7 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
 
     # ---- evidence ------------------------------------------------------------------------------------------
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         attached = self._attached()
         wanted = self._wanted(inquiry.state, inquiry.pod, attached)
 

@@ -33,7 +33,7 @@ from ..framework.events import (
     pod_labels,
     queue_if,
 )
-from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows, distinct_evidence
+from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows, distinct_evidence
 from ..framework.in_tree_plugins import UNSIGNED, InTreePlugin
 from ..framework.interface import EvidencePlugin
 from ..framework.lazy_attribute import lazy_attribute
@@ -132,11 +132,14 @@ class PodTopologySpread(
     def sign_pod(self, pod: Pod) -> fwk.Status | None:
         return UNSIGNED if pod.spec.topology_spread_constraints else None
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         constraints = inquiry.state.shape.spread or self.default_constraints
         hard = [constraint for constraint in constraints if constraint.when_unsatisfiable == HARD]
         read = inquiry.state.terms.hard_counts()
-        spreads = [_Spread(inquiry, one, *counts) for one, counts in zip(hard, read, strict=True)]
+        spreads = [
+            _Spread(inquiry, hard_constraint, *counts)
+            for hard_constraint, counts in zip(hard, read, strict=True)
+        ]
 
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
             has_labels = status.reasons == (MISMATCH,)
@@ -235,7 +238,7 @@ class _Spread:
 
     def __init__(
         self,
-        inquiry: Inquiry,
+        inquiry: RejectedPod,
         constraint: TopologySpreadConstraint,
         counts: DomainCounts,
         own: int,
@@ -277,7 +280,7 @@ class _Spread:
             for (value, nominated), many in nodes.items()
             if value is not None and self._with_pod(value, nominated) - self._fewest > self._max_skew
         ]
-        violated.sort(key=lambda one: -one[2])
+        violated.sort(key=lambda skewed: -skewed[2])
         for value, nominated, many in violated[:MOST_DOMAINS]:
             yield self._of_domain(value, nominated, many)
         if len(violated) > MOST_DOMAINS:
@@ -340,7 +343,7 @@ class _Spread:
         only = f", of pods with {', '.join(keys)} by matchLabelKeys" if keys else ""
         name, skew = f"{self._key}={value}", f"maxSkew {self._max_skew}{default}{only}"
         detail = f"{values['withPod']} {own}, {_fewest_text(values)}, {skew}"
-        values = {key: one for key, one in values.items() if one is not None}
+        values = {key: known for key, known in values.items() if known is not None}
         return Fact("domain", name, detail, f"domain {name}: {detail}", values, nodes=many)
 
     def _rows_in(self, value: str | None) -> list[int]:

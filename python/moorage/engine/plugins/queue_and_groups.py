@@ -31,8 +31,6 @@ from ..framework.in_tree_plugins import UnitPlugin, gates_by_group, gates_only_w
 from ..queue.scheduling_queue import by_priority
 
 # ---- gang scheduling ---------------------------------------------------------------------------------------
-#
-# GangScheduling: binds at least minCount pods of a pod group, or none.
 
 WAITS = "waiting for minCount pods from a gang to be scheduled"
 TIMEOUT = 5 * 60.0
@@ -147,8 +145,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
 
 # ---- pod group pods count ----------------------------------------------------------------------------------
-#
-# PodGroupPodsCount: prefers placements with more pods of the group.
 
 
 class PodGroupPodsCount(fwk.PlacementScorePlugin):
@@ -173,8 +169,6 @@ class PodGroupPodsCount(fwk.PlacementScorePlugin):
 
 
 # ---- topology placement generator --------------------------------------------------------------------------
-#
-# TopologyPlacementGenerator: proposes placements of a pod group by a node label.
 
 MOST = 1 << 12
 """Largest number of parents whose placements are remembered."""
@@ -246,8 +240,6 @@ def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fw
 
 
 # ---- scheduling gates --------------------------------------------------------------------------------------
-#
-# SchedulingGates: keeps pods with scheduling gates out of the queue.
 
 
 @lru_cache(256)  # thousands of pods may wait for one queueing system
@@ -278,8 +270,6 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
 
 
 # ---- priority sort -----------------------------------------------------------------------------------------
-#
-# PrioritySort: sorts the queue by priority, then by the time of entry.
 
 
 class PrioritySort(fwk.QueueSortPlugin):
@@ -291,8 +281,6 @@ class PrioritySort(fwk.QueueSortPlugin):
 
 
 # ---- default binder ----------------------------------------------------------------------------------------
-#
-# DefaultBinder: binds a pod in the store.
 
 
 class DefaultBinder(fwk.BindPlugin):

@@ -1,4 +1,6 @@
-"""VolumeBinding: finds, assumes and binds the volumes of a pod's claims."""
+"""VolumeBinding: finds, assumes and binds the volumes of a pod's claims, and scores nodes by
+their storage.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from moorage.store import ApiError, NotFoundError, ObjectClient
 
 from ..framework import events
 from ..framework.events import ActionType, of_class, on, queue_if
-from ..framework.evidence import FindEvidence, Inquiry
+from ..framework.evidence import FindEvidence, RejectedPod
 from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..framework.waiting_pods import StatusSteps
@@ -45,7 +47,6 @@ from .claim_evidence import Claims
 from .node_volume_limits import is_claim_of
 
 # ---- utilization -------------------------------------------------------------------------------------------
-#
 # Scores nodes by the utilization of their storage (kube-scheduler v1.36, volumebinding/scorer.go).
 
 MOST_UTILIZATION = 100
@@ -345,12 +346,12 @@ class VolumeBinding(
                 numbers[~mask.take(rows)] = CONFLICTS
         return numbers
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         if self._make_binder is not None:
             return lambda rows, status: ()  # nobody knows what another binder reads
         pod_state = _read(inquiry.state)
-        found = None if pod_state is None else pod_state.claims
-        return Claims(inquiry, self.binder.sources, self.lister, found).finder()
+        claims = None if pod_state is None else pod_state.claims
+        return Claims(inquiry, self.binder.sources, self.lister, claims).finder()
 
     # ---- scores --------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from ..framework.events import (
     on,
     queue_if,
 )
-from ..framework.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
+from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..framework.lazy_attribute import lazy_attribute
@@ -39,8 +39,6 @@ from ..volume.volumes_in_use import LostUses, VolumesInUse, disk_of
 from .claim_evidence import claim_fact, claims_of, missing_claims
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
-#
-# VolumeRestrictions: disks that can be mounted only once, and claims with ReadWriteOncePod.
 
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
@@ -171,7 +169,7 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
         numbers = np.isin(nodes.rows, excluded) if excluded else np.zeros(len(nodes), dtype=bool)
         return fwk.Answers(numbers.view(np.uint8), (self._of_claims(state), NO_DISK))
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
             if status.reasons == CLAIM_IN_USE.reasons:
                 yield from self._users(inquiry, len(rows))
@@ -188,7 +186,7 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
 
         return find
 
-    def _users(self, inquiry: Inquiry, nodes: int) -> Iterator[Fact]:
+    def _users(self, inquiry: RejectedPod, nodes: int) -> Iterator[Fact]:
         """Yield the pods on nodes that use a claim of the pod."""
         names, namespace = inquiry.state.read(STATE).names, inquiry.pod.namespace
         for other in inquiry.search.state.pods():
@@ -280,8 +278,6 @@ def conflict(mine: Volume, theirs: Volume) -> bool:
 
 
 # ---- volume zone -------------------------------------------------------------------------------------------
-#
-# VolumeZone: the zones and regions of a pod's volumes must match those of its node.
 
 TOPOLOGY_LABELS = (
     "failure-domain.beta.kubernetes.io/zone",
@@ -376,7 +372,7 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         return ~self._mask(cast(tuple[Topology, ...], needs)), []
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
+    def evidence(self, inquiry: RejectedPod) -> FindEvidence:
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
             for claim in claims_of(inquiry.pod, self.lister(PersistentVolumeClaim)):
                 name, storage_class = claim.spec.volume_name, claim_class(claim) or None

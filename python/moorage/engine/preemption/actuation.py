@@ -27,7 +27,6 @@ from ..framework.preempt_handle import PreemptHandle
 from .eviction_units import BY_SCHEDULER, priority_of
 
 # ---- running preemptions -----------------------------------------------------------------------------------
-#
 # Preemptions whose victims are deleted beside the scheduling, while the preemptor is held back.
 #
 # kube-scheduler v1.36, framework/preemption/executor.go (prepareCandidateAsync, IsPodRunningPreemption).
@@ -40,7 +39,7 @@ UNSEEN = 60.0
 """Seconds after the last answer for which the news is awaited that the victims leave."""
 
 
-class Preemption:
+class RunningPreemption:
     """The preemption of a pod, or of the pods of a group.
 
     Attributes
@@ -81,7 +80,7 @@ class RunningPreemptions:
 
     def __init__(self, handle: FrameworkHandle) -> None:
         self._handle = handle
-        self._running: list[Preemption] = []
+        self._running: list[RunningPreemption] = []
         self.held: set[str] = set()
 
     def begin(
@@ -96,7 +95,7 @@ class RunningPreemptions:
         evict : callable
             Evicts a victim; is called by a thread.
         """
-        now, preemption = self._handle.clock(), Preemption(victims)
+        now, preemption = self._handle.clock(), RunningPreemption(victims)
         preemption.until = now + UNSEEN
         evicted = {uid for earlier in self._running for uid in earlier.victims}
         self._running.append(preemption)
@@ -112,7 +111,7 @@ class RunningPreemptions:
         self._running[-1].preemptors += pods
         self.held.update(pod.metadata.uid for pod in pods)
 
-    def _answered(self, preemption: Preemption, uid: str, error: Exception | None) -> None:
+    def _answered(self, preemption: RunningPreemption, uid: str, error: Exception | None) -> None:
         now = self._handle.clock()
         preemption.unanswered -= 1
         preemption.until = now + UNSEEN
@@ -126,7 +125,7 @@ class RunningPreemptions:
             (preemption.until for preemption in self._running if not preemption.unanswered), default=None
         )
 
-    def settle(self, known: Callable[[str], Pod | None]) -> list[Preemption]:
+    def settle(self, known: Callable[[str], Pod | None]) -> list[RunningPreemption]:
         """Return the preemptions that are over; their preemptors are held back no longer.
 
         Parameters
@@ -321,8 +320,10 @@ def _delete(
     """Delete victims in the store; return for each whether it was deleted here and not by another client."""
     condition = disruption_target(handle, preemptor)
     if store is not None:
-        found = store.evict(held_of(victims), condition)
-        return [is_deleted or _remove_from_cache(handle, victims[at]) for at, is_deleted in enumerate(found)]
+        deleted = store.evict(held_of(victims), condition)
+        return [
+            is_deleted or _remove_from_cache(handle, victims[at]) for at, is_deleted in enumerate(deleted)
+        ]
     return [_delete_by_client(handle, victim, preemptor, condition) for victim in victims]
 
 

@@ -1,4 +1,4 @@
-"""DefaultPreemption: evicts pods of lower priority for a pod that fits nowhere."""
+"""DefaultPreemption: evicts pods of lower priority for a pod or a pod group that fits nowhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ from .eviction_units import (
 )
 
 # ---- evaluator ---------------------------------------------------------------------------------------------
-#
 # Preemption of pods for one pod, from eligibility to nomination: `Evaluator.preempt`.
 #
 # kube-scheduler v1.36, framework/preemption/preemption.go. Candidates come from the core, or from plugins and
@@ -210,15 +209,15 @@ class Evaluator:
         # 1. The nodes where it would fit without some pods of lower priority.
         preemptor = self.preemptor_of(state, pod, statuses)
         if preemptor is None:
-            found = self._found_by_plugins(state, pod, statuses)
+            dry_run = self._found_by_plugins(state, pod, statuses)
         else:
-            found = self._found_in_core(preemptor, state, pod)
-        if not found.candidates:
-            if found.error:
-                return None, as_status(MoorageError(found.error))
-            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (found.text(len(statuses)),))
+            dry_run = self._found_in_core(preemptor, state, pod)
+        if not dry_run.candidates:
+            if dry_run.error:
+                return None, as_status(MoorageError(dry_run.error))
+            return NominatingInfo(), Status(Code.UNSCHEDULABLE, (dry_run.text(len(statuses)),))
         # 2. Extenders drop some of them, or some of their victims.
-        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, found.candidates)
+        candidates, failed = call_extenders(self.preempt_handle.extenders(), pod, dry_run.candidates)
         if failed is not None:
             return None, failed
         # 3. The best one.
@@ -233,8 +232,8 @@ class Evaluator:
             return None, as_status(error)
         # 5. The pod is nominated.
         is_told = self.handle.release.preemptors_are_told
-        told = Status(Code.SUCCESS, (PLACEMENT.format(name, len(victims)),)) if is_told else None
-        return NominatingInfo(name), told
+        status = Status(Code.SUCCESS, (PLACEMENT.format(name, len(victims)),)) if is_told else None
+        return NominatingInfo(name), status
 
     def find_candidates(self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]) -> FoundCandidates:
         """Find the nodes on which a pod would fit after evictions; nothing is changed.
@@ -363,7 +362,6 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
 
 
 # ---- preempt for group -------------------------------------------------------------------------------------
-#
 # Preemption for a pod group that fits nowhere (KEP-5710).
 #
 # kube-scheduler v1.37, framework/preemption/podgrouppreemption.go. All units of lower priority in the cluster

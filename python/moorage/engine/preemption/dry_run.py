@@ -1,4 +1,5 @@
-"""The second step of preemption: the nodes on which the pod fits after evictions, with the victims there.
+"""The second step of preemption: the nodes on which the pod fits after evictions, with the victims there, and
+the choice among them.
 
 kube-scheduler v1.36, framework/preemption/preemption.go DryRunPreemption, defaultpreemption/
 SelectVictimsOnNode. For groups that are evicted as a whole: v1.37.
@@ -36,7 +37,6 @@ from .eviction_units import (
 )
 
 # ---- pick --------------------------------------------------------------------------------------------------
-#
 # The choice among candidates: the one node on which pods are evicted.
 #
 # kube-scheduler v1.36, framework/preemption/preemption.go pickOneNodeForPreemption.

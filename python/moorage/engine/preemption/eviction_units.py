@@ -19,7 +19,6 @@ from ..framework.group_index import PodGroups
 from ..framework.preempt_handle import budgets_of
 
 # ---- eviction units ----------------------------------------------------------------------------------------
-#
 # Eviction units: one pod, or all pods of a group whose disruption mode requires that.
 #
 # kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups
@@ -66,14 +65,14 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
     The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
     has run. Up to 12 units that are equal in all of them stay in order; of more, upstream's sort decides.
     """
-    found = list(units)
+    ordered = list(units)
     keys = [
         (-unit.priority, not unit.is_group, -len(unit.pods), min(start_time(pod) for pod in unit.pods))
-        for unit in found
+        for unit in ordered
     ]
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     order = order_as_upstream(np.array([ranks[key] for key in keys], dtype=np.int64))
-    return [found[at] for at in order.tolist()]
+    return [ordered[at] for at in order.tolist()]
 
 
 def violations(
@@ -229,8 +228,8 @@ class EvictionUnits:
         for row in self._cache.state.view.rows().tolist():
             for unit in self.of(ledger.pods_of(row)):
                 for pod in unit.pods:
-                    found = table.find_row(pod.spec.node_name)
-                    if found is None or not table.is_present(found):
+                    pod_row = table.find_row(pod.spec.node_name)
+                    if pod_row is None or not table.is_present(pod_row):
                         return pod.spec.node_name
         return ""
 
@@ -251,7 +250,6 @@ class EvictionUnits:
 
 
 # ---- eligibility -------------------------------------------------------------------------------------------
-#
 # The first step of preemption: which pods may preempt others, and on which nodes evictions could help.
 #
 # kube-scheduler v1.36, defaultpreemption/default_preemption.go and framework/preemption/preemption.go.

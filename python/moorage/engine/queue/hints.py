@@ -47,7 +47,6 @@ from ..framework.extension_points import ask_status
 from ..framework.interface import Code
 
 # ---- hints -------------------------------------------------------------------------------------------------
-#
 # Queueing hints: the events that plugins have registered, and whether an event moves a pod.
 #
 # kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
@@ -373,7 +372,6 @@ class Hints:
 
 
 # ---- possible moves ----------------------------------------------------------------------------------------
-#
 # The unschedulable pods that an event may move.
 
 Listeners = list[tuple[RejectedPods, Meaning]]
@@ -399,12 +397,12 @@ def possible_moves(
     for rejected, means in listeners:
         if means.is_about_group:
             continue
-        found = queue.unschedulable.may_move(rejected, means.indexes, means.of_class, old, new)
+        movable = queue.unschedulable.may_move(rejected, means.indexes, means.of_class, old, new)
         if means.of_class:
-            for alike in found:
+            for alike in movable:
                 _add_moves_of_class(hints, moves, alike, means.questions, old, new)
         else:
-            moves += [(info.order, info, None) for info in found]
+            moves += [(info.order, info, None) for info in movable]
     if queue.groups:
         moves += _move_of_group(queue, hints, event, old, new)
     return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
@@ -456,7 +454,6 @@ def _move_of_group(
 
 
 # ---- gates -------------------------------------------------------------------------------------------------
-#
 # PreEnqueue: whether plugins keep a pod out of the active queue.
 
 logger = logging.getLogger("moorage.queue")
@@ -472,7 +469,7 @@ def rule_of(plugins: Sequence[PreEnqueuePlugin]) -> Rule | None:
     observed."""
     fields: list[str] = []
     held: list[Sized] = []
-    asked: Asked = []
+    asking: Asked = []
     asked_by_group: Asked = []
     for plugin in plugins:
         gates = getattr(plugin.pre_enqueue, "gates_only_with", None)
@@ -481,10 +478,10 @@ def rule_of(plugins: Sequence[PreEnqueuePlugin]) -> Rule | None:
             held += [getattr(plugin, attribute) for attribute in gates[1]]
         elif plugin.in_core:
             is_alike = getattr(plugin.pre_enqueue, "gates_by_group", False)
-            (asked_by_group if is_alike else asked).append(plugin.pre_enqueue)
+            (asked_by_group if is_alike else asking).append(plugin.pre_enqueue)
         else:
             return None
-    return fields, held, asked, asked_by_group
+    return fields, held, asking, asked_by_group
 
 
 @lru_cache(256)  # thousands of pods share a set, which the garbage collector would visit otherwise

@@ -1,4 +1,4 @@
-"""SchedulingQueue: the order of the waiting pods, and the events that move failed pods back.
+"""SchedulingQueue: the order of the waiting pods, and the events and timers that move failed pods back.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go.
 """
@@ -29,7 +29,6 @@ from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 from .hints import Gates, Hints, Listeners, Observed, PossibleMove, possible_moves
 
 # ---- active queue ------------------------------------------------------------------------------------------
-#
 # The active queue: pods that are ready for an attempt, in the order of the QueueSort plugin.
 #
 # kube-scheduler v1.36, backend/queue/active_queue.go. Equal pods stay in the order in which they entered;
@@ -68,7 +67,6 @@ def active_queue(less: Less) -> Callable[[], PriorityLanes | KeyedHeap]:
 
 
 # ---- timers ------------------------------------------------------------------------------------------------
-#
 # The two timers of the queue. Upstream runs them in goroutines; here they fire when the scheduler calls
 # them.
 

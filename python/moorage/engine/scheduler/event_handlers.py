@@ -67,7 +67,6 @@ from ..queue import QueuedPodInfo, SchedulingQueue
 from ..volume.volumes_in_use import LostUses
 
 # ---- kind handlers -----------------------------------------------------------------------------------------
-#
 # Event handlers of kinds other than nodes and pods, whose events go to the queue or the cache's state.
 
 T = TypeVar("T", bound=Object)
@@ -83,7 +82,9 @@ def _events(resource: str, actions: ActionType) -> tuple[ClusterEvent | None, ..
 
 def _count_leading(notices: Iterable[Notice[Any]], adds: bool) -> int:
     """Return the number of leading notices of additions, or of updates."""
-    return sum(1 for _ in takewhile(lambda one: one.is_addition is adds and not one.is_deletion, notices))
+    return sum(
+        1 for _ in takewhile(lambda notice: notice.is_addition is adds and not notice.is_deletion, notices)
+    )
 
 
 class EventHandler:
@@ -502,7 +503,7 @@ class PodHandler:
         number. A pod that another scheduler has bound ends them while its event may move a pod, perhaps
         itself."""
         if self._release.bindings_end_nominations and self.queue.is_listening():
-            notices = list(takewhile(lambda one: not one.old.status.nominated_node_name, notices))
+            notices = list(takewhile(lambda event: not event.old.status.nominated_node_name, notices))
         with self.cache.lock:
             number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
         if number:
@@ -520,8 +521,8 @@ class PodHandler:
             self._leave(*evicted)
             with self.cache.lock:
                 others = self.cache.remove_added(evicted)  # those that are assumed, or not in the cache
-                found = [(pod.metadata.uid, self._discard(pod)) for pod in others]
-            assumed = {uid: pod for uid, pod in found if pod is not None}
+                discarded = [(pod.metadata.uid, self._discard(pod)) for pod in others]
+            assumed = {uid: pod for uid, pod in discarded if pod is not None}
             for pod, (change, deletion) in zip(evicted, events, strict=True):
                 if not queue.is_listening():
                     break

@@ -453,8 +453,8 @@ def _best(members: Members, placements: Sequence[Placement], chain: Chain, count
 
     def raw(plugin: PlacementScorePlugin) -> npt.NDArray[np.int64]:
         def score(at: int) -> int:
-            found = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
-            return plugin.score_placement(members.group, found)
+            assignments = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
+            return plugin.score_placement(members.group, assignments)
 
         return chain.scores(plugin.name, score)
 

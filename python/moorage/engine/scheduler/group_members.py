@@ -25,7 +25,6 @@ from .place import SEGMENTS, WHOLE_CYCLE
 from .scheduling_context import SchedulingContext
 
 # ---- placement memory --------------------------------------------------------------------------------------
-#
 # Memory of what placing groups in placements gave, until a row of the placement changes.
 #
 # Pods that are placed by rows alone get the same nodes again as long as the rows of the placement and the
@@ -208,7 +207,6 @@ class PlacementMemory:
 
 
 # ---- members -----------------------------------------------------------------------------------------------
-#
 # The pods of a group that are to be placed: of a pod group, or group by group of a composite one.
 
 leaf_of = cast("Callable[[Pod], UnitKey]", group_of)
@@ -241,10 +239,10 @@ def by_leaf(pods: Sequence[Pod]) -> dict[UnitKey, list[int]]:
     pods : sequence of Pod
         All have a group.
     """
-    found: dict[UnitKey, list[int]] = {}
+    places: dict[UnitKey, list[int]] = {}
     for at, leaf in enumerate(map(leaf_of, pods)):
-        found.setdefault(leaf, []).append(at)
-    return found
+        places.setdefault(leaf, []).append(at)
+    return places
 
 
 def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
@@ -259,9 +257,9 @@ def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
     """
     if [leaf for leaf, _ in groupby(map(leaf_of, pods))] == list(leaves):
         return list(range(len(pods)))
-    found = by_leaf(pods)
-    ordered = [at for leaf in leaves for at in found.pop(leaf, ())]
-    return ordered + sorted(at for others in found.values() for at in others)
+    places = by_leaf(pods)
+    ordered = [at for leaf in leaves for at in places.pop(leaf, ())]
+    return ordered + sorted(at for others in places.values() for at in others)
 
 
 def counts_members(engine: Engine) -> bool:
@@ -375,10 +373,10 @@ class Members:
     @lazy_attribute
     def engines(self) -> list[Engine]:
         """The engines that schedule the members."""
-        found = [self.engine]
+        engines = [self.engine]
         for members in self:
-            found += [] if members.is_composite else [segment.engine for segment in members.segments]
-        return list(dict.fromkeys(found))
+            engines += [] if members.is_composite else [segment.engine for segment in members.segments]
+        return list(dict.fromkeys(engines))
 
 
 @contextmanager
@@ -397,7 +395,6 @@ def in_cycle(engines: Sequence[Engine]) -> Iterator[None]:
 
 
 # ---- placements --------------------------------------------------------------------------------------------
-#
 # Placements of a pod group and their scores.
 #
 # A placement is a set of nodes; all pods of a group go to one placement (kube-scheduler v1.37,

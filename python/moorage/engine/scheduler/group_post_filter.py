@@ -196,8 +196,8 @@ class FailedAttempt:
 
     def searches(self) -> list[tuple[Search, int, Target, int]] | None:
         """Return how the core checks each pod; see `FailedGroup`."""
-        found = [assignment.search for assignment in self._assignments if assignment.search is not None]
-        return found if len(found) == len(self._assignments) and not self._told else None
+        searches = [assignment.search for assignment in self._assignments if assignment.search is not None]
+        return searches if len(searches) == len(self._assignments) and not self._told else None
 
     def readmit(self, pods: Sequence[Pod]) -> bool:
         """Have pods return to their nodes if each pod of the group then passes the filters on its own."""
@@ -208,7 +208,9 @@ class FailedAttempt:
         looked_at = self._assignments
         if self._rows_decide:
             rows = dict.fromkeys(state.table.find_row(pod.spec.node_name) for pod in pods)
-            looked_at = [told for row in rows if row is not None for told in self._by_row.get(row, ())]
+            looked_at = [
+                assignment for row in rows if row is not None for assignment in self._by_row.get(row, ())
+            ]
         if self._fit(looked_at):
             return True
         for pod in pods:
@@ -218,10 +220,12 @@ class FailedAttempt:
 
     def _tell(self, pod: Pod, extension: Extension) -> None:
         """Call an extension of PreFilter plugins outside the core."""
-        for told in self._told:
+        for assignment in self._told:
             info = self._members.context.cache.node_info(pod.spec.node_name)
             assert info is not None
-            extension(told.filters.engine.framework, told.filters.state, told.pod, pod, info)
+            extension(
+                assignment.filters.engine.framework, assignment.filters.state, assignment.pod, pod, info
+            )
 
     def _fit(self, assignments: Sequence[Assignment]) -> bool:
         """Whether each pod fits on its node, with those before it."""
@@ -229,11 +233,11 @@ class FailedAttempt:
         if len(assignments) == 1:
             return not assignments[0].rejects()
         with cache.trial():
-            for at, one in enumerate(assignments, 1):
-                if one.rejects():
+            for at, assignment in enumerate(assignments, 1):
+                if assignment.rejects():
                     return False
                 if at < len(assignments):
-                    cache.state.assume_pod(bound(one.pod, cache.state.table.row_name(one.row)))
+                    cache.state.assume_pod(bound(assignment.pod, cache.state.table.row_name(assignment.row)))
             return True
 
     def nominations(self) -> dict[int, NominatingInfo]:

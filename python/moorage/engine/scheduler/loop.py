@@ -341,7 +341,7 @@ class Loop:
         for engine, part in groupby(claimed, itemgetter(0)):
             pods = list(part)
             plugin = engine.profile.claims_plugin
-            refused = plugin.bind_claims([(info.pod, one) for _, info, one in pods])
+            refused = plugin.bind_claims([(info.pod, node) for _, info, node in pods])
             for at, status in refused.items():
                 info = pods[at][1]
                 if self.result.placements.pop(info.key, None):

@@ -31,7 +31,6 @@ from ..framework.configuration import KubeSchedulerConfiguration
 from ..framework.plugin_registry import Registry
 
 # ---- options -----------------------------------------------------------------------------------------------
-#
 # The options of a scheduler, from which its forks are made.
 
 Wait = Callable[[float], object]
@@ -74,7 +73,6 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 # ---- controllers -------------------------------------------------------------------------------------------
-#
 # What works on a cluster besides the scheduler, as the scheduler sees it.
 #
 # It works between pods, and says when it wants to be asked again. `cluster` makes the controllers themselves.
@@ -135,7 +133,6 @@ class WorkloadControllers(Undoable, Protocol):
 
 
 # ---- checked clock -----------------------------------------------------------------------------------------
-#
 # Validation of the clock that a caller gives to a scheduler.
 
 MOST = 1e12  # seconds; less than the time that means "never" to the timers of the queue
@@ -171,7 +168,6 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
 
 
 # ---- check arguments ---------------------------------------------------------------------------------------
-#
 # Checks of the pods that callers pass, and of quantities in pods and nodes that nobody has checked.
 
 _PODS = frozenset({Pod})
@@ -367,10 +363,10 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
             if issubclass(kind, AnyGroup):
                 group = client.get(kind, name, namespace)
     with naming("pod_group"):
-        found = group if isinstance(group, Object) else read_object(group)
-    if not isinstance(found, AnyGroup):
-        raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(found).__name__}")
-    return found
+        read = group if isinstance(group, Object) else read_object(group)
+    if not isinstance(read, AnyGroup):
+        raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(read).__name__}")
+    return read
 
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:

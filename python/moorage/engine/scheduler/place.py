@@ -24,7 +24,6 @@ from .cycle.results import Decision, Failure, ScheduleResult
 from .scheduling_context import SchedulingContext
 
 # ---- listed nodes ------------------------------------------------------------------------------------------
-#
 # Opportunistic batching of the placing loop: pods take the nodes of a list that a cycle has left, without a
 # cycle of each (`tests/house/special_paths.toml`).
 
@@ -340,7 +339,6 @@ class Placing(Struct):
 
 
 # ---- routes ------------------------------------------------------------------------------------------------
-#
 # Route bits that are looked at together: they select the engine, and the kind of cycle.
 
 WHOLE_CYCLE = int(Route.PYTHON | Route.EXTENDERS)

@@ -1,4 +1,4 @@
-"""Pod group cycles: the pods of a group are scheduled together on one snapshot.
+"""Pod group cycles: the pods of a group are scheduled together on one snapshot; what is ignored of groups.
 
 kube-scheduler v1.37, schedule_one_podgroup.go scheduleOnePodGroup, podGroupCycle and
 submitPodGroupAlgorithmResult.
@@ -33,7 +33,6 @@ from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
 
 # ---- ignored groups ----------------------------------------------------------------------------------------
-#
 # What the scheduler ignores of pod groups, because feature gates are off; and groups that do not exist.
 
 GROUPS = (
@@ -83,15 +82,15 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
     listed = [obj for obj in objects if isinstance(obj, PodGroup | CompositePodGroup)]
     groups = sum(isinstance(group, PodGroup) for group in listed)
     trees = len(listed) - groups
-    found: dict[str, int] = {}
+    warnings: dict[str, int] = {}
     if not handle.groups_pods:
         if groups:
             whose = "its" if groups == 1 else "their"
-            found[f"PodGroup{_are(groups)} ignored, so {whose} pods are {GROUPS}"] = groups
-        return found
+            warnings[f"PodGroup{_are(groups)} ignored, so {whose} pods are {GROUPS}"] = groups
+        return warnings
     if trees and not handle.has_trees:
-        found[f"CompositePodGroup{_are(trees)} ignored, {TREES}"] = trees
-    return found | ignored_topologies(handle, listed)
+        warnings[f"CompositePodGroup{_are(trees)} ignored, {TREES}"] = trees
+    return warnings | ignored_topologies(handle, listed)
 
 
 def ignored_topologies(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> dict[str, int]:
@@ -134,15 +133,15 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
     groups : iterable of PodGroup or CompositePodGroup
         All groups.
     """
-    found: list[str] = []
+    problems: list[str] = []
     for group in groups:
         name, above = f"{group.kind} {group.key}", index.ancestors(group.unit)
         if above and index.known(above[0]) is None:
             lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which does not exist"
-            found.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3.")
+            problems.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3.")
         if group.unit in above:
-            found.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
-    return found
+            problems.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
+    return problems
 
 
 def _waiting(group: str, number: int, known: Iterable[str]) -> str:

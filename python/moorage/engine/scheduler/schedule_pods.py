@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 # ---- schedule pods -----------------------------------------------------------------------------------------
-#
 # Placement of pods that a caller gives: in order, or as replicas of a template.
 
 MOST = 2**31 - 1
@@ -292,7 +291,6 @@ def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResu
 
 
 # ---- preempt pods ------------------------------------------------------------------------------------------
-#
 # Immediate preemption: pods are placed at once, with evictions where they fit nowhere, in an open
 # transaction.
 
@@ -538,7 +536,6 @@ def _arguments(engine: Engine) -> dict[str, int]:
 
 
 # ---- placed pods -------------------------------------------------------------------------------------------
-#
 # What becomes of pods that a caller has had placed: they are bound, or leave their nodes.
 
 Placed = ScheduleResult | Sequence[Source]

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 # ---- observer ----------------------------------------------------------------------------------------------
-#
-# Observer: how long extension points and plugins take, and how often plugins are called.
 
 SAMPLED = 10
 """Plugins are timed in one of so many cycles (kube-scheduler v1.36, pluginMetricsSamplePercent)."""

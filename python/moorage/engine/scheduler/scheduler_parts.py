@@ -1,4 +1,4 @@
-"""The parts of a scheduler, and how the events of its store reach them."""
+"""The parts of a scheduler, how the events of its store reach them, and what a transaction saves of them."""
 
 from __future__ import annotations
 
@@ -256,7 +256,6 @@ class SchedulerParts:
 
 
 # ---- transaction parts -------------------------------------------------------------------------------------
-#
 # The state besides the cache that a transaction saves and restores: store, informers, queue and plugins.
 
 FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
@@ -276,14 +275,14 @@ class SharedPluginData:
 
     def save(self) -> object:
         """Return the shared data and their state."""
-        shared, derived = self._scheduler.handle.made()
+        shared, derived = self._scheduler.handle.plugin_data()
         parts = [part for data in shared.values() for part in _parts_of(data)]
         return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""
-        made, parts = cast(Any, saved)
-        for now, before in zip(self._scheduler.handle.made(), made, strict=True):
+        data, parts = cast(Any, saved)
+        for now, before in zip(self._scheduler.handle.plugin_data(), data, strict=True):
             now.clear()
             now.update(before)
         end_each(parts, "undo")
@@ -291,7 +290,7 @@ class SharedPluginData:
     def copy_from(self, other: SharedPluginData) -> None:
         """Take the assumed volumes and lost uses of another scheduler; all other shared data is derived from
         the informers."""
-        for make, data in other._scheduler.handle.made()[0].items():
+        for make, data in other._scheduler.handle.plugin_data()[0].items():
             parts = _copied_of(data)
             if parts:
                 mine = self._scheduler.handle.shared(cast(Any, make))
@@ -417,7 +416,6 @@ class TransactionParts:
 
 
 # ---- queueing ----------------------------------------------------------------------------------------------
-#
 # The queue of a scheduler, and the clock that shows the time of its cluster.
 
 

@@ -178,8 +178,8 @@ class SchedulingContext:
 
     def _delegated(self) -> frozenset[str]:
         """The extended resources that device classes provide."""
-        found = [engine.profile.delegated_resources() for engine in self.rotation.engines]
-        return found[0] if len(found) == 1 else frozenset().union(*found)
+        resources = [engine.profile.delegated_resources() for engine in self.rotation.engines]
+        return resources[0] if len(resources) == 1 else frozenset().union(*resources)
 
     @lazy_attribute
     def _device_class_lister(self) -> Lister[DeviceClass]:

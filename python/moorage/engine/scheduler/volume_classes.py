@@ -133,15 +133,15 @@ class VolumeClasses:
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
-        found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
-        if found not in demands:
-            demands[found] = ready.profile.volume_demand(needs)
+        class_with_volumes = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
+        if class_with_volumes not in demands:
+            demands[class_with_volumes] = ready.profile.volume_demand(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
-        takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
+        takes_devices = 0 if demands[class_with_volumes].devices is None else 1 + batch.follows
         alike = batch.repeated
         if pod.spec.volumes or engine.handle.extenders or engine.profile.has_units:
             alike = None  # other things than claims tell such pods apart
-        return found, [] if IN_USE in needs else batch.shared, takes_devices, alike
+        return class_with_volumes, [] if IN_USE in needs else batch.shared, takes_devices, alike
 
     @property
     def claiming(self) -> dict[int, Any]:

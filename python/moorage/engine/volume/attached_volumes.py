@@ -148,14 +148,14 @@ class AttachedVolumes(VolumeCounts):
         list of Driver
             In alphabetical order; by name if any volume asks so.
         """
-        found: dict[str, bool] = {}
+        drivers: dict[str, bool] = {}
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
             resolved = migration.inline_driver_and_handle(volume) if key is None else self.resolve(key)
             if resolved is not None and resolved[1]:
                 driver = resolved[0]
-                found[driver] = found.get(driver, False) or (key is not None and self._names_driver(key))
-        return sorted(found.items())
+                drivers[driver] = drivers.get(driver, False) or (key is not None and self._names_driver(key))
+        return sorted(drivers.items())
 
     def _names_driver(self, key: str) -> bool:
         """Whether the volume of a claim, or the claim's class, names its CSI driver."""
@@ -412,8 +412,8 @@ class AttachedVolumes(VolumeCounts):
             self._size += more[1]
             for driver, counts in self.used.items():
                 self.used[driver] = np.pad(counts, more)
-            for asked, mask in self._without.items():
-                self._without[asked] = np.pad(mask, more)
+            for drivers, mask in self._without.items():
+                self._without[drivers] = np.pad(mask, more)
             for columns in (self._limits, self.room):
                 for driver, counts in columns.items():
                     columns[driver] = np.pad(counts, more, constant_values=UNLIMITED)
@@ -455,8 +455,8 @@ class AttachedVolumes(VolumeCounts):
                 self.room[driver] = UNLIMITED - self.column_of(driver)
         for driver, column in self._limits.items():
             column[row] = limits.get(driver, UNLIMITED)
-        for asked, mask in self._without.items():
-            mask[row] = self.lacks(name, asked)
+        for drivers, mask in self._without.items():
+            mask[row] = self.lacks(name, drivers)
         self.unsettled[row] = None
         self.version = next(VERSIONS)
 

@@ -30,7 +30,6 @@ from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, Topo
 from moorage.store import NotFoundError
 
 # ---- constants ---------------------------------------------------------------------------------------------
-#
 # Annotations of volumes, claims and classes, and values of their fields.
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -70,7 +69,6 @@ FILESYSTEM = "Filesystem"
 
 
 # ---- claims ------------------------------------------------------------------------------------------------
-#
 # Properties and relations of claims and volumes (component-helpers/storage/volume).
 
 T = TypeVar("T", bound=Object)
@@ -305,7 +303,6 @@ def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str
 
 
 # ---- matching ----------------------------------------------------------------------------------------------
-#
 # Matches volumes to claims (component-helpers/storage/volume, FindMatchingVolume).
 
 _Ranked = tuple[int, PersistentVolume]
@@ -399,7 +396,9 @@ class ClaimMatcher:
         suitable = list(suitable_volumes(claim, volumes))
         self.claim = claim
         self._bound_before = [volume for volume, _, was_bound in suitable if was_bound]
-        free = sorted((ranked for ranked in suitable if not ranked[2]), key=lambda one: one[1])
+        free = sorted(
+            (ranked for ranked in suitable if not ranked[2]), key=lambda ranked_volume: ranked_volume[1]
+        )
         self._anywhere: list[_Ranked] = []
         self._by_label: dict[str, dict[str, list[_Ranked]]] = {}
         self._others: list[_Ranked] = []
@@ -473,7 +472,6 @@ def _required_label(volume: PersistentVolume) -> NodeSelectorRequirement | None:
 
 
 # ---- pod volumes -------------------------------------------------------------------------------------------
-#
 # The volumes of a pod: its claims by state, and the bindings and provisions on a node.
 
 Claims = list[PersistentVolumeClaim]

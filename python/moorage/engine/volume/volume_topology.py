@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 
 
 # ---- migration ---------------------------------------------------------------------------------------------
-#
 # In-tree volumes that CSI drivers have replaced: their volume handles, and the nodes that reach them.
 #
 # Source: csi-translation-lib v0.36 (TranslateInTreePVToCSI, TranslateInTreeInlineVolumeToCSI).
 
 
-class InTreePlugin(NamedTuple):
+class InTreeVolumePlugin(NamedTuple):
     """An in-tree plugin that a CSI driver has replaced.
 
     Attributes
@@ -58,22 +57,22 @@ class InTreePlugin(NamedTuple):
 
 
 MIGRATED = {
-    "aws_elastic_block_store": InTreePlugin(
+    "aws_elastic_block_store": InTreeVolumePlugin(
         "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone"
     ),
-    "gce_persistent_disk": InTreePlugin(
+    "gce_persistent_disk": InTreeVolumePlugin(
         "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone"
     ),
-    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com"),
-    "cinder": InTreePlugin(
+    "azure_disk": InTreeVolumePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    "cinder": InTreeVolumePlugin(
         "kubernetes.io/cinder", "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"
     ),
-    "portworx_volume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    "portworx_volume": InTreeVolumePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com"),
 }
 """Plugin by field of a volume's source."""
 UNCOUNTED = {
-    "azure_file": InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com"),
-    "vsphere_volume": InTreePlugin("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+    "azure_file": InTreeVolumePlugin("kubernetes.io/azure-file", "file.csi.azure.com"),
+    "vsphere_volume": InTreeVolumePlugin("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
 }
 """Plugins that a CSI driver replaces, but whose volumes kube-scheduler does not translate and not count."""
 _DRIVERS_OF_DISKS = {
@@ -202,9 +201,9 @@ def _gce_region(zones: Iterable[str]) -> str:
             )
         regions.add(zone.rpartition("-")[0])
     if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        shown = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise VolumeError(
-            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{shown}]"
         )
     return regions.pop()
 
@@ -226,7 +225,7 @@ def _aws_handle(volume_id: str) -> str:
 # ---- the nodes that reach a volume -------------------------------------------------------------------------
 
 
-def in_tree_plugin(volume: PersistentVolume) -> InTreePlugin | None:
+def in_tree_plugin(volume: PersistentVolume) -> InTreeVolumePlugin | None:
     """Return the in-tree plugin of a volume, if a CSI driver has replaced it."""
     spec = volume.spec
     return next((plugin for field, plugin in MIGRATED.items() if getattr(spec, field) is not None), None)
@@ -306,7 +305,6 @@ def _has_values(rules: Iterable[NodeSelectorRequirement], key: str) -> bool:
 
 
 # ---- volume topology ---------------------------------------------------------------------------------------
-#
 # The nodes from which each volume is accessible, for all rows of the node table at once.
 
 LIMIT = 1 << 12  # maximum number of cached node affinities

@@ -1,4 +1,4 @@
-"""Volumes in use: by row, by claim, by disk, and attached by CSI drivers.
+"""Volumes in use: by row, by claim, by disk, and attached by CSI drivers; and uses that are lost with a node.
 
 The counts follow from the pods of the cache and from the informers' claims and volumes, and are updated from
 their change logs. A rollback of a transaction appends the restored rows to the log.
@@ -152,7 +152,6 @@ def disk_of(volume: Volume) -> Disk | None:
 
 
 # ---- lost uses ---------------------------------------------------------------------------------------------
-#
 # Uses of claims that kube-scheduler v1.37 loses count of when a node goes.
 
 V = TypeVar("V")

@@ -504,7 +504,7 @@ def parse_first(text: str) -> Any:
 
 def _parsed(decode: Callable[..., Any], text: str, at_end: str, *arguments: int) -> Any:
     # encoding/json replaces an unpaired surrogate by U+FFFD.
-    text = _ESCAPE.sub(lambda found: r"\ufffd" if len(found[0]) == 6 else found[0], text)
+    text = _ESCAPE.sub(lambda match: r"\ufffd" if len(match[0]) == 6 else match[0], text)
     try:
         return decode(text, *arguments)
     except (ValueError, RecursionError) as error:

@@ -34,7 +34,6 @@ from .types import (
 from .validation import validate
 
 # ---- defaults ----------------------------------------------------------------------------------------------
-#
 # Upstream's defaults for missing fields of a configuration (kube-scheduler v1.36, ``apis/config/v1``).
 
 Gates = FeatureGates
@@ -292,9 +291,10 @@ def _of_config_map(text: str) -> str:
         return text
     data = value.get("data")
     within = {
-        key: one
-        for key, one in (data.items() if isinstance(data, dict) else ())
-        if isinstance(one, str) and f"kind: {KubeSchedulerConfiguration.__name__}" in one.replace('"', "")
+        key: content
+        for key, content in (data.items() if isinstance(data, dict) else ())
+        if isinstance(content, str)
+        and f"kind: {KubeSchedulerConfiguration.__name__}" in content.replace('"', "")
     }
     if len(within) > 1:
         raise DecodeError(

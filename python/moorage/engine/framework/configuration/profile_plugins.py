@@ -210,8 +210,8 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
 
 
 def _plugin_set(plugins: types.Plugins, point: str) -> types.PluginSet:
-    found: types.PluginSet = getattr(plugins, go_fields(types.Plugins)[point].attribute)
-    return found
+    plugin_set: types.PluginSet = getattr(plugins, go_fields(types.Plugins)[point].attribute)
+    return plugin_set
 
 
 def extension_error(

@@ -1,4 +1,4 @@
-"""The structs of ``kubescheduler.config.k8s.io/v1``.
+"""The structs of ``kubescheduler.config.k8s.io/v1``, and the arguments of in-tree plugins.
 
 An attribute that may be None is a pointer in Go, or a slice if it is a list; absent and zero differ for it.
 The `title` of an annotation is the Go type name that error messages print. Durations are nanoseconds.
@@ -185,7 +185,6 @@ class KubeSchedulerConfiguration(Typed, kw_only=True):
 
 
 # ---- args --------------------------------------------------------------------------------------------------
-#
 # The arguments of in-tree plugins (``kubescheduler.config.k8s.io/v1``, ``…Args``).
 
 PodTopologySpreadConstraintsDefaulting = Annotated[

@@ -14,7 +14,6 @@ from moorage.kube.releases import FeatureGates
 from .go_structs import go_fields, members, write
 
 # ---- field errors ------------------------------------------------------------------------------------------
-#
 # Messages of validation errors (apimachinery v0.36, ``util/validation/field`` and ``util/errors``).
 
 
@@ -249,7 +248,7 @@ def _written(args: Any) -> str:
     if isinstance(args, types.Typed):
         return go_json(write(args))
     if isinstance(args, Mapping):
-        return f"{{{','.join(f'{go_json(name)}:{_written(one)}' for name, one in members(args))}}}"
+        return f"{{{','.join(f'{go_json(name)}:{_written(value)}' for name, value in members(args))}}}"
     return f"[{','.join(map(_written, args))}]" if isinstance(args, list) else go_json(args)
 
 

@@ -242,8 +242,10 @@ def explain_verdicts(
         By node, in the order given.
     """
     values = verdicts.tolist()
-    found = {verdict: explain_verdict(profile, shape, verdict, statuses) for verdict in set(values)}
-    return dict(zip(names, map(found.__getitem__, values), strict=True))
+    statuses_by_verdict = {
+        verdict: explain_verdict(profile, shape, verdict, statuses) for verdict in set(values)
+    }
+    return dict(zip(names, map(statuses_by_verdict.__getitem__, values), strict=True))
 
 
 def _rejectors(statuses: Iterable[Status], plugins: Iterable[str]) -> Rejectors:

@@ -1,4 +1,6 @@
-"""Engine: what the scheduling cycles of one profile over the cache need (`cycle.cycle`)."""
+"""Engine: what the scheduling cycles of one profile over the cache need (`cycle.cycle`); the engines of a
+scheduler, and the rotation that they share.
+"""
 
 from __future__ import annotations
 
@@ -232,7 +234,6 @@ class Engine(NodeSearch):
 
 
 # ---- engines -----------------------------------------------------------------------------------------------
-#
 # The engines of a scheduler, the handle of their plugins, and the rotation that they share.
 
 TIE_BREAKS = {"first": TieBreak.FIRST, "random": TieBreak.RANDOM, "go-heap": TieBreak.GO_HEAP}

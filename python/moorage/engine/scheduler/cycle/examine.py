@@ -1,5 +1,5 @@
-"""Examination of a pod: the verdict of the filters and the scores of every node, by the kernels of
-scheduling.
+"""Examination of a pod: the verdict of the filters and the scores of every node, the victims of preemption
+where it fits nowhere, and the check of a chosen node, by the kernels of scheduling.
 """
 
 from __future__ import annotations
@@ -193,7 +193,6 @@ def score_rows(
 
 
 # ---- examine preemption ------------------------------------------------------------------------------------
-#
 # Examination of a pod that fits nowhere: the victims of preemption on each node where eviction helps.
 
 
@@ -202,13 +201,13 @@ class PreemptionExamination(Struct, frozen=True):
 
     Attributes
     ----------
-    found : FoundCandidates
+    dry_run : FoundCandidates
         Whether the pod may preempt, and the candidates.
     choice : Choice or None
         The candidate that preemption would choose, and the criterion that decided; None without candidates.
     """
 
-    found: FoundCandidates = msgspec.field(default_factory=FoundCandidates)
+    dry_run: FoundCandidates = msgspec.field(default_factory=FoundCandidates)
     choice: Choice | None = None
 
     def listed(self, limit: int | None) -> list[Candidate]:
@@ -220,13 +219,13 @@ class PreemptionExamination(Struct, frozen=True):
             Largest number of candidates; None for all.
         """
         chosen = [] if self.choice is None else [self.choice.candidate]
-        others = [candidate for candidate in self.found.candidates if candidate not in chosen]
+        others = [candidate for candidate in self.dry_run.candidates if candidate not in chosen]
         return (chosen + others)[:limit]
 
     def rejections(self) -> dict[str, int]:
         """Return the number of nodes per reason why eviction does not help there; the most frequent reason
         first."""
-        counts = Counter(reason for status in self.found.rejected.values() for reason in status.reasons)
+        counts = Counter(reason for status in self.dry_run.rejected.values() for reason in status.reasons)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -254,8 +253,8 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     plugins = preemption_plugins(engine.profile)
     limits = plugins[0].limits if plugins and not everywhere else None
     evaluator = Evaluator(engine.handle.preempt_handle(), limits=limits)
-    found = evaluator.find_candidates(state, pod, statuses)
-    return PreemptionExamination(found, pick_one_node(found.candidates))
+    candidates = evaluator.find_candidates(state, pod, statuses)
+    return PreemptionExamination(candidates, pick_one_node(candidates.candidates))
 
 
 def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) -> dict[str, Status]:
@@ -271,7 +270,6 @@ def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) ->
 
 
 # ---- placement check ---------------------------------------------------------------------------------------
-#
 # Check of a chosen node: the filters of a profile for one pod on one node.
 
 

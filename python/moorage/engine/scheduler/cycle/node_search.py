@@ -1,4 +1,6 @@
-"""The search for a node of one profile over the cache, and why nodes are rejected."""
+"""The search for a node of one profile over the cache, why nodes are rejected, and the scored nodes that a
+search leaves for equal pods.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.interface import PreFilterPlugin
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Framework, Target
-from moorage.engine.framework.search_calls import Bridge
+from moorage.engine.framework.search_calls import SearchCalls
 from moorage.engine.framework.status import CycleState, Status
 from moorage.kube.model.pod import Pod
 
@@ -78,7 +80,7 @@ class NodeSearch:
         self.handle = handle
         self.cache = handle.cache
         self.framework = Framework(profile, handle)
-        self.bridge = Bridge(self.framework)
+        self.bridge = SearchCalls(self.framework)
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.placer = Placer(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.search, self.decider = self.placer.search, self.placer.decider
@@ -336,7 +338,6 @@ class NodeSearch:
 
 
 # ---- opportunistic batching --------------------------------------------------------------------------------
-#
 # Opportunistic batching (KEP-5598): the scored nodes of one search serve equal pods in the cycles right
 # after it.
 #

@@ -350,8 +350,8 @@ def evictions_of(
         By ``namespace/name`` of a victim, the budgets that its eviction violates.
     """
     names = [name or node for name in nodes_of(victims)]
-    made = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}
-    evicted = dict(zip(keys_of(held_of(victims)), map(made.__getitem__, names), strict=True))
+    evictions = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}
+    evicted = dict(zip(keys_of(held_of(victims)), map(evictions.__getitem__, names), strict=True))
     return evicted | {key: replace(evicted[key], budgets=some) for key, some in budgets.items()}
 
 
@@ -408,11 +408,11 @@ class ScheduleResult(Placements, Tabular):
     def placements(self) -> dict[str, str]:
         """Key of each placed pod to its node."""
         if self._noted:
-            found: dict[str, str] = {}
+            nodes_by_key: dict[str, str] = {}
             for infos, nodes in self._noted:
-                found.update(zip(keys_of_entries(infos), nodes, strict=True))
+                nodes_by_key.update(zip(keys_of_entries(infos), nodes, strict=True))
             self._noted = []
-            return found
+            return nodes_by_key
         return {key: node for key, node in zip(self.keys, self.nodes, strict=True) if node is not None}
 
     @cached_property
@@ -482,7 +482,9 @@ class ScheduleResult(Placements, Tabular):
         """
         n = len(self) if limit is None else min(limit, len(self))
         keys = self.keys if n == len(self) else [self._key(at) for at in range(n)]
-        messages = [None if (found := self.failures.get(at)) is None else found.message for at in range(n)]
+        messages = [
+            None if (failure := self.failures.get(at)) is None else failure.message for at in range(n)
+        ]
         return Table({"pod": keys, "node": self.nodes[:n], "message": messages})
 
     def to_dict(self) -> dict[str, Any]:
@@ -490,9 +492,9 @@ class ScheduleResult(Placements, Tabular):
         others: dict[str, Any] = {name: dict(pods) for name, pods in self._others().items() if pods}
         if self.evicted:
             others["evicted"] = {
-                key: {"node": one.node, "by": one.by}
-                | ({"violatedBudgets": list(one.budgets)} if one.budgets else {})
-                for key, one in self.evicted.items()
+                key: {"node": eviction.node, "by": eviction.by}
+                | ({"violatedBudgets": list(eviction.budgets)} if eviction.budgets else {})
+                for key, eviction in self.evicted.items()
             }
         if self.warnings:
             others["warnings"] = self.warnings

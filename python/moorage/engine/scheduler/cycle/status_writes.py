@@ -19,7 +19,6 @@ from moorage.store import ConflictError, NotFoundError, ObjectClient, ObjectStor
 from moorage.store.pod_status_patch import condition_value
 
 # ---- scheduled condition -----------------------------------------------------------------------------------
-#
 # The part of a pod's status that the scheduler writes: the condition PodScheduled and the nominated node.
 #
 # kube-scheduler v1.36, schedule_one.go updatePod. A failed write is only logged.
@@ -101,7 +100,6 @@ def patch_pod(
 
 
 # ---- group status ------------------------------------------------------------------------------------------
-#
 # The status of pod groups as the scheduler writes it. A failed write is only logged.
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"

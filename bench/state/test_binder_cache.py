@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from moorage import synthetic
 from moorage.compat.binder_cache import BinderCache, CacheHandler, CachePodInfo
+from moorage.compat.godel import BEST_EFFORT, RESOURCE_TYPE
 from moorage.kube import Pod
-from moorage.kube.model.godel import BEST_EFFORT, RESOURCE_TYPE
 
 NODES, PODS, MANY = 10_000, 100_000, 10_000
 

@@ -2,6 +2,31 @@
 
 # How tolerations are merged, one by one.
 # Patches of JSON values, one by one; their calls are counted.
+# Kinds, annotations and rules of Gödel, with which the tests of BinderCache are made.
+from moorage.compat.godel import ASSUMED_NODE as ASSUMED_NODE
+from moorage.compat.godel import CNR as CNR
+
+# Annotations and rules of Gödel's reservations.
+from moorage.compat.godel import MATCHED_PLACEHOLDER as MATCHED_PLACEHOLDER
+from moorage.compat.godel import RESERVATION as RESERVATION
+from moorage.compat.godel import RESERVATION_INDEX as RESERVATION_INDEX
+from moorage.compat.godel import RESOURCE_TYPE as RESOURCE_TYPE
+from moorage.compat.godel import CNRStatus as CNRStatus
+from moorage.compat.godel import CurrentOwners as CurrentOwners
+from moorage.compat.godel import Movement as Movement
+from moorage.compat.godel import NMNode as NMNode
+from moorage.compat.godel import NMNodeStatus as NMNodeStatus
+from moorage.compat.godel import Reservation as Reservation
+from moorage.compat.godel import ReservationSpec as ReservationSpec
+from moorage.compat.godel import ReservationStatus as ReservationStatus
+from moorage.compat.godel import ReservationTemplate as ReservationTemplate
+from moorage.compat.godel import deployment_of as deployment_of
+from moorage.compat.godel import is_placeholder as is_placeholder
+from moorage.compat.godel import ledger_of as ledger_of
+from moorage.compat.godel import node_name_of as node_name_of
+from moorage.compat.godel import placeholder_of as placeholder_of
+from moorage.compat.godel import placeholder_pod as placeholder_pod
+from moorage.compat.godel import unit_key as unit_key
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.
@@ -64,32 +89,6 @@ from moorage.kube.model.cluster import Suspended as Suspended
 
 # Times in seconds, for clocks and twins.
 from moorage.kube.model.cluster import seconds as seconds
-
-# Kinds, annotations and rules of Gödel, with which the tests of BinderCache are made.
-from moorage.kube.model.godel import ASSUMED_NODE as ASSUMED_NODE
-from moorage.kube.model.godel import CNR as CNR
-
-# Annotations and rules of Gödel's reservations.
-from moorage.kube.model.godel import MATCHED_PLACEHOLDER as MATCHED_PLACEHOLDER
-from moorage.kube.model.godel import RESERVATION as RESERVATION
-from moorage.kube.model.godel import RESERVATION_INDEX as RESERVATION_INDEX
-from moorage.kube.model.godel import RESOURCE_TYPE as RESOURCE_TYPE
-from moorage.kube.model.godel import CNRStatus as CNRStatus
-from moorage.kube.model.godel import CurrentOwners as CurrentOwners
-from moorage.kube.model.godel import Movement as Movement
-from moorage.kube.model.godel import NMNode as NMNode
-from moorage.kube.model.godel import NMNodeStatus as NMNodeStatus
-from moorage.kube.model.godel import Reservation as Reservation
-from moorage.kube.model.godel import ReservationSpec as ReservationSpec
-from moorage.kube.model.godel import ReservationStatus as ReservationStatus
-from moorage.kube.model.godel import ReservationTemplate as ReservationTemplate
-from moorage.kube.model.godel import deployment_of as deployment_of
-from moorage.kube.model.godel import is_placeholder as is_placeholder
-from moorage.kube.model.godel import ledger_of as ledger_of
-from moorage.kube.model.godel import node_name_of as node_name_of
-from moorage.kube.model.godel import placeholder_of as placeholder_of
-from moorage.kube.model.godel import placeholder_pod as placeholder_pod
-from moorage.kube.model.godel import unit_key as unit_key
 
 # The base of all objects, gone through; and how a condition is set.
 from moorage.kube.model.meta import Struct as Struct

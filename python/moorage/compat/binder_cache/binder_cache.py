@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
+from moorage.compat.godel import CNR, Movement, NMNode, Reservation, is_placeholder, ledger_of
 from moorage.engine.cache.node_info import CacheDump
 from moorage.engine.cache.scheduler_cache import ClusterCache
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, PodDisruptionBudget, PodGroup
-from moorage.kube.model.godel import CNR, Movement, NMNode, Reservation, is_placeholder, ledger_of
 
 from .cache_handler import CacheHandler
 from .cache_pod_info import CachePodInfo

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from moorage._core.binder import qos
 from moorage._core.state.cluster_state import ClusterState
+from moorage.compat.godel import CNR, IGNORE_PODS_LIMIT, SCHEDULER_NAME, NMNode, resource_type
 from moorage.engine.cache.node_info import NodeInfos
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod
-from moorage.kube.model.godel import CNR, IGNORE_PODS_LIMIT, SCHEDULER_NAME, NMNode, resource_type
 
 from .cache_handler import CacheHandler
 from .qos_node_info import QosNodeInfo

@@ -9,9 +9,9 @@ from typing import Self
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage._core.base.resources import is_counted
 from moorage._core.state.cluster_state import ClusterState
+from moorage.compat.godel import CNR, NMNode, is_placeholder
 from moorage.engine.cache.node_info import NodeInfo, NodeInfoClone, Resource, charge, copy_of
 from moorage.kube import Pod, Resources
-from moorage.kube.model.godel import CNR, NMNode, is_placeholder
 
 GUARANTEED, BEST_EFFORT = 0, 1
 NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")

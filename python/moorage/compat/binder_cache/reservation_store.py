@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from moorage._core.binder import binder_pods
 from moorage._core.state.cluster_state import ClusterState
-from moorage.errors import CacheError
-from moorage.kube.model.godel import (
+from moorage.compat.godel import (
     Reservation,
     deployment_of,
     node_name_of,
@@ -23,6 +22,7 @@ from moorage.kube.model.godel import (
     reserved_pod,
     wants_reservation,
 )
+from moorage.errors import CacheError
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Deployment
 

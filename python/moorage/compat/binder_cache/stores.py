@@ -15,9 +15,9 @@ from moorage._core.binder.binder_store import BinderStore
 from moorage._core.binder.deleted_markers import DeletedMarkers
 from moorage._core.binder.running_pods import RunningPods
 from moorage._core.state.cluster_state import ClusterState
+from moorage.compat.godel import SINGLE_POD_UNIT, node_name_of, pod_group_unit, unit_key
 from moorage.errors import CacheError
 from moorage.kube import Pod, PodDisruptionBudget, PodGroup
-from moorage.kube.model.godel import SINGLE_POD_UNIT, node_name_of, pod_group_unit, unit_key
 from moorage.kube.model.pod_group import GROUP_ANNOTATION
 
 from .cache_handler import CacheHandler

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from .meta import Int64, Object, ObjectMeta, Resources, Struct
-from .node import Taint
-from .pod import Pod, PodSpec
-from .pod_group import group_of
+from moorage.kube.model.meta import Int64, Object, ObjectMeta, Resources, Struct
+from moorage.kube.model.node import Taint
+from moorage.kube.model.pod import Pod, PodSpec
+from moorage.kube.model.pod_group import group_of
 
 # ---- godel -------------------------------------------------------------------------------------------------
 #

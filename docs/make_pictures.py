@@ -24,9 +24,9 @@ import yaml
 from PIL import Image, ImageChops
 
 from moorage import cli
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.page_files import page_files
-from moorage.live.twin import TwinServer
+from moorage.cli.asked_twin import AskedTwin
+from moorage.cli.serve_twin import page_files
+from moorage.live.twin_server import TwinServer
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/pictures"

@@ -15,8 +15,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from moorage.sim.sweep import sweep
-from moorage.sim.sweep.executors import EXECUTORS, make_executor
+from moorage.sim.sweep import EXECUTORS, make_executor, sweep
 
 DATA = Path(__file__).parents[2] / "tests/data/openb"
 SIZES = {"small": (1.3, 32), "large": (30.0, 6)}

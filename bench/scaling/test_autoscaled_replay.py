@@ -9,7 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage.autoscalers.group_settings import NodeGroup
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from moorage.sim.event_columns import AutoscalerSpec
 
 Json = dict[str, Any]
 

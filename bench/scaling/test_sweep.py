@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from bench.scaling.sweep_executors import DATA, SIZES, document
 
-from moorage.sim.sweep import sweep
-from moorage.sim.sweep.executors import make_executor
+from moorage.sim.sweep import make_executor, sweep
 
 DEMAND, CELLS = SIZES["large"]
 

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from moorage.cli.commands.printing import Table, write_answer
 from moorage.cli.messages import print_message
-from moorage.cli.output import Table, write_answer
 from moorage.errors import InputError, MoorageError, number_of
 from moorage.kube.releases import DEFAULT, release_named
 

@@ -15,7 +15,7 @@ from bench.cluster import filled_scheduler, plain_pods
 from moorage import Scheduler
 from moorage.engine.extenders.extender_wire import ExtenderArgs
 from moorage.kube import encode_object
-from moorage.live.serve import ExtenderServer, ExtenderService
+from moorage.live.extender_service import ExtenderServer, ExtenderService
 
 NODES = 5000
 VERBS = ("filter", "prioritize")

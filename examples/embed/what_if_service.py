@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from threading import Event
 
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.live.twin import TwinServer
+from moorage.cli.asked_twin import AskedTwin
+from moorage.live.twin_server import TwinServer
 
 
 def server(*files: str, port: int = 8080) -> TwinServer:

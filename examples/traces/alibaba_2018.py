@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.kube import Resources
-from moorage.sim.loaders.alibaba import add_task, kind_of
-from moorage.sim.loaders.trace_builder import TraceBuilder
-from moorage.sim.loaders.trace_rows import csv_rows, number_of
+from moorage.sim.loaders.job_traces import add_task, kind_of
+from moorage.sim.loaders.trace_builder import TraceBuilder, csv_rows, number_of
 from moorage.sim.timeline import Timeline
 
 MACHINES = ("machine", "time", "domain1", "domain2", "cpu", "memory", "status")

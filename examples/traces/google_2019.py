@@ -16,10 +16,17 @@ from typing import Any
 
 from moorage.errors import InputError
 from moorage.kube.read.files import source_name
-from moorage.sim.loaders.trace_builder import TraceBuilder, make_node, name_of
-from moorage.sim.loaders.trace_rows import csv_rows, json_rows, lines, number_of
+from moorage.sim.event_columns import Verb
+from moorage.sim.loaders.trace_builder import (
+    TraceBuilder,
+    csv_rows,
+    json_rows,
+    lines,
+    make_node,
+    name_of,
+    number_of,
+)
 from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.timeline_event import Verb
 
 ADD, REMOVE, UPDATE = 1, 2, 3
 SUBMIT, SCHEDULE, ENDS = 0, 3, (4, 5, 6, 7, 8)

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moorage.sim.loaders.object_events import ObjectEvents
-from moorage.sim.loaders.trace_rows import json_rows, map_of
+from moorage.sim.loaders.recorded_objects import ObjectEvents
+from moorage.sim.loaders.trace_builder import json_rows, map_of
 from moorage.sim.timeline import Timeline
 
 

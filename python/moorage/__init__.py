@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .answers.difference import Difference as Difference
     from .answers.explain.explain_document import Explanation as Explanation
     from .answers.scheduler import Scheduler as Scheduler
-    from .cluster.changes.change import Change as Change
+    from .cluster.change import Change as Change
     from .cluster.expanded import expanded as expanded
     from .controllers import PodTimes as PodTimes
     from .controllers import Rollout as Rollout
@@ -68,19 +68,19 @@ if TYPE_CHECKING:
     from .sim.replay import Verification as Verification
     from .sim.replay import replay as replay
     from .sim.replay import verify as verify
+    from .sim.scenario import bursts as bursts
+    from .sim.scenario import diurnal as diurnal
+    from .sim.scenario import exponential as exponential
+    from .sim.scenario import lognormal as lognormal
+    from .sim.scenario import poisson as poisson
     from .sim.synthetic import synthetic as synthetic
     from .sim.timeline import Timeline as Timeline
-    from .sim.timeline import bursts as bursts
-    from .sim.timeline import diurnal as diurnal
-    from .sim.timeline import exponential as exponential
-    from .sim.timeline import lognormal as lognormal
-    from .sim.timeline import poisson as poisson
     from .store import ObjectStore as ObjectStore
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
     "BindPlugin": "engine.framework.interface",
-    "Change": "cluster.changes.change",
+    "Change": "cluster.change",
     "Cluster": "kube.model.cluster",
     "Code": "engine.framework.interface",
     "CycleState": "engine.framework.status",
@@ -127,17 +127,17 @@ _MODULES = {
     "Timeline": "sim.timeline",
     "Toleration": "kube.model.pod",
     "Verification": "sim.replay",
-    "bursts": "sim.timeline",
+    "bursts": "sim.scenario",
     "default_profile": "engine.plugins.registry",
-    "diurnal": "sim.timeline",
+    "diurnal": "sim.scenario",
     "edit": "kube.edit",
     "expanded": "cluster.expanded",
-    "exponential": "sim.timeline",
+    "exponential": "sim.scenario",
     "load": "kube.read.load",
     "load_native_plugin": "engine.framework.out_of_tree_plugins",
-    "lognormal": "sim.timeline",
+    "lognormal": "sim.scenario",
     "object_to_dict": "kube.read.python_values",
-    "poisson": "sim.timeline",
+    "poisson": "sim.scenario",
     "read_object": "kube.read.load",
     "replay": "sim.replay",
     "synthetic": "sim.synthetic",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.test_manifests import expressions
-from tests.doors.live import ApiClient
+from tests.doors.live import ApiClient, LiveScheduler
 from tests.serve.test_live_scheduler import Clock, Hang, asking, full_nodes, machine, until
 from tests.store.api.conftest import client as client
 from tests.store.api.conftest import server as server
@@ -21,7 +21,6 @@ from tests.store.api.test_api_client import answers
 from tests.store.api.test_engine_over_wire import LIMIT
 from tests.store.api.wire_server import WireServer
 
-from moorage.live.serve import LiveScheduler
 from moorage.store import ObjectStore, ServerError
 
 Labels = tuple[tuple[str, str], ...]

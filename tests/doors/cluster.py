@@ -3,25 +3,25 @@
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
 from moorage.cluster import pod_scheduler as scheduler
 
-# A cordon, for changes that are tried.
-from moorage.cluster.changes.drain import with_cordon as with_cordon
-
-# Requests as values, before a rollout.
-from moorage.cluster.changes.requested_resources import ResourceRequest as ResourceRequest
-
-# Which Jobs are suspended still.
-from moorage.cluster.changes.suspended_workloads import still_suspended as still_suspended
-
 # Which controller of volumes options ask for.
-from moorage.cluster.cluster_options import ClusterOptions as ClusterOptions
+from moorage.cluster.cluster_setup import ClusterOptions as ClusterOptions
+
+# Who binds claims, without a scheduler.
+from moorage.cluster.cluster_setup import ExternalController as ExternalController
+from moorage.cluster.cluster_setup import SimulatedController as SimulatedController
+from moorage.cluster.cluster_setup import volume_controller as volume_controller
+
+# A cordon, for changes that are tried.
+from moorage.cluster.node_changes import with_cordon as with_cordon
 
 # How many classes of pods are kept.
 from moorage.cluster.pod_scheduler import FEW_CLASSES as FEW_CLASSES
 
-# Who binds claims, without a scheduler.
-from moorage.cluster.volume_controllers import ExternalController as ExternalController
-from moorage.cluster.volume_controllers import SimulatedController as SimulatedController
-from moorage.cluster.volume_controllers import volume_controller as volume_controller
+# Requests as values, before a rollout.
+from moorage.cluster.workload_changes import ResourceRequest as ResourceRequest
+
+# Which Jobs are suspended still.
+from moorage.cluster.workload_changes import still_suspended as still_suspended
 
 # Two names of the room are the same.
 __all__ = ["scheduler"]

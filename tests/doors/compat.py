@@ -30,10 +30,14 @@ from moorage.compat.v1alpha1 import NotFound as NotFound
 from moorage.compat.v1alpha1 import PermitPlugin as PermitPlugin
 from moorage.compat.v1alpha1 import Plugin as Plugin
 from moorage.compat.v1alpha1 import PluginContext as PluginContext
+
+# Locks and threads.
+from moorage.compat.v1alpha1 import PodInPermit as PodInPermit
 from moorage.compat.v1alpha1 import PrebindPlugin as PrebindPlugin
 from moorage.compat.v1alpha1 import ProfileHandle as ProfileHandle
 from moorage.compat.v1alpha1 import Registry as Registry
 from moorage.compat.v1alpha1 import ReservePlugin as ReservePlugin
+from moorage.compat.v1alpha1 import RWMutex as RWMutex
 from moorage.compat.v1alpha1 import Status as Status
 from moorage.compat.v1alpha1 import Success as Success
 from moorage.compat.v1alpha1 import Unknown as Unknown
@@ -41,10 +45,6 @@ from moorage.compat.v1alpha1 import UnreservePlugin as UnreservePlugin
 from moorage.compat.v1alpha1 import Unschedulable as Unschedulable
 from moorage.compat.v1alpha1 import Wait as Wait
 from moorage.compat.v1alpha1 import WaitingPod as WaitingPod
+from moorage.compat.v1alpha1 import WaitingPods as WaitingPods
 from moorage.compat.v1alpha1 import adapt as adapt
 from moorage.compat.v1alpha1 import adapt_factory as adapt_factory
-
-# Locks and threads.
-from moorage.compat.v1alpha1.framework import PodInPermit as PodInPermit
-from moorage.compat.v1alpha1.framework import WaitingPods as WaitingPods
-from moorage.compat.v1alpha1.plugin_interface import RWMutex as RWMutex

@@ -8,37 +8,29 @@ from moorage.controllers import persistent_volume as persistent_volume
 
 # The controller of DaemonSets, in whose place its slow twin is put.
 from moorage.controllers.daemon_set_controller import DaemonSetController as DaemonSetController
-
-# The controller by itself: tables of upstream's tests, its threads, locks and metrics.
-from moorage.controllers.persistent_volume import ControllerParameters as ControllerParameters
-from moorage.controllers.persistent_volume import InMemoryProvisioner as InMemoryProvisioner
-from moorage.controllers.persistent_volume import VolumePlugin as VolumePlugin
-from moorage.controllers.persistent_volume.controller import (
-    PersistentVolumeController as PersistentVolumeController,
-)
-from moorage.controllers.persistent_volume.controller import WorkQueue as WorkQueue
-from moorage.controllers.persistent_volume.controller import new_controller as new_controller
-
-# Sentences about unknown provisioners, without a command.
-from moorage.controllers.persistent_volume.driver_topology import unknown_topologies as unknown_topologies
-
-# Operations and volumes in memory: tables of upstream's tests, locks, and threads that fail.
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryVolume as InMemoryVolume
-from moorage.controllers.persistent_volume.operations import Operations as Operations
-
-# What a volume plugin is, for plugins that tests write.
-from moorage.controllers.persistent_volume.volume_plugins import (
-    DeletableVolumePlugin as DeletableVolumePlugin,
-)
-from moorage.controllers.persistent_volume.volume_plugins import (
-    ProvisionableVolumePlugin as ProvisionableVolumePlugin,
-)
-from moorage.controllers.persistent_volume.volume_plugins import (
-    RecyclableVolumePlugin as RecyclableVolumePlugin,
-)
-from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder as RecycleEventRecorder
-from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError as VolumeInUseError
-from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions as VolumeOptions
+from moorage.controllers.persistent_volume import PersistentVolumeController as PersistentVolumeController
+from moorage.controllers.persistent_volume import WorkQueue as WorkQueue
+from moorage.controllers.persistent_volume import new_controller as new_controller
 
 # The controller by itself: when it looks at anything again, and what an undo of the store does to it.
 from moorage.controllers.resource_claim_controller import ResourceClaimController as ResourceClaimController
+
+# The controller by itself: tables of upstream's tests, its threads, locks and metrics.
+from moorage.controllers.volume_operations import ControllerParameters as ControllerParameters
+from moorage.controllers.volume_operations import Operations as Operations
+
+# What a volume plugin is, for plugins that tests write.
+from moorage.controllers.volume_plugins import DeletableVolumePlugin as DeletableVolumePlugin
+from moorage.controllers.volume_plugins import InMemoryProvisioner as InMemoryProvisioner
+
+# Operations and volumes in memory: tables of upstream's tests, locks, and threads that fail.
+from moorage.controllers.volume_plugins import InMemoryVolume as InMemoryVolume
+from moorage.controllers.volume_plugins import ProvisionableVolumePlugin as ProvisionableVolumePlugin
+from moorage.controllers.volume_plugins import RecyclableVolumePlugin as RecyclableVolumePlugin
+from moorage.controllers.volume_plugins import RecycleEventRecorder as RecycleEventRecorder
+from moorage.controllers.volume_plugins import VolumeInUseError as VolumeInUseError
+from moorage.controllers.volume_plugins import VolumeOptions as VolumeOptions
+from moorage.controllers.volume_plugins import VolumePlugin as VolumePlugin
+
+# Sentences about unknown provisioners, without a command.
+from moorage.controllers.volume_plugins import unknown_topologies as unknown_topologies

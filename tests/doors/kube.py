@@ -27,6 +27,9 @@ from moorage.compat.godel import node_name_of as node_name_of
 from moorage.compat.godel import placeholder_of as placeholder_of
 from moorage.compat.godel import placeholder_pod as placeholder_pod
 from moorage.compat.godel import unit_key as unit_key
+
+# Looks at a rollout are counted: only what has changed is looked at.
+from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRollout
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.
@@ -171,9 +174,6 @@ from moorage.kube.strict_documents import parse_duration as parse_duration
 # The slow twin of DaemonSets takes the rules of a single pod and node from here.
 from moorage.kube.workloads.daemon_pods import node_of as node_of
 from moorage.kube.workloads.daemon_pods import should_run as should_run
-
-# Looks at a rollout are counted: only what has changed is looked at.
-from moorage.kube.workloads.daemon_rollout import DaemonRollout as DaemonRollout
 
 # Times of CronJobs, schedule by schedule.
 from moorage.kube.workloads.job_state import due as due

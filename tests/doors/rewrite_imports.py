@@ -149,7 +149,9 @@ def _is_door(module: str) -> bool:
     parts = module.split(".")
     if parts[1].startswith("_core"):
         return False
-    return len(parts) == 2 or (len(parts) == 3 and hasattr(import_module(module), "__path__"))
+    if len(parts) == 2:
+        return True
+    return len(parts) == 3 and any(hasattr(import_module(module), sign) for sign in ("__path__", "__all__"))
 
 
 def statements(node: ast.ImportFrom, doors: dict[str, Door]) -> Iterator[str]:

@@ -33,7 +33,7 @@ sys.exit(code)
     "report": """
 import moorage as mo
 from moorage.answers import picture
-from moorage.sim.report import history_figure
+from moorage.sim.replay_report import history_figure
 timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")
 assert picture(history_figure(mo.replay(timeline)), "png").startswith(b"\\x89PNG")
@@ -53,12 +53,12 @@ except MoorageError:
 """,
     "mcp": """
 import sys
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.mcp_server import mcp_server
+from moorage.cli.asked_twin import AskedTwin
+from moorage.cli.mcp_server import mcp_server
 assert mcp_server(AskedTwin(None, [sys.argv[1]]).reply).name == "moorage"
 """,
     "ray": """
-from moorage.sim.sweep.executors import make_executor
+from moorage.sim.sweep import make_executor
 with make_executor("ray") as executor:
     assert executor.submit(sum, [1, 2]).result() == 3
 """,

@@ -12,12 +12,11 @@ import pytest
 
 from moorage.cli import main
 from moorage.kube import decode_object
-from moorage.live.serve import DelegatedAuthorization
 from tests.cli.make import node, pod
 from tests.cli.options.test_cluster_options import server
 from tests.cli.twin.test_asked_twin import cluster
 from tests.doors.cli import AskedTwin, page_files
-from tests.doors.live import FollowedCluster, Reply, TwinServer
+from tests.doors.live import DelegatedAuthorization, FollowedCluster, Reply, TwinServer
 from tests.doors.live import twin_server_Answer as Answer
 from tests.house.source import ROOT
 from tests.serve.test_secure_server import connection, review

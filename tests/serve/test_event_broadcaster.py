@@ -7,11 +7,10 @@ from threading import Event, Semaphore
 from typing import Any, cast
 
 import pytest
-from tests.doors.live import MAX_TRIES, Connection, event_broadcaster
+from tests.doors.live import MAX_TRIES, Connection, EventBroadcaster, event_broadcaster
 from tests.doors.store import NotSentError
 from tests.make import pod
 
-from moorage.live.serve import EventBroadcaster
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
 
 

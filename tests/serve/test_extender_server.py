@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.doors.engine import HTTPExtender, Victims, build_extenders
-from tests.doors.live import Arrivals
+from tests.doors.live import Arrivals, ExtenderServer, ExtenderService
 from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
 from tests.make import node, pod
@@ -28,7 +28,6 @@ from moorage.cli import main
 from moorage.engine.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
 from moorage.errors import ExtenderError
 from moorage.kube import Cluster, Node, Pod, Taint, encode_object
-from moorage.live.serve import ExtenderServer, ExtenderService
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"

@@ -10,6 +10,7 @@ from tests.doors.live import (
     ApiClient,
     Connection,
     Election,
+    LeaderLease,
     Reflector,
     Session,
     liveness_checks,
@@ -20,7 +21,6 @@ from tests.store.api.test_reflector import take, watching
 from tests.store.api.wire_server import WireServer
 
 from moorage.kube import Pod
-from moorage.live.serve import LeaderLease
 from moorage.store import ObjectStore, UnauthorizedError
 
 LIMIT = 30.0

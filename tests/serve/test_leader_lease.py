@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.live import ApiClient, Election, LostLeaseError, RateLimit, event_broadcaster
+from tests.doors.live import (
+    ApiClient,
+    Election,
+    EventBroadcaster,
+    LeaderLease,
+    LostLeaseError,
+    RateLimit,
+    event_broadcaster,
+)
 from tests.serve.test_live_scheduler import Clock, events
 from tests.serve.test_writer import ended
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
-
-from moorage.live.serve import EventBroadcaster, LeaderLease
 
 PATH = "apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

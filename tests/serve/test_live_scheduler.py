@@ -17,6 +17,8 @@ from tests.doors.live import (
     ApiClient,
     Connection,
     Election,
+    LeaderLease,
+    LiveScheduler,
     LostLeaseError,
     RateLimit,
     Session,
@@ -29,7 +31,6 @@ from tests.store.api.test_engine_over_wire import LIMIT, nodes_of
 from tests.store.api.wire_server import WireServer
 
 from moorage.kube import Object, Pod, PodGroup
-from moorage.live.serve import LeaderLease, LiveScheduler
 from moorage.store import ObjectStore
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
@@ -590,7 +591,7 @@ def test_the_end_without_the_lease_waits_for_nothing(
 def test_the_end_does_not_wait_for_a_release_that_hangs(
     client: ApiClient, server: WireServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moorage.live.serve.live_scheduler.RELEASE", 0.0)
+    monkeypatch.setattr("moorage.live.live_scheduler.RELEASE", 0.0)
     began, answer, stop, released = Event(), Event(), Event(), list[bool]()
 
     def release() -> None:

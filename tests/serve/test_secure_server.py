@@ -16,11 +16,9 @@ import httpx2
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
-from tests.doors.live import Connection, Session, Shares
+from tests.doors.live import Connection, DelegatedAuthorization, LiveScheduler, SecureServer, Session, Shares
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
-
-from moorage.live.serve import DelegatedAuthorization, LiveScheduler, SecureServer
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 
@@ -140,7 +138,7 @@ def test_a_client_may_hold_what_is_left_for_others() -> None:
 
 def test_connections_of_a_client_leave_some_for_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of 127.0.0.1 and 127.0.0.2 may have one of four, once the first has two."""
-    monkeypatch.setattr("moorage.live.serve.web_server.CONNECTIONS", 4)
+    monkeypatch.setattr("moorage.live.web_server.CONNECTIONS", 4)
     files = str(folder / "server.crt"), str(folder / "server.key")
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), lambda: b"", {})
     address = "127.0.0.1", secure.port
@@ -261,7 +259,7 @@ def test_no_server_is_loaded_before_one_is_needed() -> None:
 import sys
 from moorage.cli import main
 main(["--help"])
-import moorage.cli.commands.live_command, moorage.cli.commands.mcp, moorage.live.twin
+import moorage.cli.commands.serve, moorage.cli.commands.serve, moorage.live.twin_server
 assert "uvicorn" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

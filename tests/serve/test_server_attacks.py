@@ -12,10 +12,16 @@ from typing import NamedTuple
 
 import pytest
 from tests.doors.cli import McpServer
-from tests.doors.live import HEAD, Reply, TwinServer, WebServer
+from tests.doors.live import (
+    HEAD,
+    DelegatedAuthorization,
+    ExtenderServer,
+    Reply,
+    SecureServer,
+    TwinServer,
+    WebServer,
+)
 from tests.live.kit.certificates import Authority
-
-from moorage.live.serve import DelegatedAuthorization, ExtenderServer, SecureServer
 
 LARGE = Reply(200, b"x" * (64 << 20))
 QUESTION = b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -220,7 +226,7 @@ def test_a_head_that_does_not_come_ends_the_connection(
 def test_a_body_that_does_not_come_is_refused(
     impatient: dict[str, Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moorage.live.serve.web_server.LINGER", 0.05)
+    monkeypatch.setattr("moorage.live.web_server.LINGER", 0.05)
     for name, path in (("twin", b"/v1/check"), ("extender", b"/filter"), ("tools", b"/mcp")):
         target = impatient[name]
         with target.connect() as client:

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.doors.live import Reply, TwinServer, WebServer
+from tests.doors.live import ExtenderServer, ExtenderService, Reply, TwinServer, WebServer
 from tests.make import node
 
 from moorage import Scheduler
 from moorage.kube import Cluster
-from moorage.live.serve import ExtenderServer, ExtenderService
 
 MAX_BODY = 4096
 LONG = b"<9>"

@@ -9,9 +9,9 @@ from threading import Barrier, Event, Semaphore, get_ident
 from typing import Any
 
 import pytest
+from tests.doors.live import Writer
 from tests.make import pod
 
-from moorage.live.serve import Writer
 from moorage.store import UnreachableError
 
 LIMIT = 30.0

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.cluster_changes import add_nodes
-from moorage.controllers.rollout import Rollout
+from moorage.cluster.cluster_changes import add_nodes
+from moorage.controllers.availability import Rollout
 from moorage.controllers.store_control import admission_of
 from moorage.engine.scheduler.schedule_pods import replica
 from moorage.errors import InputError, nearest, number_of

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import asdict
 
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.selection import select_nodes
+from moorage.cluster.change import select_nodes
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
 from moorage.kube.apiserver.admission import RefusedError

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.drain import NO_CONTROLLER, mark_unschedulable, stays
+from moorage.cluster.node_changes import NO_CONTROLLER, mark_unschedulable, stays
 from moorage.controllers.store_control import admission_of
 from moorage.kube import Object, PodDisruptionBudget
 from moorage.kube.apiserver.admission import RefusedError

@@ -11,11 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from moorage.arguments import typed
-from moorage.cluster.changes import cluster_changes as changes
-from moorage.cluster.changes.drain import reason_to_stay
-from moorage.cluster.changes.requested_resources import ResourceRequest
-from moorage.cluster.changes.suspended_workloads import still_suspended
+from moorage.cluster import cluster_changes as changes
+from moorage.cluster.node_changes import reason_to_stay
 from moorage.cluster.pod_scheduler import PodScheduler
+from moorage.cluster.workload_changes import ResourceRequest, still_suspended
 from moorage.engine.scheduler.options import Counted, counted_pods, nodes_like, pods_of
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.pod import Pod
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from moorage.autoscalers.karpenter.new_nodes_result import Provisioning
     from moorage.autoscalers.providers.pool_types import Types
     from moorage.autoscalers.scale_up_answer import ScaleUp
-    from moorage.cluster.changes.change import Change
+    from moorage.cluster.change import Change
     from moorage.kube.model.cluster import Suspended
 
     from .difference import Difference
@@ -560,7 +559,7 @@ class Scheduler(PodScheduler):
         InputError
             There is no such node, or `surge` is not between 0 and the number of nodes.
         """
-        from moorage.cluster.changes.node_upgrades import upgrade_nodes
+        from moorage.cluster.node_upgrades import upgrade_nodes
 
         return upgrade_nodes(self, nodes, surge)
 

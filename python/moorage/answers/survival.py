@@ -16,11 +16,11 @@ from msgspec import Struct, structs
 
 from moorage.autoscalers.scaling_rounds import Growth, grow
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.cluster_changes import remove_nodes
-from moorage.cluster.changes.drain import NO_CONTROLLER
-from moorage.cluster.changes.selection import NAME, get, parsed
-from moorage.controllers.attach_detach_controller import COMES_FREE, NOT_STARTED
-from moorage.controllers.awaited_pods import why_awaited
+from moorage.cluster.change import NAME, get, parsed
+from moorage.cluster.cluster_changes import remove_nodes
+from moorage.cluster.node_changes import NO_CONTROLLER
+from moorage.controllers.availability import why_awaited
+from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
 from moorage.engine.scheduler.scheduler_parts import WAITING, problem_of
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget

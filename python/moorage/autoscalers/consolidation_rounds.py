@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes import cluster_changes as changes
-from moorage.cluster.changes.drain import reason_to_stay
+from moorage.cluster import cluster_changes as changes
+from moorage.cluster.node_changes import reason_to_stay
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes import cluster_changes as changes
-from moorage.cluster.changes.change import with_own_uids
+from moorage.cluster import cluster_changes as changes
+from moorage.cluster.change import with_own_uids
 from moorage.engine.framework.evidence import asked_by
 from moorage.errors import number_of
 from moorage.kube import (

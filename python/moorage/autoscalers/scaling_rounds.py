@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct, structs
 
 from moorage.cluster import PodScheduler
-from moorage.cluster.changes.change import with_own_uids
-from moorage.cluster.changes.node_copies import NodeCopies
+from moorage.cluster.change import with_own_uids
+from moorage.cluster.node_changes import NodeCopies
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, NodePool, Object, Pod
 from moorage.kube.apiserver.validate_object import validate

@@ -12,7 +12,7 @@ import click
 from moorage._version import __version__
 from moorage.errors import MoorageError
 
-from .options.command_groups import PLUGIN, CommandGroup
+from .options.option_types import PLUGIN, CommandGroup
 
 if TYPE_CHECKING:
     from .options.inputs import PreparedInput
@@ -41,7 +41,14 @@ the command runs."""
 MANY_OBJECTS = 100_000, 10, 10
 """Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
 takes a tenth of a short command."""
-_MODULES = {"scheduler": "live_command", "serve": "live_command"}
+_MODULES = {
+    **dict.fromkeys(("completion", "config", "demo", "dump", "version"), "other_commands"),
+    "compare": "simulate",
+    "mcp": "serve",
+    "nodes": "capacity",
+    "scheduler": "serve",
+    "sweep": "replay",
+}
 """Modules of commands whose name another module has."""
 
 
@@ -79,7 +86,7 @@ def run(
     except MemoryError:
         return _fail("out of memory")
     except OSError as error:  # an error of stdout: readers raise errors of their own
-        from .output import discard_output
+        from .commands.printing import discard_output
 
         discard_output()
         return _fail(f"cannot write: {error.strerror}")

@@ -15,7 +15,7 @@ from moorage.kube.read.cluster_builder import refusal_warnings
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ObjectClient, ObjectStore
 
-from .cluster_options import SchedulerOptions
+from .cluster_setup import SchedulerOptions
 from .pod_scheduler import PodScheduler
 
 _OTHERS_HAVE = (Node, Namespace, Pod)

@@ -51,9 +51,7 @@ from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
-from .cluster_options import ClusterOptions, SchedulerOptions, check_names
-from .volume_controllers import volume_controller
-from .written_clusters import write_cluster
+from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
 
 if TYPE_CHECKING:
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics

@@ -5,14 +5,14 @@ plugins of Kubernetes v1.14.
 from __future__ import annotations
 
 from .adapted_binder import AdaptedBinder as AdaptedBinder
-from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
-from .fake_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig
-from .fake_binder import new_fake_volume_binder as new_fake_volume_binder
 from .scheduler_binder import CachingVolumeBinder as CachingVolumeBinder
+from .scheduler_binder import FakeVolumeBinder as FakeVolumeBinder
+from .scheduler_binder import FakeVolumeBinderConfig as FakeVolumeBinderConfig
 from .scheduler_binder import NodeDecision as NodeDecision
 from .scheduler_binder import NodeDecisions as NodeDecisions
 from .scheduler_binder import PodBindingCache as PodBindingCache
 from .scheduler_binder import SchedulerVolumeBinder as SchedulerVolumeBinder
+from .scheduler_binder import new_fake_volume_binder as new_fake_volume_binder
 from .scheduler_binder import new_pod_binding_cache as new_pod_binding_cache
 from .scheduler_binder import new_volume_binder as new_volume_binder
 from .volume_host import OSExecutor as OSExecutor

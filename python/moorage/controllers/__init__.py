@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .availability import PodTimes as PodTimes
+from .availability import Rollout as Rollout
 from .availability import TimesOf as TimesOf
 from .cluster_controllers import ClusterControllers as ClusterControllers
-from .rollout import Rollout as Rollout

@@ -1,16 +1,39 @@
-"""When the pods of workloads become available, and which workloads wait for that."""
+"""What workloads wait for: pods that become available or go, and pods that the API server refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
-from moorage.kube.model.meta import Object
+from moorage.kube.apiserver.admission import RefusedError
+from moorage.kube.model.cluster import RefusedPod
+from moorage.kube.model.meta import LabelSelector, Object
+from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.workloads.ownership import is_healthy
+from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.workload import ControllerRevision, DaemonSet, Job, PodTemplateSpec, StatefulSet
+from moorage.kube.workloads.job_state import (
+    is_left_to_others,
+    is_over,
+    replaces_failed_only,
+    state_of,
+    wanted_pods,
+)
+from moorage.kube.workloads.missing_pods import create_missing, new_pod
+from moorage.kube.workloads.ownership import FINISHED, is_healthy
+from moorage.kube.workloads.stateful_pods import by_ordinal, ordinals
+from moorage.store import find_object
+from moorage.table import Table, Tabular
+
+from .store_control import StoreControl, admission_of, admit_claim, admit_pod
+
+# ---- availability ------------------------------------------------------------------------------------------
+#
+# When the pods of workloads become available, and which workloads wait for that.
 
 
 class PodTimes(Struct, frozen=True, kw_only=True):
@@ -150,3 +173,201 @@ class AvailablePods:
         uid = pod.metadata.uid
         ready = self._ready.setdefault(uid, self.now) if self._period else self._ready.get(uid, -inf)
         return ready + self._period
+
+
+# ---- rollout -----------------------------------------------------------------------------------------------
+#
+# What users see of a rollout that is not complete.
+
+
+class Rollout(Struct, Tabular, frozen=True):
+    """The rollout of a Deployment, StatefulSet or DaemonSet that is not complete.
+
+    Attributes
+    ----------
+    workload : str
+        ``Kind namespace/name``.
+    replicas : int
+        The number of pods that it should have.
+    updated, available : int
+        The number of pods with its template, and of all pods that are available.
+    without_node : tuple of str
+        The pods with its template that have no node, each ``namespace/name``.
+    """
+
+    workload: str
+    replicas: int
+    updated: int
+    available: int
+    without_node: tuple[str, ...]
+
+    __repr__ = Tabular.__repr__
+
+    def headline(self) -> str:
+        """Return workload and numbers in one line."""
+        return f"{self.workload}: {self.numbers()}"
+
+    def numbers(self) -> str:
+        """Return the numbers of pods."""
+        counts = f"{self.updated} updated, {self.available} available"
+        return f"of {self.replicas} pods {counts}, {len(self.without_node)} without a node"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each pod without a node.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Column pod.
+        """
+        return Table({"pod": list(self.without_node[:limit])})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value."""
+        return structs.asdict(self)
+
+
+def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: int) -> Rollout:
+    """Return the rollout of a workload.
+
+    Parameters
+    ----------
+    updated : iterable of Pod
+        The pods with its template.
+    """
+    pods = list(updated)
+    waiting = tuple(pod.key for pod in pods if not pod.spec.node_name)
+    return Rollout(f"{obj.kind} {obj.key}", replicas, len(pods), available, waiting)
+
+
+# ---- awaited pods ------------------------------------------------------------------------------------------
+#
+# Which pods workloads lack until others are available or gone, and what those wait for.
+
+WAITS = "waits until the pods before it are available"
+_LOST = (
+    "the pod before it is being deleted and stays, as node {} does not report: force-delete that pod, or "
+    "taint the node node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+)
+_KEPT = "the pod before it is being deleted and stays, as it has finalizers: {}"
+
+AWAITING = ("Deployment", "StatefulSet", "Job")
+"""The kinds of workloads that wait for pods."""
+
+
+class AwaitedPod(NamedTuple):
+    """A pod that a workload will create, or whose end it waits for; and kind and key of the workload."""
+
+    kind: str
+    workload: str
+    pod: Pod
+
+
+def awaited_pods(obj: Object, pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that a StatefulSet or a Job lacks until others are available or gone.
+
+    Parameters
+    ----------
+    obj : Object
+        Any workload.
+    pods : sequence of Pod
+        Those that it controls, in any state.
+
+    Returns
+    -------
+    list of Pod
+        For each either the pod that is being deleted and that it waits for, or a new one without its spec.
+    """
+    if obj.metadata.deletion_timestamp is not None:
+        return []
+    if isinstance(obj, StatefulSet):
+        present = by_ordinal(obj, pods)
+        wanted = [(at, present.get(at)) for at in ordinals(obj)]
+        new = {at: new_pod(obj, PodTemplateSpec(), name=f"{obj.name}-{at}") for at, pod in wanted if not pod}
+        return [pod or new[at] for at, pod in wanted if pod is None or pod.metadata.deletion_timestamp]
+    if isinstance(obj, Job) and replaces_failed_only(obj) and not (is_left_to_others(obj) or is_over(obj)):
+        state = state_of(obj, pods)
+        return state.terminating[: max(0, wanted_pods(obj, state) - len(state.active))]
+    return []
+
+
+def why_awaited(pod: Pod) -> str:
+    """Return what a pod of `awaited_pods` waits for."""
+    if pod.metadata.deletion_timestamp is None:
+        return WAITS
+    if pod.status.phase in FINISHED:
+        return _KEPT.format(", ".join(pod.metadata.finalizers))
+    return _LOST.format(pod.spec.node_name)
+
+
+# ---- refused pods ------------------------------------------------------------------------------------------
+#
+# Which pods a workload lacks because the API server refuses them, and why.
+
+
+def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequence[Node]) -> list[RefusedPod]:
+    """Return the pods that a workload would create now and that the API server refuses.
+
+    Parameters
+    ----------
+    message : str
+        Why its next pod was refused.
+    nodes : sequence of Node
+        All nodes.
+
+    Returns
+    -------
+    list of RefusedPod
+        At least one: where the refusal is of no single pod, such as one of a changed template, a pod with the
+        name of the workload. Pods that wait for a refused one are not among them.
+    """
+    attempt = _Attempt(control)
+    create_missing(attempt, obj, nodes)
+    return attempt.refused or [RefusedPod(new_pod(obj, PodTemplateSpec(), name=obj.name), message)]
+
+
+class _Attempt:
+    """Asks the API server for each pod that a workload lacks, and writes nothing (`PodControl`)."""
+
+    def __init__(self, control: StoreControl) -> None:
+        self.refused: list[RefusedPod] = []
+        self._control = control
+        self._admission = admission_of(control.client)
+        self._claims: dict[str, str] = {}  # by name of a claim that is refused, the text
+        self.active, self.owned, self.count = control.active, control.owned, control.count
+        self.revisions, self.is_new = control.revisions, control.is_new
+
+    def adopt(self, _: Object, __: LabelSelector | None) -> list[Pod]:
+        return []  # the controllers have adopted what there is
+
+    def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
+        return self._control.daemon_nodes(owner)
+
+    def create(self, owner: Object, pod: Pod) -> None:
+        claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+        texts = [self._claims.get(claim.claim_name) for claim in claims if claim is not None]
+        message = next(filter(None, texts), None)
+        if message is None:
+            try:
+                admit_pod(self._admission, self._control.client, owner, pod)
+                return
+            except RefusedError as error:
+                message = str(error)
+        named = pod if pod.name else replace(pod, metadata=replace(pod.metadata, name=owner.name))
+        self.refused.append(RefusedPod(named, message))
+
+    def create_claim(self, _: Object, claim: PersistentVolumeClaim) -> None:
+        if find_object(self._control.client, PersistentVolumeClaim, claim.name, claim.namespace) is not None:
+            return
+        try:
+            admit_claim(self._admission, claim)
+        except RefusedError as error:
+            self._claims[claim.name] = str(error)
+
+    def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
+        return revision

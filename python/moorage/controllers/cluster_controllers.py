@@ -58,21 +58,15 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, No
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
 
-from .attach_detach_controller import AttachDetachController
-from .availability import Availability, TimesOf
-from .awaited_pods import AWAITING, AwaitedPod, awaited_pods
-from .claim_protection import ClaimProtection
+from .availability import AWAITING, Availability, AwaitedPod, Rollout, TimesOf, awaited_pods, refused_pods
+from .claims_in_use import AttachDetachController, ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
-from .owner_index import OWNER, by_owner, dependents, path
-from .refused_pods import refused_pods
-from .rollout import Rollout
 from .stateful_set_controller import StatefulSetController
-from .store_control import StoreControl
-from .surplus_pods import surplus_pods
+from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))

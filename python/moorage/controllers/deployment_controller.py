@@ -12,10 +12,8 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, is_c
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.store import Indexer
 
-from .availability import Availability
-from .owner_index import OWNER, values_of
-from .rollout import Rollout, rollout_of
-from .store_control import StoreControl
+from .availability import Availability, Rollout, rollout_of
+from .store_control import OWNER, StoreControl, values_of
 
 
 class DeploymentController:

@@ -36,8 +36,7 @@ from moorage.kube.workloads.ownership import FINISHED, is_active
 from moorage.store import NotFoundError
 
 from .availability import Availability
-from .store_control import StoreControl
-from .surplus_pods import first_to_go
+from .store_control import StoreControl, first_to_go
 
 BACKOFF, LONGEST_BACKOFF = 10.0, 600.0
 """Seconds from the first failure until a pod is replaced; each further one doubles them, up to the latter."""

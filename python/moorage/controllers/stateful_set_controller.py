@@ -23,10 +23,8 @@ from moorage.kube.workloads.stateful_pods import (
 )
 from moorage.store import Indexer, NotFoundError
 
-from .availability import Availability
-from .owner_index import dependents
-from .rollout import Rollout, rollout_of
-from .store_control import StoreControl
+from .availability import Availability, Rollout, rollout_of
+from .store_control import StoreControl, dependents
 
 
 class StatefulSetController:

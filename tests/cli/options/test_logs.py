@@ -19,12 +19,11 @@ import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
 from tests.cli.served import served
-from tests.doors.live import LostLeaseError
+from tests.doors.live import ExtenderService, LiveScheduler, LostLeaseError
 from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
-from moorage.live.serve import ExtenderService, LiveScheduler
 from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

@@ -11,10 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.doors.live import Reply, TwinServer
+from tests.doors.live import DelegatedAuthorization, Reply, TwinServer
 from tests.serve.test_secure_server import connection, folder, review
-
-from moorage.live.serve import DelegatedAuthorization
 
 __all__ = ["folder"]
 SECRET = b"a secret of the body"

@@ -357,7 +357,7 @@ def test_long_histories_go_to_files(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.fixture
 def seven_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece of a file has seven rows."""
-    monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
+    monkeypatch.setattr("moorage.sim.replay.history.ROWS", 7)
 
 
 @pytest.mark.usefixtures("seven_rows")

@@ -29,7 +29,7 @@ from moorage.store import (
 FIRST_USE = """
 import threading
 from moorage.kube import Node, PersistentVolume
-from moorage.live.client import wire_format
+from moorage.live.client import collection as wire_format
 text = b'{"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}}'
 gate = threading.Barrier(8)
 def work(struct):

@@ -1,7 +1,7 @@
 from typing import Self
 
 from moorage._core.state.cluster_state import ClusterState
-from moorage.compat.binder_cache.cache_handler import CacheHandler
+from moorage.compat.binder_stores import CacheHandler
 
 class BinderStore:
     def __init__(self, state: ClusterState, handler: CacheHandler) -> None: ...

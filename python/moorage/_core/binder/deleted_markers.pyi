@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from moorage._core.binder.binder_store import BinderStore
 from moorage._core.state.cluster_state import ClusterState
-from moorage.compat.binder_cache.cache_handler import CacheHandler
+from moorage.compat.binder_stores import CacheHandler
 from moorage.kube.model.pod import Pod
 
 class DeletedMarkers(BinderStore):

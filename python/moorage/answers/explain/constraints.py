@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
-from moorage.cluster.changes.drain import with_cordon
+from moorage.cluster.node_changes import with_cordon
 from moorage.engine.devices.claim_requests import MAX_RESULTS
 from moorage.engine.framework.evidence import offered, quantity_text
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
 from moorage._core.state.node_table import NodeTable
-from moorage.cluster.changes.arriving_daemons import ArrivingDaemons
-from moorage.cluster.changes.node_copies import NodeCopies, slices_for
+from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.controllers.store_control import admission_of
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
 from moorage.engine.plugins.volume_binding import VolumeBinding

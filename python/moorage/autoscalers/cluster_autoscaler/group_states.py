@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.cluster.changes.drain import MIRROR_ANNOTATION
+from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.kube import Node, ObjectMeta, Pod
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME

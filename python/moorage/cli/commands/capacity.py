@@ -1,4 +1,4 @@
-"""``moorage capacity``: how many replicas of a pod fit in a cluster, and what stops the next one."""
+"""``moorage capacity``: how many replicas of a pod fit; ``moorage nodes``: what is free on each node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, nearest, shorten
+from moorage.errors import InputError, located, nearest, shorten
 
 from ..messages import Stages
 from ..options.change_options import (
@@ -17,15 +17,33 @@ from ..options.change_options import (
     places_first,
     requested_changes,
 )
-from ..options.deciding_release import print_notes
-from ..options.decorators import output_option
-from ..options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from ..options.inputs import (
+    NO_NODE,
+    facts_of,
+    input_options,
+    load_input,
+    print_notes,
+    scheduler_options,
+    scheduler_settings,
+)
 from ..options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
-from ..options.number_ranges import WholeNumber
-from ..options.offered_names import offer, offered_labels, offered_nodes, offered_workloads
+from ..options.option_types import (
+    WholeNumber,
+    offer,
+    offered_labels,
+    offered_nodes,
+    offered_workloads,
+    output_option,
+)
 
 if TYPE_CHECKING:
+    from moorage.answers.node_room import Room
     from moorage.kube import Cluster
+
+
+# ---- capacity ----------------------------------------------------------------------------------------------
+#
+# ``moorage capacity``: how many replicas of a pod fit in a cluster, and what stops the next one.
 
 
 @click.command(
@@ -99,11 +117,11 @@ def capacity(  # noqa: PLR0913
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
-    from ..output.capacity_output import write_capacity
-    from ..output.printing import told
     from ..runs.beginning import begin
     from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
     from ..runs.simulation import input_warnings
+    from .capacity_output import write_capacity
+    from .printing import told
 
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
@@ -158,3 +176,107 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     nodes = [node for node in cluster.nodes if node.name not in left_out]
     pods = [pod for pod in cluster.pods if pod.spec.node_name not in left_out]
     return replace(cluster, nodes=nodes, pods=pods)
+
+
+# ---- nodes -------------------------------------------------------------------------------------------------
+#
+# ``moorage nodes``: what is allocatable, requested and free on each node, or by a label of nodes.
+
+
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage nodes -f examples/shop/cluster.yaml --by pool",
+        "moorage nodes -f examples/shop/cluster.yaml --fail-zone a --sort-by cpu",
+    ),
+)
+@input_options
+@click.option(
+    "--by",
+    metavar="zone|pool|LABEL|namespace",
+    shell_complete=offer(offered_labels, "namespace", "pool", "zone"),
+    help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
+    "of its quotas, which -n shows of one.",
+)
+@click.option(
+    "-l",
+    "--selector",
+    default="",
+    help="Show only the node of this name, or nodes with these labels, in kubectl's syntax, and in wide and "
+    "json all of their workloads.",
+)
+@click.option(
+    "--sort-by",
+    default="name",
+    show_default=True,
+    metavar="name|RESOURCE",
+    help="Sort by name, or by the free amount of a resource, largest first.",
+)
+@after_run_option
+@output_option(
+    ["table", "wide", "json", "yaml", "csv", "markdown", "name"],
+    "wide adds all resources, taints, and the workloads that request most; csv has the "
+    "same in millicores and bytes.",
+)
+@change_options
+@scheduler_options
+def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
+    """Show what is allocatable, requested and free on nodes, and the largest pod that still fits.
+
+    Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
+    Requests are those that the scheduler counts, with init containers, sidecars and overhead.
+
+    Exit codes: 0 if it ran; 2 for bad input.
+    """
+    from moorage.answers.node_room import namespace_use
+    from moorage.cluster.change import select_nodes
+
+    from ..runs.simulation import Preparation
+    from .capacity_output import write_namespaces, write_nodes
+    from .printing import told
+
+    of_namespaces = by == "namespace" or bool(options["namespace"])
+    if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
+        raise click.UsageError(
+            "-n and --by namespace show namespaces, which have no node labels and one order: leave out -l, "
+            "--sort-by and another --by"
+        )
+    if (by or of_namespaces) and output == "name":
+        raise click.UsageError("--by does not write -o name")
+    with Stages("reading", "counting") as stage:
+        cluster = load_input(options)
+        if not cluster.nodes:
+            raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
+        scheduler = preparation.make()
+        if places_first(options["after_run"]):
+            scheduler.run()
+        stage()
+        if of_namespaces:
+            uses = namespace_use(scheduler, options["namespace"] or "")
+        names = None
+        if selector:
+            with located(source="--selector"):
+                names = [node.name for node in select_nodes(scheduler.client, selector)]
+        with located(source="--by"):
+            found = [] if of_namespaces else scheduler.node_room(names, by or "")
+        found = _sorted(found, sort_by)
+    facts = facts_of(cluster, ())
+    print_notes(preparation.warnings, cluster, facts=facts)
+    about = told(cluster, [*facts, *preparation.warnings])
+    if of_namespaces:
+        write_namespaces(output, uses, about)
+        return
+    write_nodes(output, found, by or "", about)
+
+
+def _sorted(rooms: list[Room], key: str) -> list[Room]:
+    """Sort by name, or by what is free, most first."""
+    from moorage.answers.node_room import NO_LABEL
+
+    if key == "name":
+        return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))
+    known = sorted({name for room in rooms for name in room.free})
+    if rooms and key not in known:
+        raise InputError(f"must be one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))
+    return sorted(rooms, key=lambda room: -room.free[key])

@@ -13,12 +13,13 @@ from moorage.kube.releases import RELEASES
 
 from ..messages import Stages
 from ..options.change_options import ChangingCommand, change_options, requested_changes
-from ..options.deciding_release import facts_of, print_notes
-from ..options.decorators import is_given, output_option, some_of
 from ..options.inputs import (
+    ReleaseChoice,
+    facts_of,
     input_options,
     load_before_and_after,
     names_server,
+    print_notes,
     scheduler_options,
     scheduler_settings,
 )
@@ -30,9 +31,15 @@ from ..options.new_node_options import (
     no_new_nodes,
     refuse_no_node,
 )
-from ..options.number_ranges import Number, WholeNumber
-from ..options.offered_names import offer, offered_labels
-from ..options.release_choice import ReleaseChoice
+from ..options.option_types import (
+    Number,
+    WholeNumber,
+    is_given,
+    offer,
+    offered_labels,
+    output_option,
+    some_of,
+)
 
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
@@ -137,11 +144,9 @@ def check(
     """
     from moorage.answers.scheduler import Scheduler
 
-    from ..output.check_output import write_verdict
-    from ..runs.basis import Attempts, differing_times, rests_on
     from ..runs.beginning import begin
-    from ..runs.gate import Compared, judge
-    from ..runs.removed_pods import removed_pods
+    from ..runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
+    from .check_output import write_verdict
 
     for option, has_it in _OF_LOSSES.items():
         if options["survive"] is None and has_it(options):
@@ -160,7 +165,7 @@ def check(
             stage()
             done = preparation.run(stage, attempts.over)
         else:
-            from ..runs.release_comparison import compare_releases, sides_of_upgrade
+            from ..runs.comparison import compare_releases, sides_of_upgrade
 
             stage()
             assert after.release is not None

@@ -11,11 +11,16 @@ from moorage.errors import InputError, nearest, shorten
 
 from ..messages import with_hint
 from ..options.change_options import ChangingCommand, change_options, requested_changes
-from ..options.deciding_release import facts_of, print_notes
-from ..options.decorators import output_option
-from ..options.inputs import explanation_input_options, load_input, scheduler_options, scheduler_settings
+from ..options.inputs import (
+    explanation_input_options,
+    facts_of,
+    load_input,
+    print_notes,
+    scheduler_options,
+    scheduler_settings,
+)
 from ..options.new_node_options import checked_time, coming_nodes, node_source_options
-from ..options.offered_names import offer, offered_nodes, offered_workloads
+from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
     from ..runs.simulation import Group, Preparation
@@ -117,9 +122,9 @@ def explain(
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
 
-    from ..output.explain_output import write_explanations
-    from ..output.printing import ignore_broken_pipe, print_lines, told
-    from ..runs.alike_targets import merge_alike
+    from ..runs.targets import merge_alike
+    from .explain_output import write_explanations
+    from .printing import ignore_broken_pipe, print_lines, told
 
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:
@@ -167,8 +172,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.autoscalers.scaling_rounds import Growth
     from moorage.kube import NodePool
 
-    from ..output.printing import told, write_answer
-    from ..runs.absent_targets import about_nodes
+    from ..runs.targets import about_nodes
+    from .printing import told, write_answer
 
     preparation = _prepare(options)
     scheduler = preparation.make()

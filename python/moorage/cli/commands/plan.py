@@ -20,10 +20,7 @@ from ..options.change_options import (
     places_first,
     requested_changes,
 )
-from ..options.command_groups import CommandGroup
-from ..options.deciding_release import print_notes
-from ..options.decorators import all_of, output_option
-from ..options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from ..options.inputs import input_options, load_input, print_notes, scheduler_options, scheduler_settings
 from ..options.new_node_options import (
     asked_node_options,
     checked_time,
@@ -36,9 +33,8 @@ from ..options.new_node_options import (
     types_given,
     types_option,
 )
-from ..options.number_ranges import WholeNumber
-from ..options.offered_names import offer, offered_workloads
-from ..options.offered_names import offered_nodes as nodes_of
+from ..options.option_types import CommandGroup, WholeNumber, all_of, offer, offered_workloads, output_option
+from ..options.option_types import offered_nodes as nodes_of
 
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
@@ -134,7 +130,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         from moorage.kube import Node, Object
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
-        from ..runs.new_node_kinds import kinds_of_new_nodes, prices_of
+        from ..runs.coming_nodes import kinds_of_new_nodes, prices_of
 
         _check_names(scheduler, like)
         if like:
@@ -357,10 +353,10 @@ def _answer(
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.expanded import with_objects
 
-    from ..output.plan_output import write_plan
-    from ..output.printing import told
     from ..runs.pod_templates import read_templates
     from ..runs.simulation import Preparation
+    from .capacity_output import write_plan
+    from .printing import told
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
@@ -378,7 +374,7 @@ def _answer(
         coming = coming_nodes(options, cluster) if "autoscales" in options else None
         with located(source=source):
             if coming is not None:
-                from moorage.cluster.changes.selection import select_nodes
+                from moorage.cluster.change import select_nodes
 
                 from ..runs.coming_nodes import ahead_of_drain
 

@@ -11,13 +11,22 @@ import click
 
 from moorage.errors import InputError, either, located
 
-from .number_ranges import WholeNumber
-from .offered_names import Complete, offer, offered_nodes, offered_workloads, offered_zones
-from .option_groups import CHANGES, GROUPS, NEW_NODES, AnsweringCommand
+from .option_types import (
+    CHANGES,
+    GROUPS,
+    NEW_NODES,
+    AnsweringCommand,
+    Complete,
+    WholeNumber,
+    offer,
+    offered_nodes,
+    offered_workloads,
+    offered_zones,
+)
 
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
-    from moorage.cluster.changes.change import Change
+    from moorage.cluster.change import Change
 
 NODES = "NODE|LABEL=VALUE"
 _GIVEN = "moorage.given"
@@ -117,7 +126,7 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        from moorage.cluster.changes.selection import select_nodes
+        from moorage.cluster.change import select_nodes
 
         with located(source=self.option):
             words: Sequence[str | list[str]] = self.words

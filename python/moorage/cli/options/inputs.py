@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
+from moorage.kube import Cluster, Pod
+from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.model.policy import OPTIONAL_PLUGINS
-from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
+from moorage.kube.releases import (
+    DEFAULT,
+    RELEASES,
+    FeatureGates,
+    Version,
+    feature_gates,
+    nearest_release,
+    parse_version,
+    release_named,
+)
+from moorage.kube.workloads.input_facts import input_facts
+from moorage.kube.workloads.ownership import Workload
 
-from ..messages import REFUSED, print_message, with_hint
-from .command_groups import PLUGIN
-from .configuration_kind import naming_other_kinds
-from .decorators import Decorator, all_of, some_of, tie_break_option
-from .number_ranges import WholeNumber
-from .offered_names import offer, offer_contexts, offered_namespaces
-from .release_choice import ReleaseChoice
+from ..messages import FACT, REFUSED, note, print_message, print_warnings, with_hint
+from .option_types import (
+    PLUGIN,
+    Decorator,
+    WholeNumber,
+    all_of,
+    offer,
+    offer_contexts,
+    offered_namespaces,
+    some_of,
+    tie_break_option,
+)
 
 if TYPE_CHECKING:
     from moorage.engine.devices.device_properties import SelectorValidation
@@ -30,6 +48,174 @@ if TYPE_CHECKING:
     from moorage.kube.read.load import Listed
     from moorage.live.client import ApiClient
 
+
+# ---- configuration kind ------------------------------------------------------------------------------------
+#
+# What a file is that is given as a KubeSchedulerConfiguration and is none.
+
+_OTHER_KIND = re.compile(r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"')
+_WITHOUT_KIND = "Object 'Kind' is missing in "
+
+
+@contextmanager
+def naming_other_kinds() -> Iterator[None]:
+    """Say of a file that is no KubeSchedulerConfiguration what it is, where kube-scheduler names the place in
+    its source that has no such kind.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except InputError as error:
+        other = _OTHER_KIND.fullmatch(error.message)
+        if other is None and not error.message.startswith(_WITHOUT_KIND):
+            raise
+        what = "no kind" if other is None else f"a {other[1]} of {other[2]}"
+        expected = "expected a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"
+        raise InputError(f"{what}; {expected}", source=error.source) from None
+
+
+# ---- deciding release --------------------------------------------------------------------------------------
+#
+# The release of Kubernetes that decides where ``--kubernetes-version`` names none.
+
+COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
+"""Their pods in kube-system tell the version of a cluster, the first of these before the others."""
+ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
+"""Images that have all components (RKE2, RKE): the name of the container says which one runs."""
+NAMED = "--kubernetes-version"
+MOST_FACTS = 12
+NEAREST = "the nearest, {}, decides"
+NOT_TOLD = "the input does not say its release"
+
+
+def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
+    """Return the release that decides for a cluster, and warn where it is not its own.
+
+    The cluster's own is that of the image of a component of its control plane, else that of its API server,
+    which some archives tell, else that of its newest kubelet.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Its warnings get one where it is of a release that moorage does not have.
+    named : str or None
+        Value of ``--kubernetes-version``, which comes before all that.
+    """
+    if named is not None:
+        return DecidingRelease(named, NAMED)
+    found = next(_told(cluster), None)
+    if found is None:
+        return DecidingRelease(DEFAULT, NOT_TOLD)
+    version, reason = found
+    release, is_its_own = nearest_release(version)
+    if not is_its_own:
+        cluster.warnings.insert(
+            0,
+            f"moorage has no release {version.major}.{version.minor} ({reason}); "
+            f"{NEAREST.format(release.version)}. {NAMED} chooses another.",
+        )
+    return DecidingRelease(release.version, reason)
+
+
+def _told(cluster: Cluster) -> Iterator[tuple[Version, str]]:
+    """Iterate over what tells the release of a cluster, the best first."""
+    for component in COMPONENTS:
+        images = [(*tagged, pod.name) for pod in cluster.pods for tagged in _images(pod, component)]
+        if images:
+            version, image, name = max(images)
+            yield version, f"image of pod kube-system/{name}: {image}"
+    server = parse_version(cluster.server_version)
+    if server is not None:
+        yield server, f"version of the API server: {cluster.server_version}"
+    told = [(node.status.node_info.kubelet_version, node.name) for node in cluster.nodes]
+    kubelets = [(known, text, name) for text, name in told if (known := parse_version(text)) is not None]
+    if kubelets:
+        version, text, name = max(kubelets)
+        yield version, f"kubelet of node {name}: {text}"
+
+
+def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
+    """Iterate over the images of a component in a pod of the control plane that have a version as their tag.
+
+    Elsewhere than in kube-system, such an image is one of a second scheduler.
+    """
+    for container in pod.spec.containers if pod.namespace == "kube-system" else ():
+        name, _, tag = container.image.partition("@")[0].rpartition(":")
+        version = parse_version(tag)
+        its = {name.rpartition("/")[2], container.name if name.rpartition("/")[2] in ALL_IN_ONE else ""}
+        if version is not None and component in its:
+            yield version, container.image
+
+
+def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list[str]:
+    """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
+
+    Parameters
+    ----------
+    about : container of Workload, optional
+        The workloads that an answer is about; nodes are always told.
+    """
+    found = [
+        one for one in input_facts(cluster) if about is None or one.workload is None or one.workload in about
+    ]
+    texts = [one.text for one in found]
+    more = len(texts) - MOST_FACTS
+    return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]
+
+
+def print_notes(
+    warnings: Iterable[str],
+    *clusters: Cluster,
+    facts: Iterable[str] = (),
+    is_asked: bool = False,
+) -> None:
+    """Say what the input says of itself; which release decides for each cluster and why, if the input has
+    told it and no warning says so; and the warnings of a command.
+
+    Parameters
+    ----------
+    facts : iterable of str, optional
+        See `facts_of`.
+    is_asked : bool, optional
+        Whether the question is about releases, so that the default is told as well.
+    """
+    for fact in facts:
+        note(FACT, fact)
+    told = " ".join(text for cluster in clusters for text in cluster.warnings)
+    for release in dict.fromkeys(cluster.release for cluster in clusters):
+        if release is None or release.reason == NAMED or NEAREST.format(release.version) in told:
+            continue
+        if release.reason != NOT_TOLD:
+            note("release", f"Kubernetes {release.version} decides ({release.reason})")
+        elif is_asked:
+            hint = f"{NAMED} chooses another"
+            note("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")
+    print_warnings(warnings)
+
+
+# ---- release choice ----------------------------------------------------------------------------------------
+#
+# A release of Kubernetes as the value of an option.
+
+
+class ReleaseChoice(click.Choice[str]):
+    """One of the releases, also by a version of it: ``1.37``, ``v1.37``, ``1.37.2``."""
+
+    def __init__(self) -> None:
+        super().__init__(tuple(RELEASES))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the minor version; see `click.ParamType`."""
+        try:
+            return release_named(value).version
+        except ValueError:
+            return super().convert(value, param, ctx)
+
+
+# ---- inputs ------------------------------------------------------------------------------------------------
 
 NO_NODE = "The input has no node"
 CURRENT = ""
@@ -269,7 +455,6 @@ class _ServerOf:
 
     def release(self, cluster: Cluster) -> str:
         """Return the release that decides for a cluster."""
-        from .deciding_release import deciding_release
 
         return deciding_release(cluster, self._version).version
 
@@ -444,8 +629,6 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
         click.get_current_context().meta[REFUSED] = True
         print_message("error", with_hint(one.text))
     if "version" in options and cluster.release is None:
-        from .deciding_release import deciding_release
-
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")

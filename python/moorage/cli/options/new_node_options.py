@@ -12,9 +12,8 @@ import click
 
 from moorage.errors import InputError, first_of
 
-from .decorators import all_of, is_given
 from .inputs import NO_NODE
-from .number_ranges import WholeNumber
+from .option_types import WholeNumber, all_of, is_given
 
 if TYPE_CHECKING:
     from moorage.autoscalers.group_sources import KnownGroups

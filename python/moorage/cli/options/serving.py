@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
+import os
+import resource
+import runpy
+import signal
 import socket
+import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +21,8 @@ import click
 from moorage._version import __version__
 from moorage.errors import InputError, located
 
-from .deciding_release import deciding_release, print_notes
-from .decorators import Decorator, all_of
-from .inputs import connected, load_input, names_server, scheduler_settings
-from .number_ranges import Number, WholeNumber
-from .plugin_file import configuration_with, read_plugin_file
+from .inputs import connected, deciding_release, load_input, names_server, print_notes, scheduler_settings
+from .option_types import Decorator, Number, WholeNumber, all_of
 
 if TYPE_CHECKING:
     from threading import Event
@@ -28,10 +31,51 @@ if TYPE_CHECKING:
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
+    from moorage.engine.framework.plugin_registry import Registry
     from moorage.live.client import ApiClient, Connection
-    from moorage.live.serve import DelegatedAuthorization, ExtenderService, LiveScheduler
-    from moorage.live.serve.election import Election
-    from moorage.live.serve.live_metrics import LiveMetrics
+    from moorage.live.extender_service import ExtenderService
+    from moorage.live.health import DelegatedAuthorization, LiveMetrics
+    from moorage.live.leader_lease import Election
+    from moorage.live.live_scheduler import LiveScheduler
+
+
+# ---- plugin file -------------------------------------------------------------------------------------------
+#
+# Python plugins of a file, for a scheduler of a real cluster.
+
+VARIABLE = "registry"
+
+
+def read_plugin_file(path: str) -> Registry:
+    """Run a Python file, and return the plugins of its variable ``registry``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or run, has no such variable, or names a plugin that is in the tree.
+    """
+    from moorage.engine.framework.plugin_registry import Registry
+    from moorage.engine.plugins.registry import all_plugins
+
+    try:
+        found: Any = runpy.run_path(path).get(VARIABLE)
+    except Exception as error:
+        raise InputError(f"{type(error).__name__}: {error}", source=path) from error
+    if not isinstance(found, Registry) or not found:
+        raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)
+    with located(source=path, path=VARIABLE):
+        all_plugins(found)
+    return found
+
+
+def configuration_with(registry: Registry) -> dict[str, Any]:
+    """Return a configuration whose profile is kube-scheduler's with all plugins of a registry."""
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    enabled = [{"name": name} for name in registry]
+    return head | {"profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
+
+
+# ---- serving -----------------------------------------------------------------------------------------------
 
 logger = logging.getLogger("moorage.serve")
 
@@ -157,9 +201,8 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
         The server has refused, and the event is set.
     """
     from moorage.answers.scheduler import Scheduler
-    from moorage.live.serve import ExtenderServer, ExtenderService
-    from moorage.live.serve.health import follower_checks, readiness_checks
-    from moorage.live.serve.live_metrics import LiveMetrics
+    from moorage.live.extender_service import ExtenderServer, ExtenderService
+    from moorage.live.health import LiveMetrics, follower_checks, readiness_checks
     from moorage.store import UnreachableError
 
     _check_extender(options)
@@ -223,7 +266,7 @@ def base_url(files: tuple[str, str] | None, address: str, port: int) -> str:
 
 def _check_extender(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other; warn of a port that everybody may use."""
-    from moorage.live.serve.web_server import LOOPBACK
+    from moorage.live.web_server import LOOPBACK
 
     files = certificate_files(options)
     if options["client_ca_file"] and not files:
@@ -270,7 +313,7 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     InputError
         Certificate or key is wrong, or the address cannot be used.
     """
-    from moorage.live.serve import SecureServer
+    from moorage.live.health import SecureServer
 
     port, files = options["secure_port"], (options["tls_cert_file"], options["tls_private_key_file"])
     if not port:
@@ -301,7 +344,7 @@ def delegated_authorization(
         Whether the server of `connection_options` is asked also outside of a cluster.
     """
     from moorage.live.client import connect
-    from moorage.live.serve import DelegatedAuthorization
+    from moorage.live.health import DelegatedAuthorization
 
     def server_of(path: str | None) -> Connection | None:
         if path or options["in_cluster"]:
@@ -469,8 +512,8 @@ def live_scheduler(
     leader_elect : bool or None
         In place of what the configuration says.
     """
-    from moorage.live.client.rate_limit import RateLimit
-    from moorage.live.serve import LiveScheduler
+    from moorage.live.client.connection import RateLimit
+    from moorage.live.live_scheduler import LiveScheduler
 
     config = settings["config"]
     limits = config.client_connection
@@ -489,7 +532,7 @@ def live_scheduler(
 def _until_told(client: ApiClient, stop: Event) -> str:
     """Return the version of a server, asked until it answers; ApiError if the event is set before."""
     from moorage.live.client.cluster_objects import asked_version
-    from moorage.live.serve.live_scheduler import RETRY
+    from moorage.live.live_scheduler import RETRY
     from moorage.store import ApiError
 
     while True:
@@ -502,8 +545,7 @@ def _until_told(client: ApiClient, stop: Event) -> str:
 
 
 def _election(lease: ApiClient, leader: LeaderElectionConfiguration) -> Election:
-    from moorage.live.serve import LeaderLease
-    from moorage.live.serve.election import Election
+    from moorage.live.leader_lease import Election, LeaderLease
 
     lease.connection.repeats = False  # the next attempt is one of `retryPeriod`
     candidate = LeaderLease(
@@ -516,3 +558,99 @@ def _election(lease: ApiClient, leader: LeaderElectionConfiguration) -> Election
         now=lease.now,
     )
     return Election(candidate, leader.renew_deadline / SECOND, leader.retry_period / SECOND, time.monotonic)
+
+
+# ---- process -----------------------------------------------------------------------------------------------
+#
+# What a command that does not end asks of its process: signals, and room for connections.
+
+ENDS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+DUMPS = {signal.SIGUSR1: False, signal.SIGQUIT: True}
+"""Signals at which the stacks of all threads are written, and whether the process ends then."""
+IN_A_HURRY = 1
+"""The exit code after a second signal (apiserver v0.36, server/signal.go)."""
+
+
+@contextmanager
+def ending_on_signals(end: Callable[[], object]) -> Iterator[None]:
+    """Call a function at the first of `ENDS`, and end the process at the second one, during the block.
+
+    SIGUSR1 writes the stacks of all threads to stderr, and SIGQUIT as well before it ends the process, as
+    with programs in Go. SIGUSR2 is ignored. (kube-scheduler handles only SIGTERM and SIGINT; the others end
+    it.)
+    """
+    calls = 0
+
+    def handle(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            os._exit(IN_A_HURRY)
+        end()
+
+    handlers = dict.fromkeys(ENDS, handle) | {signal.SIGUSR2: signal.SIG_IGN}
+    before = {one: signal.signal(one, handler) for one, handler in handlers.items()}
+    if (stderr := sys.__stderr__) is not None:
+        for one, chain in DUMPS.items():
+            with suppress(OSError, ValueError):  # stderr is closed
+                faulthandler.register(one, stderr, all_threads=True, chain=chain)
+    try:
+        yield
+    finally:
+        for one in DUMPS:
+            faulthandler.unregister(one)
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def allow_many_connections() -> None:
+    """Raise the limit of open files as far as the process may, as programs in Go do: a write that hangs keeps
+    its connection."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+# ---- logs --------------------------------------------------------------------------------------------------
+#
+# The log of commands that do not end, on stderr.
+
+FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
+"""Time in UTC, level, text; the text ends with what it is about, as ``key=value``."""
+LOST = 1
+"""The exit code after the Lease was lost."""
+
+
+def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with ``-v``."""
+    return click.option("-v", "verbose", count=True, help="Also log each pod that is bound.")(command)
+
+
+@contextmanager
+def logging_to_stderr(verbose: int) -> Iterator[None]:
+    """Write the log of a live scheduler to stderr during the block. After it, threads that still end have
+    nowhere to write to, as stderr may be closed.
+
+    Parameters
+    ----------
+    verbose : int
+        0 for start, end, Lease and failures; 1 for pods as well.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S"))
+    handler.formatter.converter = time.gmtime  # type: ignore[union-attr]
+    logger = logging.getLogger("moorage")
+    before = logger.handlers, logger.level
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.handlers, level = before
+        logger.setLevel(level)
+
+
+def end_at_once() -> None:
+    """End the process: another scheduler may lead now, so nothing is sent or waited for any more."""
+    click.echo("error: leaderelection lost", err=True)
+    os._exit(LOST)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.cluster_setup import join_cluster
 from moorage.cluster.expanded import with_objects
-from moorage.cluster.written_clusters import join_cluster
 from moorage.controllers import Rollout
-from moorage.controllers.awaited_pods import AwaitedPod
+from moorage.controllers.availability import AwaitedPod
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
 from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.kube.read.cluster_builder import WORKLOADS

@@ -1,17 +1,30 @@
-"""The decision of ``moorage check``: which pods that should run have no node, and which of them count."""
+"""The decision of ``moorage check``, and what it rests on: pods removed, groups, what is taken as given."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec import structs
 
-from moorage.errors import number_of
+from moorage.answers.scheduler import Scheduler
+from moorage.controllers import PodTimes
+from moorage.controllers.availability import Rollout
+from moorage.controllers.claims_in_use import COMES_FREE
+from moorage.controllers.kubelets import tolerated_seconds
+from moorage.engine.scheduler.loop import Loop, Policy
+from moorage.errors import examples, number_of
+from moorage.kube import Node, Pod, group_of
+from moorage.kube.workloads.ownership import FINISHED, Workload
 
 from .simulation import (
+    EVICTED,
     PLACED,
+    REFUSED,
     REPLACED,
     SKIPPED_KIND,
     Group,
@@ -22,11 +35,16 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.explain.explain_group import Fit
     from moorage.answers.survival import Loss, LostPod, Survival
     from moorage.kube.model.cluster import EndedObject
 
     from .coming_nodes import Grown
 
+
+# ---- gate --------------------------------------------------------------------------------------------------
+#
+# The decision of ``moorage check``: which pods that should run have no node, and which of them count.
 
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
@@ -254,3 +272,290 @@ def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[
             parts[one.key in waiting].append(one)
     for waited, outcomes in parts.items():
         yield from ((group, waited) for group in group_outcomes(outcomes))
+
+
+# ---- removed pods ------------------------------------------------------------------------------------------
+#
+# The pods that workloads have removed after a change: rollouts, and workloads with fewer replicas.
+
+
+class Removed(NamedTuple):
+    """The pods of one workload that it has no more, or a rollout that has not removed any yet.
+
+    Attributes
+    ----------
+    workload : Workload
+    pods : list of Pod
+        They had nodes before the run.
+    placed : int
+        Number of its new pods that have a node.
+    is_rollout : bool
+        Whether there are pods with another template in their place.
+    unfinished : Rollout or None
+        How far the rollout has come, if it is not complete.
+    """
+
+    workload: Workload
+    pods: list[Pod]
+    placed: int
+    is_rollout: bool
+    unfinished: Rollout | None
+
+
+def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]:
+    """Find the pods on nodes that controllers have removed, but for those that were evicted.
+
+    Parameters
+    ----------
+    listed : sequence of Pod
+        Those of the cluster before the change.
+
+    Returns
+    -------
+    list of Removed
+        By workload, in the order of their first pods; rollouts that removed none last.
+    """
+    workloads, scheduler = simulation.workloads, simulation.scheduler
+    evicted = {one.pod.metadata.uid for one in simulation.evicted.values()}
+    preempted = simulation.result.evicted
+    beginning = simulation.preparation.beginning
+    changed = beginning.changed_pods(scheduler, listed)
+    gone: dict[Workload, list[Pod]] = {}
+    for pod in changed.before:
+        is_evicted = pod.metadata.uid in evicted or pod.key in preempted
+        if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
+            gone.setdefault(workloads.of(pod), []).append(pod)
+    rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
+    versions, placed = defaultdict[Workload, set[tuple[str, str]]](set), Counter[Workload]()
+    for pod in changed.new:
+        workload = workloads.of(pod)
+        versions[workload].add(_version(pod))
+        placed[workload] += bool(pod.spec.node_name)
+    found = []
+    for workload, pods in gone.items():
+        unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
+        is_rollout = unfinished is not None or not versions[workload] <= set(map(_version, pods))
+        found.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
+    for name, one in rolling.items():
+        kind, _, key = name.partition(" ")
+        namespace, _, name = key.partition("/")
+        workload = Workload(namespace, kind, name)
+        found.append(Removed(workload, [], placed[workload], True, one))
+    return found
+
+
+def _version(pod: Pod) -> tuple[str, str]:
+    """What the pods of one template share: their ReplicaSet, or the revision that their label names."""
+    owner = pod.metadata.controller()
+    return "" if owner is None else owner.name, pod.metadata.labels.get("controller-revision-hash", "")
+
+
+def _has_old_pods(rollout: Rollout) -> bool:
+    """Whether a workload has pods of another template; without them it only lacks pods."""
+    return rollout.available + len(rollout.without_node) > rollout.updated
+
+
+# ---- basis -------------------------------------------------------------------------------------------------
+#
+# What an answer rests on: what is taken as given in a run, and may be otherwise in a cluster.
+
+OTHER_TIMES = (PodTimes(start=0, ready=0, stop=0), PodTimes(start=30, ready=60, stop=30))
+_MOST = 3
+
+
+def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -> Iterator[str]:
+    """Yield what an answer rests on, where it may matter, in a few words each.
+
+    Parameters
+    ----------
+    changes : int
+        Number of changes, which are made one right after the other.
+    """
+    if any(one.is_rollout and one.placed and one.pods for one in removed):
+        yield "new versions become ready"
+    if changes > 1 and any(one.status not in (PLACED, REPLACED) for one in simulation.outcomes):
+        yield "the changes come at one moment"
+    yield from _later_evictions(simulation.scheduler)
+    yield from _contended_quotas(simulation)
+    yield from _lost_volumes(simulation.scheduler)
+
+
+def _lost_volumes(scheduler: Scheduler) -> Iterator[str]:
+    """Yield when the volumes of lost nodes come to other nodes."""
+    lost = {} if scheduler.controllers is None else scheduler.controllers.attachments.lost
+    by_node: dict[str, list[str]] = {}
+    for volume, node in lost.items():
+        by_node.setdefault(node, []).append(volume)
+    for node, volumes in by_node.items():
+        leave = number_of(len(volumes), "volume leaves", "volumes leave")
+        yield f"{leave} lost node {node} {COMES_FREE}: {examples(volumes, _MOST)}"
+
+
+def _later_evictions(scheduler: Scheduler) -> Iterator[str]:
+    """Yield which pods leave their nodes later, as they tolerate a taint NoExecute for some seconds."""
+    nodes: list[Node] = scheduler.client.list(Node)[0]
+    tainted = {node.name: node.spec.taints for node in nodes if node.spec.taints}
+    pods: list[Pod] = scheduler.client.list(Pod)[0] if tainted else []
+    leaving: dict[float, list[str]] = {}
+    for pod in pods:
+        seconds = tolerated_seconds(pod, tainted.get(pod.spec.node_name, ()))
+        if 0 < seconds < inf and pod.metadata.deletion_timestamp is None:
+            leaving.setdefault(seconds, []).append(pod.key)
+    for seconds, keys in sorted(leaving.items()):
+        pods_leave = number_of(len(keys), "pod leaves its node", "pods leave their nodes")
+        yield f"{pods_leave} only after {seconds} s, by tolerationSeconds: {examples(keys, _MOST)}"
+
+
+def _contended_quotas(simulation: Simulation) -> Iterator[str]:
+    """Yield which workloads want, since before the change, the room of a quota in which pods went and
+    came."""
+    scheduler, backed_off = simulation.scheduler, simulation.preparation.backing_off
+    contended = [
+        one
+        for one in simulation.outcomes
+        if one.status == REFUSED and "exceeded quota" in one.reason
+        if (owner := one.pod.metadata.controller()) is not None
+        and f"{owner.kind} {one.pod.namespace}/{owner.name}" in backed_off
+    ]
+    if not contended:
+        return
+    written = simulation.preparation.beginning.since(scheduler)
+    went = {key.partition("/")[0] for key, pod in written.items() if pod is None}
+    came = {key.partition("/")[0] for key, pod in written.items() if pod is not None and pod.spec.node_name}
+    names = dict.fromkeys(
+        f"{one.pod.namespace}/{one.workload.text}" for one in contended if one.pod.namespace in went & came
+    )
+    if names:
+        before = f"{examples([*names], _MOST)}, refused before"
+        yield f"room that is freed in a quota goes to what the change wants, not to {before}"
+
+
+class Attempts(Policy):
+    """Notes whether a pod had to wait for room in a run."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def on_failed(self, infos: Sequence[object], failures: Sequence[object]) -> None:
+        """Note that pods fit nowhere."""
+        self.has_failed = True
+
+    def over(self, scheduler: Scheduler) -> Loop:
+        """Return a loop that tells."""
+        return Loop(scheduler, self)
+
+    def depend_on_times(self, removed: Sequence[Removed]) -> bool:
+        """Whether the answer may depend on how long pods take: pods of two workloads were replaced, and a pod
+        waited for room."""
+        return self.has_failed and sum(bool(one.placed and one.pods) for one in removed) > 1
+
+
+def differing_times(
+    passes: bool, settings: Mapping[str, Any], verdict_of: Callable[[Mapping[str, Any]], bool]
+) -> str:
+    """Return that a verdict depends on how long pods take, if it does; "" otherwise.
+
+    Parameters
+    ----------
+    passes : bool
+        The verdict.
+    settings : mapping of str to object
+        Those of its scheduler.
+    verdict_of : callable
+        Returns the verdict with other settings.
+    """
+    verdicts = {settings["pod_times"]: passes}
+    verdicts |= {times: verdict_of({**settings, "pod_times": times}) for times in OTHER_TIMES}
+    if len(set(verdicts.values())) == 1:
+        return ""
+    texts = [
+        f"{'PASS' if verdict else 'FAIL'} with --pod-times {times.start} {times.ready} {times.stop}"
+        for times, verdict in verdicts.items()
+    ]
+    return f"depends on how long pods take: {', '.join(texts)}"
+
+
+# ---- group fits --------------------------------------------------------------------------------------------
+#
+# The pod groups of a run: how many of their pods have a node, how many fit at once, and what stops
+# the next one.
+
+
+class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod group after a run.
+
+    Attributes
+    ----------
+    namespace, group : str
+    min_count : int
+        0 for a group without a minimum, and for one that does not exist.
+    pods : int
+        Number of its pods, without those that have finished; evicted and refused ones that should run count.
+    with_node : int
+        Number of these that have a node.
+    fit : int
+        Number of the others that fit at once after the run, without evictions.
+    domain : str
+        ``LABEL=VALUE`` of the domain in which they fit, of a group that is bound to a topology; else "".
+    next : str
+        The first pod that fits nowhere beside those, as ``namespace/name``; "" for none.
+    message : str
+        Why that one fits nowhere, or what else stops the group; "" where all pods have a node.
+    """
+
+    namespace: str
+    group: str
+    min_count: int
+    pods: int
+    with_node: int
+    fit: int = 0
+    domain: str = ""
+    next: str = ""
+    message: str = ""
+
+
+def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[GroupFit]:
+    """Return the groups of pods, in the order of their first pods; none where groups are ignored.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Those that are shown, of pods with groups and without.
+    """
+    scheduler = simulation.scheduler
+    of_units: dict[tuple[str, str], list[Outcome]] = {}
+    for one in outcomes if scheduler.handle.groups_pods else ():
+        if (unit := group_of(one.pod)) is not None:
+            of_units.setdefault(unit, []).append(one)
+    if not of_units:
+        return []
+    stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
+    pods = Counter(map(group_of, stored))
+    with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
+    gone = Counter(group_of(one.pod) for one in simulation.outcomes if one.status in (EVICTED, REFUSED))
+    found: list[GroupFit] = []
+    known: dict[Hashable, Fit] = {}
+    for unit, members in of_units.items():
+        group = scheduler.context.groups.get(unit)
+        minimum = 0 if group is None else group.min_count
+        counts = minimum, pods[unit] + gone[unit], with_node[unit]
+        found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
+    return found
+
+
+def _stop(
+    simulation: Simulation, members: Iterable[Outcome], minimum: int, known: dict[Hashable, Fit]
+) -> dict[str, Any]:
+    """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
+    from moorage.answers.explain.explain_group import fit_of_group
+
+    left = next((one for one in members if one.status != PLACED), None)
+    seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)
+    if left is None:
+        return {}
+    if seen is None:
+        return {"message": left.short_reason}
+    if seen.pods < minimum:  # nothing is tried before the others are there
+        return {"fit": seen.fits, "message": f"the group has only {seen.pods} of {minimum} pods"}
+    message = seen.message or left.short_reason
+    return {"fit": seen.fits, "domain": seen.domain, "next": seen.next, "message": message}

@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
-from moorage.cluster.changes.change import Change
-from moorage.cluster.changes.drain import LASTING, stays
+from moorage.cluster.change import Change
 from moorage.cluster.expanded import admission_warnings
-from moorage.controllers.attach_detach_controller import NOT_STARTED as NOT_STARTED
-from moorage.controllers.awaited_pods import why_awaited
-from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
+from moorage.cluster.node_changes import LASTING, stays
+from moorage.controllers.availability import why_awaited
+from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
+from moorage.controllers.volume_plugins import unknown_topologies
 from moorage.engine.scheduler import ScheduleResult
 from moorage.engine.scheduler.cycle.results import Failure
 from moorage.engine.scheduler.loop import Loop

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
+from moorage.answers.explain.explain_document import Explanation, document
+from moorage.answers.explain.explain_pod import groups_instead
+from moorage.answers.scheduler import Scheduler
+from moorage.cluster.change import WORKLOADS
+from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import InputError, nearest, same_or_nearest
-from moorage.kube import Pod, PodGroup, group_of
+from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
+from moorage.kube.model.workload import CronJob, Job
+from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.store import kind_named
 
-from .absent_targets import absent_pod, absent_workload, not_placed, reference_to
 from .simulation import (
     EVICTED,
     NOT_STARTED,
@@ -28,6 +39,133 @@ from .simulation import (
     group_outcomes,
     refused_groups,
 )
+
+# ---- absent targets ----------------------------------------------------------------------------------------
+#
+# Why ``moorage explain`` has nothing to explain: a workload without pods, another kind, a wrong name.
+
+SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
+NO_POD = "there is no such workload with a pod"
+
+
+def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str | None) -> str:
+    """Return why a workload has no pod, and what to do.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the run.
+    namespace : str or None
+        None for all namespaces.
+    """
+    for waiting in scheduler.suspended():
+        its = waiting.full_kind.partition(".")[0], waiting.name
+        if its == (kind, name) and namespace in (None, waiting.namespace):
+            return SUSPENDED
+    workloads = [*_workloads(scheduler, kind)]
+    for one in workloads:
+        if one.kind == kind and one.name == name and namespace in (None, one.namespace):
+            return _without_pods(scheduler, one)
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
+
+
+def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
+    """Return what an error adds about a name that is that of no pod: it may be that of something else.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the run.
+    place : str
+        Its namespace; "" for all.
+
+    Returns
+    -------
+    str
+        "" if nothing else has the name.
+    """
+    if any(node.name == name for node in scheduler.client.list(Node)[0]):
+        return f", but a Node; {about_nodes(name)}"
+    for waiting in scheduler.suspended():
+        if waiting.name == name and place in ("", waiting.namespace):
+            return f", but {waiting.text}: {SUSPENDED}"
+    for one in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
+        if one.name == name and place in ("", one.namespace):
+            return f", but {one.kind} {one.key}: {_without_pods(scheduler, one)}"
+    return ""
+
+
+def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
+    """Return what to do about a kind that has no pods.
+
+    Parameters
+    ----------
+    name : str
+        NAME or NAMESPACE/NAME.
+    """
+    if kind is Node:
+        return f"a Node is not scheduled; {about_nodes(name)}"
+    if kind is CompositePodGroup:
+        namespace, _, name = name.rpartition("/")
+        listed: list[CompositePodGroup] = scheduler.client.list(CompositePodGroup, namespace)[0]
+        if all(one.name != name for one in listed):
+            every = scheduler.client.list(CompositePodGroup)[0]
+            return f"there is no such CompositePodGroup{_alike(every, kind.__name__, name)}"
+        return groups_instead(scheduler.client, namespace, name)
+    return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
+
+
+def about_nodes(name: str) -> str:
+    return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
+
+
+def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:
+    """Iterate over the workloads of a scheduler's store, those of one kind first."""
+    kinds: list[type[Object]] = []
+    with suppress(InputError):  # a kind that the store does not have
+        kinds += [kind_named(kind)] if kind else []
+    kinds += WORKLOADS
+    for struct in dict.fromkeys(kinds):
+        yield from scheduler.client.list(struct)[0]
+
+
+def _without_pods(scheduler: Scheduler, obj: Any) -> str:
+    """Return why an object has no pod now."""
+    if isinstance(obj, CronJob):
+        return "it has no pods between its runs; --cronjobs runs it once"
+    if isinstance(obj, Job):
+        if is_over(obj):
+            return "it has finished"
+        if obj.spec.suspend:
+            return SUSPENDED
+    if getattr(obj.spec, "replicas", None) == 0:
+        return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
+    return "it has no pod" + _pods_of_missing_groups(scheduler, obj)
+
+
+def _pods_of_missing_groups(scheduler: Scheduler, obj: Any) -> str:
+    """Return what an error adds about a pod group without pods, if pods of its namespace wait for a group
+    that does not exist: one of the names may be wrong."""
+    if not isinstance(obj, PodGroup):
+        return ""
+    pods = [pod for pod in scheduler.client.list(Pod)[0] if pod.namespace == obj.namespace]
+    texts = pods_without_group(scheduler.handle, scheduler.client.list(PodGroup)[0], pods)
+    return f"; {texts[0].removesuffix('.')}" if texts else ""
+
+
+def _alike(workloads: list[Any], kind: str, name: str) -> str:
+    """Return what an error adds about the same name elsewhere, or names that are like it."""
+    of_kind = [one.name for one in workloads if one.kind == kind]
+    return same_or_nearest(name, map(reference_to, workloads), of_kind)
+
+
+def reference_to(workload: Any) -> str:
+    """Return how options name an object, or a `Workload`: ``deployment/NAMESPACE/NAME``."""
+    return f"{workload.kind.lower()}/{workload.namespace}/{workload.name}"
+
+
+# ---- targets -----------------------------------------------------------------------------------------------
 
 SOURCE = "TARGET"
 EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED}
@@ -337,3 +475,74 @@ def _check_unique(pods: Sequence[Pod], text: str) -> None:
         raise InputError(
             f"there are several, in namespaces {names}: choose one with -n", source=SOURCE, obj=text
         )
+
+
+# ---- alike targets -----------------------------------------------------------------------------------------
+#
+# Pods of a workload that fail alike have one explanation, though their names and claims differ.
+
+PER_POD = "pod", "situation"
+"""Fields of a document that differ between pods that fail alike."""
+
+
+class ExplainedTarget(Struct):
+    """Pods that have one explanation.
+
+    Attributes
+    ----------
+    target : Target
+    explanation : Explanation
+        Of the first pod.
+    own : dict of str to list of str
+        By pod, the objects of its own that the explanation names, such as its claims; only where several
+        explanations are told as one.
+    """
+
+    target: Target
+    explanation: Explanation
+    own: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+
+def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:
+    """Tell explanations of pods of a workload as one that are equal but for the pod's name, and whom it would
+    evict with a higher priority.
+
+    Returns
+    -------
+    list of ExplainedTarget
+        In the order of their first pods.
+    """
+    merged: dict[object, ExplainedTarget] = {}
+    for target, explanation in explained:
+        key = target.alike, _signature(explanation)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = ExplainedTarget(target, explanation, {target.key: _own_objects(explanation)})
+        else:
+            known.target = known.target._replace(pods=(*known.target.pods, *target.pods))
+            known.own[target.key] = _own_objects(explanation)
+    for one in merged.values():
+        if len(one.own) == 1 or not any(one.own.values()):
+            one.own = {}
+    return list(merged.values())
+
+
+def _signature(explanation: Explanation) -> str:
+    """Return why a pod has no node and what would help, without the name of the pod; whom it would evict with
+    a higher priority is its own."""
+    made = {name: value for name, value in document(explanation).items() if name not in PER_POD}
+    if made["preemption"] is not None:
+        made["preemption"] |= {"raisedPriority": None}
+    return _whole_name(explanation).sub("\0", json.dumps(made, default=str))
+
+
+def _own_objects(explanation: Explanation) -> list[str]:
+    """Return the objects with the name of the pod in their names that keep it off nodes."""
+    names = {fact.name for group in explanation.groups for fact in group.evidence}
+    names |= {claim.claim for claim in explanation.claims}
+    return sorted(filter(_whole_name(explanation).search, names))
+
+
+def _whole_name(explanation: Explanation) -> re.Pattern[str]:
+    """Return what finds the name of the pod, and not a longer one of another: claims end with it."""
+    return re.compile(rf"{re.escape(explanation.pod.name)}(?![\w-])")

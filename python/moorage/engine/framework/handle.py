@@ -32,7 +32,7 @@ Then = Callable[[Exception | None], object]
 
 
 class Writes:
-    """Carries out writes at once. A live scheduler has threads for them (`moorage.live.serve.Writer`).
+    """Carries out writes at once. A live scheduler has threads for them (`moorage.live.writer.Writer`).
 
     Attributes
     ----------

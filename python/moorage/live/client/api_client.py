@@ -30,11 +30,9 @@ from moorage.store.errors import (
 )
 from moorage.store.protocol import ListResult, Patch, PatchType, Selector
 
-from .collection import Collection
+from .collection import Collection, Discovery, Endpoint, decode_object_of, is_status
 from .connection import Connection
-from .discovery import Discovery, Endpoint
 from .reflector import Arrivals, Reflector
-from .wire_format import decode_object_of, is_status
 
 T = TypeVar("T", bound=Object)
 

@@ -1,22 +1,445 @@
-"""Requests to an API server, in bytes: retries, typed errors and streams of lines."""
+"""Requests to an API server, in bytes: sessions, retries, typed errors and streams of lines."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import socket
+import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from threading import Event
-from typing import Literal, TypeAlias
+from math import ceil
+from threading import Event, Lock
+from typing import Generic, Literal, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 
 import httpx2
+import msgspec
 
-from moorage.store.errors import ApiError, NotSentError, UnreachableError
+from moorage.kube.read.decode import UNREADABLE
+from moorage.store.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+    NotSentError,
+    ResourceExpiredError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+)
 
-from .http_sessions import JSON, GuardedBody, HttpSessions, Session, check_may_write
-from .rate_limit import RateLimit
-from .server_errors import error_of, status_of
+# ---- rate limit --------------------------------------------------------------------------------------------
+#
+# A limit of requests per second (client-go v0.36, util/flowcontrol: a bucket of tokens).
+
+
+class RateLimit:
+    """Allows a number of requests per second, and some at once. Thread-safe.
+
+    Parameters
+    ----------
+    qps : float
+        Requests per second; a negative number for no limit.
+    burst : int
+        Requests at once after a pause.
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
+        self._qps, self._burst, self._clock = qps, burst, clock
+        self._tokens, self._at = float(burst), clock()
+        self._lock = Lock()
+
+    def delay(self) -> float:
+        """Take a token, and return the seconds to wait before the request may be sent."""
+        if self._qps < 0:
+            return 0.0
+        with self._lock:
+            now = self._clock()
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1.0
+            self._at = now
+            return max(0.0, -self._tokens / self._qps)
+
+    def waiting(self) -> int:
+        """Return how many requests wait."""
+        with self._lock:
+            return max(0, ceil(-self._tokens - (self._clock() - self._at) * self._qps))
+
+
+# ---- server errors -----------------------------------------------------------------------------------------
+#
+# The answers of an API server that are no success, as exceptions of the store.
+
+T = TypeVar("T")
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ResourceExpiredError,
+    422: InvalidObjectError,
+    429: TooManyRequestsError,
+}
+
+
+class StatusAnswer(msgspec.Struct):
+    """What is read of a ``Status`` (meta/v1)."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+def status_of(body: bytes, code: int = 0) -> StatusAnswer:
+    """Read the body of an answer that is no success.
+
+    Parameters
+    ----------
+    code : int, optional
+        The status code of HTTP.
+
+    Returns
+    -------
+    StatusAnswer
+        Where the body is no Status, as of a proxy, its text is the message.
+    """
+    try:
+        status = msgspec.json.decode(body, type=StatusAnswer)
+    except UNREADABLE:
+        status = StatusAnswer()
+    if status.kind != "Status":
+        text = body[:200].decode(errors="replace").strip()
+        return StatusAnswer(message=text or f"HTTP status {code}", code=code)
+    return status if status.code else msgspec.structs.replace(status, code=code)
+
+
+def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str = "an answer") -> T:
+    """Decode an answer that is no object of a kind, or a part of one.
+
+    Raises
+    ------
+    ServerError
+        It is of another form, as of a proxy.
+    """
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise ServerError(f"{what} of the API server cannot be read: {error}") from None
+
+
+def error_of(status: StatusAnswer) -> ApiError:
+    """Return the exception of a Status.
+
+    Returns
+    -------
+    ApiError
+        Of the subclass that the code and the reason name.
+    """
+    kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
+    if status.reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    return kind(status.message or f"HTTP status {status.code}")
+
+
+# ---- reloaded ----------------------------------------------------------------------------------------------
+#
+# A value made of files, made again when one of them changes.
+
+logger = logging.getLogger("moorage.serve")
+
+Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+
+class Reloaded(Generic[T]):
+    """Certificates and tokens are replaced while a process runs. Thread-safe.
+
+    If the new files cannot be read, the last value stays: of a certificate and its key one is written first.
+
+    Parameters
+    ----------
+    make : callable
+        Reads the files, and returns the value. It is called when the value is first asked for.
+    files : sequence of str
+        An empty name is no file.
+    """
+
+    def __init__(self, make: Callable[[], T], files: Sequence[str]) -> None:
+        self._make, self._files = make, [file for file in files if file]
+        self._lock = Lock()
+        self._made: list[T] = []  # empty, or the value
+        self._seen: Signature = ()
+
+    def get(self, is_stale: Callable[[T], bool] = lambda _: False) -> T:
+        """Return the value.
+
+        Parameters
+        ----------
+        is_stale : callable, optional
+            Takes the value, and returns whether it has to be made again although no file has changed.
+
+        Raises
+        ------
+        Exception
+            Whatever `make` has raised, where there is no value that could be used instead.
+        """
+        with self._lock:
+            seen = tuple(map(_signature, self._files))
+            has_value = bool(self._made) and not is_stale(self._made[0])
+            if has_value and seen == self._seen:
+                return self._made[0]
+            try:
+                self._made = [self._make()]
+            except Exception as error:
+                if not has_value:
+                    raise
+                logger.warning("files could not be read again: files=%s error=%s", self._files, error)
+            self._seen = seen
+            return self._made[0]
+
+
+def _signature(file: str) -> tuple[int, int, int] | None:
+    """Return what changes with a file; None for a file that is not there."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+# ---- http sessions -----------------------------------------------------------------------------------------
+#
+# HTTP sessions that carry the user's credentials; a new one takes over when these change.
+
+READ_TIMEOUT = 30.0
+"""Seconds without a byte of an answer after which a request has failed."""
+KEPT = 5.0
+"""Seconds for which a connection stays open without a request."""
+JSON = "application/json"
+
+
+class GuardedBody:
+    """The body of a write, which is sent only if it may be at that moment: until a connection is open, much
+    time may pass. The server does nothing before the body has come."""
+
+    def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
+        self._body, self._may_write = body, may_write
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        check_may_write(self._may_write)
+        yield self._body
+
+
+def check_may_write(may_write: Callable[[], bool]) -> None:
+    """Raise NotSentError unless this may be."""
+    if not may_write():
+        raise NotSentError("not sent: the Lease is not held")
+
+
+_NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody. Without it, each transport would read the authorities of the system, which takes 40 ms."""
+
+
+def _plain() -> httpx2.BaseTransport:
+    return httpx2.HTTPTransport(verify=_NO_AUTHORITIES, trust_env=False)
+
+
+class Session:
+    """HTTP/1.1 to one server, and what is known of the credentials. Thread-safe.
+
+    A client of httpx2 would take a quarter more processor time for a request, for cookies, redirects and the
+    like: so a transport is asked itself. A transport looks at all of its connections for each request. So
+    each has one request at a time, and the last that was used is the next: what a burst has opened besides is
+    closed soon.
+
+    Parameters
+    ----------
+    url : str
+        Of the server; paths are below it.
+    transport : callable, optional
+        Returns another transport; by default one without TLS.
+    headers : sequence of (str, str), optional
+        Of each request.
+    timeout : float, optional
+        Seconds without a byte after which a request has failed.
+    expires : float, optional
+        Seconds since 1970 until which the credentials count.
+
+    Attributes
+    ----------
+    timeout, expires : float
+    users : int
+        The number of requests in it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        transport: Callable[[], httpx2.BaseTransport] = _plain,
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        timeout: float = READ_TIMEOUT,
+        expires: float = float("inf"),
+    ) -> None:
+        self._url = httpx2.URL(url)
+        self._folder = self._url.raw_path.rstrip(b"/").decode()
+        self._make_transport = transport
+        self._idle = deque[tuple[httpx2.BaseTransport, float]]()  # and since when
+        self._lock = Lock()
+        self._headers = [("Accept", JSON), ("Accept-Encoding", "identity"), *headers]
+        self.timeout, self.expires = timeout, expires
+        self.users = 0
+
+    @contextmanager
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: bytes | GuardedBody | None = None,
+        content_type: str = JSON,
+        *,
+        silence: float | None = None,
+    ) -> Iterator[httpx2.Response]:
+        """Send a request; the answer is open during the block, and not read yet.
+
+        Parameters
+        ----------
+        params : mapping of str to str, optional
+            The parameters of the query.
+        content_type : str, optional
+            Of the body.
+        silence : float, optional
+            Seconds without a byte of the answer, instead of `timeout`.
+        """
+        query = f"?{urlencode(params)}" if params else ""
+        url = self._url.copy_with(raw_path=f"{self._folder}{quote(path)}{query}".encode())
+        headers = self._headers
+        if body is not None:
+            headers = [*headers, ("Content-Type", content_type), ("Content-Length", str(len(body)))]
+        limits = dict.fromkeys(("connect", "read", "write", "pool"), self.timeout)
+        if silence is not None:
+            limits["read"] = silence
+        request = httpx2.Request(method, url, headers=headers, content=body, extensions={"timeout": limits})
+        with self._transport() as transport:
+            response = transport.handle_request(request)
+            try:
+                yield response
+            finally:
+                with suppress(Exception):
+                    response.close()
+
+    @contextmanager
+    def _transport(self) -> Iterator[httpx2.BaseTransport]:
+        """Keep a transport from other requests during the block."""
+        with self._lock:
+            transport = self._idle.pop()[0] if self._idle else self._make_transport()
+        try:
+            yield transport
+        finally:
+            now, unused = time.monotonic(), list[httpx2.BaseTransport]()
+            with self._lock:
+                self._idle.append((transport, now))
+                while self._idle[0][1] < now - KEPT:
+                    unused.append(self._idle.popleft()[0])
+            for one in unused:
+                one.close()
+
+    def close(self) -> None:
+        """Close all connections, of which none is in use."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+
+class HttpSessions:
+    """Gives each request a session with the credentials of the moment. Thread-safe.
+
+    A connection belongs to the client certificate that it began with, so new credentials need a new session.
+    The old one is closed after its last request; watches end by themselves.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a session. What it raises is the failure of the request that needs it.
+    files : sequence of str, optional
+        What `make` reads.
+    is_renewable : bool, optional
+        Whether `make` may return other credentials although no file has changed.
+    now : callable, optional
+        Returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Session],
+        files: Sequence[str] = (),
+        is_renewable: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._sessions = Reloaded(make, files)
+        self._is_renewable, self._now = is_renewable, now
+        self._lock = Lock()
+        self._current: Session | None = None
+        self._is_closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[Session]:
+        """Keep a session open during the block."""
+        with self._lock:
+            if self._is_closed:
+                raise NotSentError("the client is closed")
+            session = self._sessions.get(lambda one: one.expires <= self._now())
+            old, self._current = self._current, session
+            if old is not None and old is not session and not old.users:
+                old.close()
+            session.users += 1
+        try:
+            yield session
+        finally:
+            with self._lock:
+                session.users -= 1
+                is_last = (self._is_closed or session is not self._current) and not session.users
+            if is_last:
+                session.close()
+
+    def renew(self, session: Session) -> bool:
+        """Drop credentials that the server has refused.
+
+        Returns
+        -------
+        bool
+            Whether another attempt may have others.
+        """
+        if self._is_renewable:
+            session.expires = -float("inf")
+        return self._is_renewable
+
+    def close(self) -> None:
+        """Close all connections, those in use after their requests; no more are made."""
+        with self._lock:
+            self._is_closed, session = True, self._current
+            is_idle = session is not None and not session.users
+        if session is not None and is_idle:
+            session.close()
+
+
+# ---- connection --------------------------------------------------------------------------------------------
+#
+# Requests to an API server, in bytes: retries, typed errors and streams of lines.
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Params: TypeAlias = Mapping[str, str]

@@ -19,9 +19,8 @@ from moorage.store.errors import (
 )
 from moorage.store.protocol import Replacement, WatchEvent
 
-from .collection import Collection
+from .collection import Bookmark, Collection
 from .connection import Connection
-from .wire_format import Bookmark
 
 logger = logging.getLogger("moorage.serve")
 

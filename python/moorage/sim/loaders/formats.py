@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from moorage.errors import InputError
 from moorage.kube.read.files import YAML_SUFFIXES, has_suffix, source_name
 
-from .openb import is_openb
-from .trace_rows import heading, open_text
+from .job_traces import is_openb
+from .trace_builder import heading, open_text
 
 if TYPE_CHECKING:
-    from ..timeline.event_columns import EventColumns
+    from ..event_columns import EventColumns
 
 FORMATS = {
-    "alibaba2020": "moorage.sim.loaders.alibaba:read_alibaba_2020",
+    "alibaba2020": "moorage.sim.loaders.job_traces:read_alibaba_2020",
     "audit": "moorage.sim.loaders.recorded_objects:read_audit_log",
     "kubectl-events": "moorage.sim.loaders.recorded_objects:read_kubectl_events",
-    "openb": "moorage.sim.loaders.openb:read_openb",
-    "philly": "moorage.sim.loaders.philly:read_philly",
-    "scenario": "moorage.sim.timeline.scenario:read_scenario",
+    "openb": "moorage.sim.loaders.job_traces:read_openb",
+    "philly": "moorage.sim.loaders.job_traces:read_philly",
+    "scenario": "moorage.sim.scenario:read_scenario",
     "simkube": "moorage.sim.loaders.recorded_objects:read_simkube",
-    "swf": "moorage.sim.loaders.swf:read_swf",
+    "swf": "moorage.sim.loaders.job_traces:read_swf",
 }
 """Name of a format to the module and the function that read it. The function takes an empty timeline, the
 paths, and the options of the format."""

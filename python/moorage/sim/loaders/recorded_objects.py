@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +14,352 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
-from moorage.kube import Node, Pod, Taint
-from moorage.kube.read.decode import UNREADABLE
+from moorage.kube import Node, Object, Pod, Taint
+from moorage.kube.read.decode import UNREADABLE, decode_object, is_known
 from moorage.kube.read.files import read_file, source_name
-from moorage.kube.read.object_defaults import NOT_READY
+from moorage.kube.read.object_defaults import NOT_READY, default_namespace
+from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.read.yaml_reader import read_yaml
+from moorage.kube.workloads.ownership import FINISHED
 
-from .audit_rows import UnnamedPods, audit_rows
-from .object_events import ObjectEvents
-from .trace_rows import list_of, map_of
+from ..event_columns import Verb
+from .trace_builder import json_rows, list_of, map_of
 
 if TYPE_CHECKING:
-    from ..timeline.event_columns import EventColumns
+    from ..event_columns import EventColumns
+
+
+# ---- audit rows --------------------------------------------------------------------------------------------
+#
+# Requests of audit logs, out of what clouds wrap them in; and pods whose names a log does not have.
+
+_LISTS = ("records", "events", "logEvents")
+_INNER = ("jsonPayload", "properties", "log", "message", "@message")
+"""Fields in which Azure, CloudWatch, Google and collectors of logs have requests."""
+_METHOD = re.compile(r"io\.k8s\.core\.v1\.([a-z]+)(?:\.([a-z]+))?\.([a-z]+)")
+_NAME = re.compile(r"core/v1/(?:namespaces/([^/]+)/)?([a-z]+)(?:/([^/]+))?")
+
+
+def audit_rows(paths: Sequence[str | Path], note: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """Iterate over the requests of audit logs: JSON lines, or one JSON list.
+
+    Parameters
+    ----------
+    note : callable
+        Gets what is left out.
+
+    Yields
+    ------
+    dict
+        Events of audit.k8s.io.
+    """
+    for path in paths:
+        for row in _rows(path):
+            found = list(_unwrapped(row))
+            if not found:
+                note("lines left out: not an event of an audit log")
+            yield from found
+
+
+def _rows(path: str | Path) -> Iterator[Any]:
+    rows = (row for _, row in json_rows(path))
+    for first in rows:
+        if first is None:  # the beginning of a document of several lines, such as that of gcloud and aws
+            with suppress(*UNREADABLE):
+                yield msgspec.json.decode(read_file(str(path)))
+                return
+        yield first
+        break
+    yield from rows
+
+
+def _unwrapped(row: Any) -> Iterator[dict[str, Any]]:
+    """Iterate over the requests in a value of any depth."""
+    pending = [row]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str) and "{" in value:
+            try:
+                value = msgspec.json.decode(value[value.index("{") :])
+            except UNREADABLE:
+                continue
+        if isinstance(value, list):
+            pending += value[::-1]
+        if not isinstance(value, dict):
+            continue
+        if "protoPayload" in value:
+            if (event := _of_google(value)) is not None:
+                yield event
+        elif "objectRef" in value or "auditID" in value or "stage" in value:
+            yield value
+        else:
+            inner = [value[name] for name in _INNER if name in value]
+            pending += inner[::-1] + [part for name in _LISTS for part in list_of(value.get(name))][::-1]
+
+
+def _of_google(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the request of an entry of Cloud Logging; None for one that is not about the core group."""
+    payload = map_of(entry["protoPayload"])
+    method = _METHOD.fullmatch(str(payload.get("methodName")))
+    named = _NAME.match(str(payload.get("resourceName")))
+    if method is None or named is None:
+        return None
+    resource, part, verb = method.groups()
+    failed = map_of(payload.get("status")).get("code")
+    return {
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "objectRef": {
+            "resource": resource,
+            "namespace": named[1],
+            "name": named[3],
+            "subresource": part,
+        },
+        "responseStatus": {"code": 500 if failed else 200},
+        "stageTimestamp": entry.get("timestamp"),
+        "requestObject": payload.get("request"),
+        "responseObject": payload.get("response"),
+    }
+
+
+class UnnamedPods:
+    """Pods whose names the server has made, and which a log of level Request does not have."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[tuple[str, str], list[tuple[float, Pod]]] = defaultdict(list)
+        self._known: set[tuple[str, str]] = set()
+
+    def add(self, time: float, pod: Pod, namespace: str) -> None:
+        """Keep a pod until a request has its name.
+
+        Parameters
+        ----------
+        pod : Pod
+            With ``generateName``.
+        """
+        self._waiting[namespace, pod.metadata.generate_name].append((time, pod))
+
+    def named(self, about: dict[str, Any], name: Any) -> tuple[float, Pod] | None:
+        """Return the oldest pod that may have the name which a request is about; it is kept no longer.
+
+        Parameters
+        ----------
+        about : dict
+            The reference of the request.
+
+        Returns
+        -------
+        (float, Pod) or None
+            Time and pod, with its name.
+        """
+        namespace = str(about.get("namespace") or "default")
+        if about.get("resource") != "pods" or not isinstance(name, str) or (namespace, name) in self._known:
+            return None
+        waiting = self._waiting.get((namespace, f"{name.rpartition('-')[0]}-"))
+        if not waiting:
+            return None
+        self._known.add((namespace, name))
+        time, pod = waiting.pop(0)
+        return time, replace(pod, metadata=replace(pod.metadata, name=name, namespace=namespace))
+
+    def rest(self) -> Iterator[tuple[float, Pod]]:
+        """Iterate over the pods that no request has named; they get names of their own."""
+        for (namespace, base), waiting in self._waiting.items():
+            for number, (time, pod) in enumerate(waiting):
+                yield (
+                    time,
+                    replace(
+                        pod,
+                        metadata=replace(pod.metadata, name=f"{base}unknown-{number}", namespace=namespace),
+                    ),
+                )
+
+
+# ---- object events -----------------------------------------------------------------------------------------
+#
+# ObjectEvents: what the loaders of recorded objects do with them.
+
+
+class ObjectEvents:
+    """Adds recorded objects to a timeline: equal ones under one template, at the time of their record.
+
+    Parameters
+    ----------
+    timeline : EventColumns
+        An empty one.
+    """
+
+    def __init__(self, timeline: EventColumns) -> None:
+        self.timeline = timeline
+        self._first: float | None = None
+        self._live: dict[str, bool] = {}  # by reference, whether the pod has a node
+        self._templates: dict[bytes, int] = {}
+
+    def note(self, what: str) -> None:
+        """Count something that is left out or repaired."""
+        notes = self.timeline.notes
+        notes[what] = notes.get(what, 0) + 1
+
+    def seconds(self, time: Any) -> float | None:
+        """Return a time as seconds since that of the first record.
+
+        Parameters
+        ----------
+        time : str, int or float
+            A timestamp (RFC 3339), or seconds.
+
+        Returns
+        -------
+        float or None
+            None, and a note, where it is neither.
+        """
+        now = _number(time)
+        if now is None:
+            self.note("records left out: the time is missing")
+            return None
+        if self._first is None:
+            self._first = now
+        if now < self._first:
+            self.note("records before the first one: moved to its time")
+        return max(now - self._first, 0.0)
+
+    def seconds_of_age(self, time: Any) -> float:
+        """Return when an object came to be, as seconds since the first record; 0 for an older one.
+
+        Parameters
+        ----------
+        time : object
+            A timestamp; 0 without one.
+        """
+        now = _number(time)
+        return 0.0 if now is None or self._first is None else max(now - self._first, 0.0)
+
+    def decode(self, document: Any) -> Object | None:
+        """Decode an object.
+
+        Parameters
+        ----------
+        document : object
+            A JSON value.
+
+        Returns
+        -------
+        Object or None
+            None, and a note, for what scheduling does not read.
+        """
+        if not isinstance(document, dict):
+            self.note("records left out: the object is missing")
+            return None
+        kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+        if not is_known(kind, version):
+            self.note(f"records left out: {kind or 'no kind'} is not read")
+            return None
+        try:
+            return decode_object(document)
+        except InputError:
+            self.note(f"records left out: {kind} cannot be decoded")
+            return None
+
+    def put(self, time: float, obj: Object) -> None:
+        """Create an object, or change it; note a pod that got a node, and one that has ended.
+
+        Parameters
+        ----------
+        time : float
+            Seconds.
+        """
+        namespace = default_namespace(obj)
+        reference = "/".join(part for part in (obj.kind.lower(), namespace, obj.name) if part)
+        if isinstance(obj, Pod):
+            self._put_pod(time, obj, reference)
+            return
+        try:
+            number = self._template(_stripped(obj, obj.name))
+        except InputError:
+            self.note(f"records left out: {obj.kind} is not valid")
+            return
+        verb = Verb.APPLY if reference in self._live else Verb.CREATE
+        self._live[reference] = True
+        self.timeline.add(time, verb, self.timeline.subject(reference), number)
+
+    def _put_pod(self, time: float, pod: Pod, reference: str) -> None:
+        node, has_ended = pod.spec.node_name, pod.status.phase in FINISHED
+        if reference not in self._live and not has_ended:
+            stripped = replace(_stripped(pod, ""), spec=replace(pod.spec, node_name=node))
+            try:
+                number = self._template(stripped)
+            except InputError:
+                self.note("records left out: Pod is not valid")
+                return
+            self.timeline.add(time, Verb.CREATE, self.timeline.subject(reference), number)
+            self._live[reference] = bool(node)
+        elif reference in self._live and has_ended:
+            self.delete(time, reference)
+        elif reference in self._live and node:
+            self.bind(time, reference, node)
+
+    def bind(self, time: float, reference: str, node: str) -> None:
+        """Record the binding of a pod, once.
+
+        Parameters
+        ----------
+        reference : str
+            ``pod/namespace/name``.
+        """
+        if self._live.get(reference) is False:
+            self._live[reference] = True
+            self.timeline.bind(time, reference, node)
+
+    def delete(self, time: float, reference: str) -> None:
+        """Delete an object; one that is unknown is noted."""
+        if self._live.pop(reference, None) is None:
+            self.note("deletions left out: there is no object of this name")
+            return
+        if reference.startswith("node/"):
+            self.timeline.leave(time, reference.partition("/")[2])
+        else:
+            self.timeline.add(time, Verb.DELETE, self.timeline.subject(reference))
+
+    def _template(self, obj: Object) -> int:
+        """Return the number of an object's template."""
+        key = msgspec.json.encode(object_to_dict(obj))
+        known = self._templates.get(key)
+        if known is None:
+            known = self._templates[key] = self.timeline.template(obj)
+        return known
+
+
+def _stripped(obj: Object, name: str) -> Any:
+    """Return an object without what a server has added: UID, versions, and for a pod name, status and owner.
+
+    Nobody has recorded the owners of pods, so they would be collected as garbage.
+    """
+    meta = replace(
+        obj.metadata,
+        name=name,
+        generate_name="",
+        uid="",
+        resource_version="",
+        creation_timestamp=None,
+        deletion_timestamp=None,
+        deletion_grace_period_seconds=None,
+        finalizers=(),
+    )
+    changed: dict[str, Any] = {"metadata": meta}
+    if isinstance(obj, Pod):
+        changed = {"metadata": replace(meta, owner_references=()), "status": type(obj.status)()}
+    return replace(obj, **changed)
+
+
+def _number(time: Any) -> float | None:
+    """Return a timestamp (RFC 3339), or seconds, as seconds; None for anything else."""
+    try:
+        return float(time) if isinstance(time, int | float) else datetime.fromisoformat(str(time)).timestamp()
+    except ValueError:
+        return None
+
+
+# ---- recorded objects --------------------------------------------------------------------------------------
 
 ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 """Message of the event Scheduled (kube-scheduler, schedule_one.go)."""

@@ -10,8 +10,8 @@ from .measurement import Measurement as Measurement
 from .measurement import Request as Request
 from .measurement import evaluate as evaluate
 from .measurement import measure as measure
-from .node_cost import cost as cost
-from .node_cost import disruptions as disruptions
+from .pod_measures import cost as cost
+from .pod_measures import disruptions as disruptions
 from .pod_measures import evictions as evictions
 from .pod_measures import pending as pending
 from .pod_measures import spread as spread

@@ -11,8 +11,7 @@ from moorage._core.devices.gpu_shares import BEST_FIT, WHOLE, GpuShares
 from moorage.kube import Node
 from moorage.table import Table
 
-from ..policies.gpu_share import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod
-from ..policies.typical_pods import typical_pods
+from ..gpu_policies import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod, typical_pods
 from ..replay import History
 from ..replay.history import allocatable_of
 from ..replay.usage_over_time import over_time

@@ -2,31 +2,105 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.resources import pod_requests
-from moorage.errors import InputError, number_of
+from moorage.answers.scheduler import Scheduler
+from moorage.errors import InputError, MoorageError, missing, number_of
 from moorage.kube import Node, Pod, parse_milli, parse_value
+from moorage.kube.read.files import source_name
 from moorage.table import Table, Tabular
 
-from ..autoscaling.autoscaler import autoscale
-from ..timeline import Timeline, Verb
-from ..virtual_clock import VirtualClock
-from .history_files import Part, write_table
+from ..autoscaler import AutoscalerState, autoscale
+from ..event_columns import Verb
+from ..karpenter_nodes import KarpenterState
+from ..timeline import Timeline
 from .recorder import End, Recorder
-from .replayer import Replayer
+from .replayer import Replayer, VirtualClock
 from .usage_over_time import Levels, levels, over_time
 
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
 
-    from .checkpoints import Checkpoints
+
+# ---- history files -----------------------------------------------------------------------------------------
+#
+# Writes histories to files: Parquet where pyarrow is installed, CSV otherwise.
+
+ROWS = 1 << 17
+"""Rows of a table that are in memory at a time."""
+Part = Callable[[int, int], Table]
+
+
+def write_table(folder: Path, name: str, rows: int, part: Part, format: str) -> Path:
+    """Write a table in pieces.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, without the suffix.
+    rows : int
+        Length of the table.
+    part : callable
+        Returns the rows of a range.
+    format : {"auto", "parquet", "csv"}
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    MoorageError
+        Parquet is asked for, and pyarrow is not installed.
+    """
+    has_arrow = find_spec("pyarrow") is not None
+    if format == "parquet" and not has_arrow:
+        raise MoorageError(missing("pyarrow"))
+    if format not in ("auto", "parquet", "csv"):
+        raise InputError(f'must be auto, parquet or csv, not "{format}"', path="format")
+    is_parquet = format == "parquet" or (format == "auto" and has_arrow)
+    path = folder / f"{name}.{'parquet' if is_parquet else 'csv'}"
+    starts = range(0, max(rows, 1), ROWS)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write = _write_parquet if is_parquet else _write_csv
+        write(path, [lambda at=at: part(at, at + ROWS) for at in starts])  # type: ignore[misc]
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", source=source_name(str(path))) from None
+    return path
+
+
+def _write_csv(path: Path, parts: list[Callable[[], Table]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        for number, part in enumerate(parts):
+            columns = part().to_dict()
+            if not number:
+                writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _write_parquet(path: Path, parts: list[Callable[[], Table]]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    writer: Any = None
+    for part in parts:
+        table = pyarrow.table(part())
+        if writer is None:
+            writer = parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+# ---- history -----------------------------------------------------------------------------------------------
 
 Array = npt.NDArray[Any]
 
@@ -571,3 +645,58 @@ def allocatable_of(resource: str, node: Node) -> int:
     """
     amount = node.status.allocatable.get(resource, "0")
     return parse_milli(amount) if resource == "cpu" else parse_value(amount)
+
+
+# ---- checkpoints -------------------------------------------------------------------------------------------
+#
+# Checkpoints: states of a replay from which it can be repeated.
+
+
+class Checkpoint(NamedTuple):
+    """A fork of the scheduler, the time, the index of the next event and the number of the next pod, and what
+    the autoscaler remembers."""
+
+    time: float
+    at: int
+    pods: int
+    scheduler: Scheduler
+    scaled: AutoscalerState | KarpenterState | None
+
+
+class Checkpoints:
+    """A limited number of checkpoints, evenly distributed over the events.
+
+    Parameters
+    ----------
+    most : int
+        How many; with 0 only the beginning is kept.
+    """
+
+    def __init__(self, replayer: Replayer, most: int) -> None:
+        self._replayer, self._most = replayer, most
+        self._calls, self._every = 0, 1
+        self._kept: list[Checkpoint] = []
+        self._add()
+
+    def keep(self) -> None:
+        """Keep the state between two instants, unless enough others are kept. Where there are too many, every
+        second is dropped, and from then on only every second call adds one."""
+        self._replayer.settle()
+        self._replayer.recorder.spill()
+        self._calls += 1
+        if self._most and self._calls % self._every == 0:
+            self._add()
+            if len(self._kept) > self._most:
+                del self._kept[1::2]
+                self._every *= 2
+
+    def _add(self) -> None:
+        replayer = self._replayer
+        now = replayer.clock.now
+        fork = replayer.scheduler.fork(VirtualClock(now))
+        scaled = None if replayer.autoscaler is None else replayer.autoscaler.state.copy()
+        self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork, scaled))
+
+    def before(self, time: float) -> Checkpoint:
+        """Return the last checkpoint at or before a time."""
+        return next((one for one in reversed(self._kept) if one.time <= time), self._kept[0])

@@ -14,8 +14,9 @@ from moorage.errors import InputError
 from moorage.kube import Pod
 from moorage.table import Column, Table, Tabular
 
-from ..timeline import Event, Timeline, Verb
-from .history_log import SPILL_ROWS
+from ..event_columns import Event, Verb
+from ..timeline import Timeline
+from .recorder import SPILL_ROWS
 from .replay_timeline import start
 from .replayer import Replayer
 

@@ -26,11 +26,43 @@ from moorage.store.deletion import timestamp, timestamps
 from moorage.store.informer import last_state
 from moorage.store.pod_binding import Binding
 
-from ..timeline import Event, Timeline, Verb
-from ..virtual_clock import VirtualClock
-from .event_cursor import EventCursor
-from .pods_ahead import AHEAD, PodsAhead
+from ..event_columns import Event, Verb
+from ..timeline import Timeline
+from .coming_events import AHEAD, EventCursor, PodsAhead
 from .recorder import End, Recorder
+
+# ---- virtual clock -----------------------------------------------------------------------------------------
+#
+# The clock of a replay.
+
+
+class VirtualClock:
+    """A clock that stands still until somebody sets it; attempts to schedule take no time.
+
+    Parameters
+    ----------
+    now : float, optional
+        Seconds since the start of the timeline.
+
+    Attributes
+    ----------
+    now : float
+    """
+
+    __slots__ = ("now",)
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def set(self, when: float) -> None:
+        """Set the time, in seconds since the start."""
+        self.now = when
+
+
+# ---- replayer ----------------------------------------------------------------------------------------------
 
 AFTER_END = 600.0
 """Seconds after the last event for which backing off, waits on Permit and rollouts go on."""

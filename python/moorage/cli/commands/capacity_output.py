@@ -1,0 +1,360 @@
+"""Output of ``moorage capacity``, ``plan`` and ``nodes``: how many fit, what is needed, what is free."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO
+from moorage.answers.new_nodes import NodesNeeded
+from moorage.answers.node_emptying import EmptyingPlan
+from moorage.answers.node_room import FIRST, PODS, NamespaceUse, Room
+from moorage.answers.placement_bound import Bound
+from moorage.answers.scheduler import Scheduler
+from moorage.answers.template_capacity import Capacity
+from moorage.autoscalers.consolidation_rounds import Consolidation
+from moorage.cluster.change import short_label
+from moorage.engine.framework.evidence import readable
+from moorage.errors import first_of, number_of
+from moorage.table import Tabular
+
+from .printing import COMMENT_ROWS, Table, columns_table, print_names, write_answer
+
+if TYPE_CHECKING:
+    from .printing import PageOf
+
+
+# ---- capacity output ---------------------------------------------------------------------------------------
+#
+# Output of ``moorage capacity``.
+
+CAPACITY_API = "capacity.moorage.dev/v1"
+
+
+def write_capacity(
+    form: str,
+    found: Capacity,
+    verbose: bool,
+    scheduler: Scheduler,
+    told: Mapping[str, Any],
+    alone: Mapping[str, int],
+) -> None:
+    """Print a capacity.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
+        Format of the output; ``csv`` has a row per template and node.
+    verbose : bool
+        Whether tables show the replicas on each node.
+    scheduler : Scheduler
+        Of which the capacity is.
+    told : mapping of str to object
+        Fields of JSON about the input.
+    alone : mapping of str to int
+        Where no round fits, how many replicas of the templates that do not stop it fit by themselves.
+    """
+
+    def page() -> PageOf:
+        from moorage.answers.answer_pages import capacity_page
+        from moorage.answers.node_use import current_use
+
+        made = capacity_page(_document(found), current_use(scheduler), lines)
+        return made, [told["release"]], told["warnings"]
+
+    gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
+    fit = ", ".join(f"{count} of {name}" for name, count in alone.items())
+    told_of = _capacity_headline(found), gangs and f"gangs: {gangs}", _end(found), fit and f"alone fit: {fit}"
+    lines = [*filter(None, told_of)]
+    tables = [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])]
+    document = _document(found) | dict(told)
+    write_answer(form, lambda: document, lines, tables, lambda: _nodes(found), page)
+
+
+def _document(found: Capacity) -> dict[str, Any]:
+    return {"apiVersion": CAPACITY_API, "kind": "Capacity"} | found.to_dict()
+
+
+def _capacity_headline(found: Capacity) -> str:
+    counts = ", ".join(f"{each.count} of {each.name}" for each in found.templates)
+    if found.gang:
+        return f"{number_of(found.rounds, 'gang', 'gangs')} of {found.gang} pods fit: {counts}"
+    if len(found.templates) > 1:
+        return f"{number_of(found.rounds, 'round', 'rounds')} fit: {counts}"
+    return f"{found.count} of {found.templates[0].name} fit"
+
+
+def _end(found: Capacity) -> str:
+    """Return why the count has ended, in one line."""
+    if not found.failed:
+        return f"limit of {found.rounds} reached"
+    if found.rest:
+        fit = f"{found.rest} of the {found.gang} pods of the next gang fit"
+        return f"{fit}; next replica of {found.failed}: {found.message}"
+    return f"next replica of {found.failed}: {found.message}"
+
+
+def _counts(found: Capacity) -> Table:
+    some = any(each.skipped for each in found.templates)
+    gangs = [str(found.rounds)] if found.gang else []
+    rows = [
+        (each.name, *gangs, str(each.share), str(each.count), str(len(each.nodes)))
+        + ((each.skipped,) if some else ())
+        for each in found.templates
+    ]
+    named = ["GANGS"] if found.gang else []
+    columns = ("TEMPLATE", *named, "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
+    return Table(columns, rows)
+
+
+def _binding(found: Capacity) -> Table:
+    rows = []
+    some = any(each.devices for each in found.binding)
+    for each in found.binding:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each.reasons.items())
+        devices = "; ".join(f"{count} {request}" for request, count in each.devices.items())
+        cells = each.value or "(none)", str(each.nodes), each.resource, reasons
+        rows.append((*cells, *([devices] if some else [])))
+    headings = "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else [])
+    columns = (short_label(found.label), *headings)
+    return Table(columns, rows)
+
+
+def _nodes(found: Capacity) -> Table:
+    columns = found.table().to_dict()
+    rows = list(zip(columns["template"], columns["node"], map(str, columns["replicas"]), strict=True))
+    return Table(("TEMPLATE", "NODE", "REPLICAS"), rows)
+
+
+# ---- plan output -------------------------------------------------------------------------------------------
+#
+# Output of ``moorage plan …``: the line and the table of a result, or its document.
+
+TITLES = {
+    "NodesNeeded": ("New nodes that pods need", "New nodes"),
+    "EmptyingPlan": ("Moves that empty nodes", "Moves"),
+    "Consolidation": ("Which nodes Karpenter removes", "Commands"),
+    "Bound": ("How many pods can be placed at most", "What is the limit"),
+}
+"""Of a page and its first table, by the kind of the answer."""
+PLAN_API = "plan.moorage.dev/v1"
+
+
+def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
+    """Print an answer.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
+    found : Tabular
+        A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, or a `Consolidation`.
+    told : mapping of str to object
+        Fields of JSON about the input.
+    """
+    kind = type(found).__name__
+    table = columns_table(found.table(), 12 if form == "csv" else 6)
+    lines = [found.headline(), *_left_out(found)]
+
+    def page() -> PageOf:
+        from moorage.answers.answer_pages import answer_page
+
+        title, caption = TITLES[kind]
+        tables = [(caption, *table), *((one.headings[0].capitalize(), *one) for one in _more_plans(found))]
+        return answer_page(title, lines, None, tables), [told["release"]], told["warnings"]
+
+    def document() -> dict[str, Any]:
+        return {"apiVersion": PLAN_API, "kind": kind} | found.to_dict() | dict(told)
+
+    write_answer(form, document, lines, chain([table], _more_plans(found, COMMENT_ROWS)), page=page)
+
+
+def _left_out(found: Tabular) -> Iterator[str]:
+    """Yield what an answer does not take into account, a line each."""
+    if isinstance(found, NodesNeeded) and found.over_limits:
+        yield f"autoscalers would not make them: {'; '.join(found.over_limits)}"
+    if isinstance(found, Bound | NodesNeeded):
+        for why, count in (found.skipped or {}).items():
+            yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
+    if isinstance(found, Consolidation):
+        yield from found.remarks()
+    if isinstance(found, Bound):
+        for text in found.relaxed:
+            yield f"relaxed: {text}"
+
+
+def _places(found: Consolidation, most: int) -> Table:
+    """Which pods each node takes after each command; at most so many rows."""
+    rows = []
+    for number, step in enumerate(found.steps, 1):
+        by_node: dict[str, list[str]] = {}
+        for pod, node in step.placed.items():
+            by_node.setdefault(node, []).append(pod)
+        rows += [(str(number), node, first_of(pods, 3)) for node, pods in sorted(by_node.items())]
+    if len(rows) > most:
+        rows = [*rows[:most], (f"… and {len(rows) - most} more", "", "see -o json")]
+    return Table(("AFTER COMMAND", "NODE", "TAKES"), rows)
+
+
+def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[Table]:
+    """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
+    if isinstance(found, EmptyingPlan):
+        title = f"NODE WITH FREE {found.resource}" if found.resource else "EMPTIED NODE"
+        yield Table((title,), [(node,) for node in found.nodes])
+        yield Table(
+            ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
+        )
+    if isinstance(found, Consolidation):
+        yield _places(found, most)
+        by_why: dict[str, list[str]] = {}
+        for one in found.stays:
+            by_why.setdefault(one.message, []).append(one.node)
+        rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
+        yield Table(("NODE THAT STAYS", "WHY"), rows)
+    if isinstance(found, NodesNeeded):
+        yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))
+
+
+# ---- nodes output ------------------------------------------------------------------------------------------
+#
+# Output of ``moorage nodes``.
+
+NODES_API = "nodes.moorage.dev/v1"
+
+
+def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, Any]) -> None:
+    """Print the room on nodes.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
+        ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
+    by : str
+        The label that the rows are for; "" for nodes.
+    told : mapping
+        Fields about the input, for documents.
+    """
+    if form == "name":
+        print_names(f"node/{room.name}" for room in rooms)
+        return
+
+    def document() -> dict[str, Any]:
+        head = {"apiVersion": NODES_API, "kind": "Nodes", "by": by or "node"}
+        return head | {"items": [room.to_dict() for room in rooms]} | dict(told)
+
+    tables = [_table(rooms, by, form == "wide")]
+    write_answer(form, document, [_nodes_headline(rooms)], tables, lambda: _raw_table(rooms, by))
+
+
+def _nodes_headline(rooms: Sequence[Room]) -> str:
+    """Return how much of the nodes is free."""
+    nodes = sum(room.nodes for room in rooms)
+    parts = [
+        f"{readable(name, free)} of {readable(name, total)} {name}"
+        for name in FIRST
+        for free, total in [
+            (
+                sum(room.free.get(name, 0) for room in rooms),
+                sum(room.allocatable.get(name, 0) for room in rooms),
+            )
+        ]
+    ]
+    return f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
+
+
+def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str, Any]) -> None:
+    """Print what namespaces request.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "csv", "markdown"}
+    told : mapping
+        Fields about the input, for documents.
+    """
+
+    def document() -> dict[str, Any]:
+        head = {"apiVersion": NODES_API, "kind": "Namespaces"}
+        return head | {"items": [use.to_dict() for use in uses]} | dict(told)
+
+    columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
+    rows = [
+        [
+            use.name,
+            str(use.pods),
+            *(getattr(use, kind).get(name, "0") for name, kind in columns),
+            _quotas(use),
+        ]
+        for use in uses
+    ]
+    titles = ["NAMESPACE", "PODS", *(f"{name} {kind}".upper() for name, kind in columns), "QUOTA USED"]
+    totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
+    pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
+    amounts = [f"{total} {name}" for name, total in zip(FIRST, totals, strict=True)]
+    write_answer(form, document, [f"{pods} {' and '.join(amounts)}"], [Table(titles, rows)])
+
+
+def _quotas(use: NamespaceUse) -> str:
+    return "; ".join(
+        f"{quota}: " + ", ".join(f"{name} {used}/{hard}" for name, (used, hard) in its.items())
+        for quota, its in use.quotas.items()
+    )
+
+
+def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:
+    names = list(rooms[0].allocatable) if rooms else []
+    # Disks are rarely what is short; devices are.
+    shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
+    rows = []
+    for room in rooms:
+        row = [
+            room.name,
+            *([str(room.nodes)] if by else []),
+            f"{room.requested[PODS]}/{room.allocatable[PODS]}",
+        ]
+        for name in shown:
+            total = room.allocatable[name]
+            use = f"{100 * room.requested[name] / total:.0f}%" if total else "-"
+            row += [readable(name, total), use, readable(name, room.free[name])]
+        rows.append([*row, _largest(room), *_more_nodes(room, is_wide)])
+    titles = (title for name in shown for title in (name.upper(), "USE", f"{name.upper()} FREE"))
+    first = [by or "NODE", *(["NODES"] if by else []), "PODS", *titles, "LARGEST POD"]
+    return Table([*first, *(["TAINTS", "HELD BY"] if is_wide else ["CORDONED"])], rows)
+
+
+def _largest(room: Room) -> str:
+    return _sizes(room.largest) if room.largest else "none"
+
+
+def _sizes(amounts: Mapping[str, int]) -> str:
+    cpu, memory = (readable(name, amounts.get(name, 0)) for name in FIRST)
+    return f"{cpu} cpu, {memory}"
+
+
+def _more_nodes(room: Room, is_wide: bool) -> list[str]:
+    cordoned = room.nodes - room.schedulable
+    if not is_wide:
+        return [str(cordoned) if room.nodes > 1 else "yes" * cordoned]
+    return [", ".join(room.taints), _held_by(room)]
+
+
+def _held_by(room: Room) -> str:
+    return ", ".join(
+        f"{one.namespace}/{one.workload} ({one.pods}: {_sizes(one.requested)})" for one in room.holders
+    )
+
+
+def _raw_table(rooms: Sequence[Room], by: str) -> Table:
+    names = list(rooms[0].allocatable) if rooms else []
+    rows = []
+    for room in rooms:
+        row = [room.name, str(room.nodes), str(room.nodes - room.schedulable)]
+        for name in names:
+            row += [str(values[name]) for values in (room.allocatable, room.requested, room.free)]
+        row += [str(room.largest.get(name, 0)) for name in FIRST]
+        rows.append([*row, ", ".join(room.taints), _held_by(room)])
+    kinds = ("allocatable", "requested", "free")
+    columns = [f"{name}_{kind}" for name in names for kind in kinds]
+    largest = [f"largest_pod_{name}" for name in FIRST]
+    return Table([by or "node", "nodes", "cordoned", *columns, *largest, "taints", "held_by"], rows)

@@ -1,0 +1,358 @@
+"""Output of ``moorage explain``; equal input gives equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moorage.answers.explain.claim_explanations import STEP_TEXTS
+from moorage.answers.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
+from moorage.answers.explain.explanation import (
+    AFTER_RUN,
+    ALONE,
+    IN_TURN,
+    NOW,
+    ExplainedGroup,
+    NodeComparison,
+    NodeExplanation,
+    NodeGroup,
+    ScoredNode,
+)
+from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.engine.devices.request_survey import RequestSurvey
+from moorage.engine.framework.status import Status
+from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
+from moorage.engine.preemption.eviction_units import priority_of
+from moorage.engine.scheduler.cycle.examine import PreemptionExamination
+from moorage.errors import number_of
+
+from ..runs.simulation import skip_reason
+from ..runs.targets import ExplainedTarget, Target
+from .printing import ignore_broken_pipe, print_lines, print_table, write_value
+
+SITUATION_TEXTS = {
+    NOW: "",
+    IN_TURN: "as in simulate; of the other pending pods {placed} placed before it, {pending} not",
+    ALONE: "alone; {pending} other pending pods ignored",
+    AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
+}
+STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
+FACTS = 3
+"""Maximum number of facts shown per group of nodes."""
+
+
+def write_explanations(
+    form: str,
+    explained: Sequence[ExplainedTarget],
+    limit: int | None,
+    nodes: Sequence[str],
+    is_list: bool,
+    told: Mapping[str, Any],
+) -> None:
+    """Print explanations.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "html"}
+        Format of the output.
+    limit : int or None
+        Number of feasible nodes to show; None for all.
+    nodes : sequence of str
+        Names of nodes to show in detail.
+    is_list : bool
+        Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
+    told : mapping of str to object
+        Fields of JSON about the input.
+    """
+    blocks = [list(_blocks(one, limit, nodes)) for one in explained]
+    with ignore_broken_pipe():
+        if form == "table":
+            for one, told_of in zip(explained, blocks, strict=True):
+                _print([[_heading(one.target, one.explanation)], *told_of] if is_list else told_of)
+            if not explained:
+                print_lines(["every pod has a node or gets one"])
+            return
+        documents = [document(one.explanation, limit, nodes) for one in explained]
+        listed = _list_document(explained, documents)
+        if form == "html":
+            from moorage.answers.answer_pages import explanation_page
+
+            from .printing import write_page
+
+            write_page(explanation_page(listed["items"], blocks), [told["release"]], told["warnings"])
+        else:
+            write_value(form, (listed if is_list else documents[0]) | dict(told))
+
+
+class Grid(NamedTuple):
+    """A table of an explanation, with a caption for its page."""
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str | int]]
+
+
+Block = list[str] | Grid
+"""Lines, of which an empty one parts what is before it from a table; or a table."""
+
+
+def _print(blocks: Iterable[Block]) -> None:
+    for block in blocks:
+        if isinstance(block, Grid):
+            print_table(block.headings, [[*map(str, row)] for row in block.rows])
+        else:
+            print_lines(block)
+
+
+def _list_document(
+    explained: Sequence[ExplainedTarget], documents: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    items = [
+        {
+            "namespace": one.target.workload.namespace,
+            "workload": one.target.workload.text,
+            "pods": one.target.pods,
+            "own": one.own,
+            "explanation": made,
+        }
+        for one, made in zip(explained, documents, strict=True)
+    ]
+    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": items}
+
+
+def _heading(target: Target, explanation: Explanation) -> str:
+    workload, count = target.workload, len(target.pods)
+    pods = number_of(count, "pod", "pods")
+    outcome = "" if explanation.has_place else " without a node"
+    if count == 1:
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
+    if workload.kind != "Pod":
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is"
+    names = [key.rpartition("/")[2] for key in target.pods]
+    names[FACTS:] = [f"and {count - FACTS} others"] if count > FACTS + 1 else names[FACTS:]
+    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is"
+
+
+def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Iterator[Block]:
+    explanation = explained.explanation
+    yield [*_head(explanation), ""]
+    if explanation.group is not None:
+        yield from _of_group(explanation.group, limit)
+        if explanation.feasible or explanation.groups:
+            yield [f"one pod of the group, {explanation.pod.key}:"]
+    if explanation.feasible:
+        yield Grid("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
+    if explanation.groups:
+        yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
+    if not explanation.feasible:
+        yield from _of_claims(explanation)
+    if explanation.preemption is not None:
+        lines = list(_of_preemption(explanation, explanation.preemption))
+        budgets = explanation.violated_budgets
+        cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
+        yield lines if cells else [*lines, ""]
+        if cells:
+            yield Grid("Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
+    yield from _of_changes(explanation)
+    for name in nodes:
+        node = explanation.node(name)
+        yield Grid(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
+        if node.comparison is not None:
+            yield [node.comparison.text]
+            yield Grid(f"Scores of node {name}", *_compared(node.comparison))
+    if explained.own:
+        own = [(pod, ", ".join(named)) for pod, named in explained.own.items()]
+        yield Grid("Pods like it", ("POD", "ITS OWN"), own)
+
+
+def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
+    """Yield how many pods of a group fit at once, what stops the next one, and changes."""
+    yield [*_group_lines(group), ""]
+    if group.nodes:
+        caption = f"Nodes that reject {group.next} beside the others"
+        yield _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
+    if group.changes:
+        rows = [(one.text, one.placed) for one in group.changes]
+        caption = "What would place the group, each tried on the engine"
+        yield Grid(caption, ("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
+
+
+def _group_lines(group: ExplainedGroup) -> Iterator[str]:
+    yield group.headline()
+    if group.tree:
+        yield f"  it belongs to composite group {group.tree}, and is explained alone"
+    if stop := group.stop():
+        yield f"  {stop}"
+    if group.evictions is not None:
+        yield f"  {group.evictions.text}"
+    elif not group.changes and group.minimum and not group.reaches_minimum:
+        yield "  no single change places the group"
+
+
+def _of_claims(explanation: Explanation) -> Iterator[Block]:
+    """Yield, for each request for devices, how many each rule leaves."""
+    for claim in explanation.claims:
+        for survey in claim.requests:
+            yield [claim.request_text(survey)]
+            caption = f"Devices of claim {claim.claim}, request {survey.request.full_name}"
+            yield Grid(caption, STEP_COLUMNS, _steps(survey))
+
+
+def _steps(survey: RequestSurvey) -> list[tuple[str | int, ...]]:
+    """The rules of a request; those that leave all devices are omitted, unless a user wrote them."""
+    rows: list[tuple[str | int, ...]] = []
+    before = -1
+    for step in survey.steps:
+        if step.text or step.error or step.devices != before:
+            text = ": ".join(part for part in (STEP_TEXTS[step.kind], step.text) if part)
+            holders = [f"{one.claim} ({one.devices})" for one in step.holders]
+            if len(holders) > FACTS + 1:
+                holders[FACTS:] = [f"and {len(holders) - FACTS} others"]
+            counts = step.devices, step.most, step.nodes
+            rows.append((step.error or text, *counts, ", ".join(holders)))
+        before = step.devices
+    return rows
+
+
+def _of_changes(explanation: Explanation) -> Iterator[Block]:
+    """Yield the changes that place the pod, or what keeps it from being placed."""
+    tried = "What would help, each tried on the engine"
+    if explanation.changes:
+        yield Grid(tried, ("CHANGE", "REDUCTION", "NODES ENABLED"), [*map(_change, explanation.changes)])
+    if explanation.pairs:
+        pairs = [
+            (_change(pair.first)[0], _change(pair.second)[0], pair.feasible_nodes)
+            for pair in explanation.pairs
+        ]
+        yield Grid(tried, ("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
+    for conflict in explanation.conflicts:
+        cells = [(constraint.kind, constraint.name) for constraint in conflict]
+        heading = "NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else "")
+        yield Grid("What no node satisfies", (heading, ""), cells)
+
+
+def _head(explanation: Explanation) -> Iterator[str]:
+    fits, total = len(explanation.feasible), len(explanation.order)
+    yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
+    if explanation.bound_to:
+        yield f"already bound to {explanation.bound_to}; explained without it"
+    if explanation.skipped:
+        yield f"not scheduled: {skip_reason(explanation.pod, explanation.skipped)}"
+    yield from _of_situation(explanation)
+    if explanation.message:
+        yield explanation.message
+    yield from (note.text for note in explanation.notes)
+    yield from (answer.text for answer in explanation.extenders)
+    is_rejected = any(answer.rejected for answer in explanation.extenders)
+    is_explained = explanation.examination.error or explanation.changes or is_rejected
+    if explanation.message and not is_explained:
+        yield "no single change places it" + (", two changes do" if explanation.pairs else "")
+    if explanation.blocked:
+        yield f"it fits no node even without its constraints: {explanation.blocked}"
+
+
+def _of_situation(explanation: Explanation) -> Iterator[str]:
+    """Lines about other pending pods, and about the result of a run for the pod."""
+    situation = explanation.situation
+    text = SITUATION_TEXTS[situation.kind].format(placed=situation.placed, pending=situation.pending)
+    if text and situation.placed + situation.pending:
+        yield f"situation: {text}"
+    if situation.node and situation.kind == IN_TURN:
+        yield f"simulate places it on {situation.node}"
+        if explanation.sampling:
+            yield explanation.sampling
+    elif situation.message and explanation.feasible:
+        yield f"simulate leaves it without a node: {situation.message}"
+
+
+def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterator[str]:
+    """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
+    preemption, choice = examination.dry_run, examination.choice
+    if choice is None:
+        yield f"preemption: {preemption.message or 'no node where it helps'}"
+    else:
+        where = f"{len(preemption.candidates)} of {len(preemption.potential)} nodes that may help"
+        yield f"preemption: would evict pods on {choice.candidate.name}, chosen among {where}"
+        yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
+    for reason, nodes in examination.rejections().items():
+        yield f"  on {nodes}: {reason}"
+    if explanation.raised_priority is not None:
+        yield f"  {explanation.raised_priority.text}"
+
+
+def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str | int, ...]:
+    victims = candidate.victims
+    names = [f"{pod.key} ({priority_of(pod)})" for pod in victims.pods]
+    violated = str(victims.num_pdb_violations)
+    if candidate.name in budgets:
+        violated += f" ({', '.join(budgets[candidate.name])})"
+    return candidate.name, ", ".join(names), violated, highest_priority(victims)
+
+
+def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str | int]]]:
+    """Headings and rows of normalized scores by plugin, with the raw score if it differs.
+
+    Plugins with only zeros are omitted.
+    """
+    columns = explanation.examination.normalized
+    plugins = [plugin for plugin, column in columns.items() if column.any()]
+    headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]
+    rows = [
+        [node.rank, node.node, node.total, *(_score(node, plugin) for plugin in plugins)] for node in ranked
+    ]
+    return ["RANK", "NODE", "TOTAL", *headings], rows
+
+
+def _score(node: ScoredNode, plugin: str) -> str | int:
+    raw, normalized = node.raw[plugin], node.normalized[plugin]
+    return normalized if raw == normalized else f"{normalized} (raw {raw})"
+
+
+def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> Grid:
+    names = "NAMES" if limit is None else "EXAMPLES"
+    headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
+    return Grid(caption, headings, [_group(one, limit) for one in groups])
+
+
+def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:
+    names = group.nodes if limit is None else group.nodes[:EXAMPLES]
+    texts = [_on_some(one.text, one.nodes, group) for one in group.evidence]
+    if len(texts) > FACTS + 1:
+        texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
+    verdicts = "; ".join(_verdict(status) for status in group.verdicts)
+    return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
+
+
+def _on_some(text: str, nodes: int, group: NodeGroup) -> str:
+    return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
+
+
+def _verdict(status: Status) -> str:
+    return f"{status.plugin}: {', '.join(status.reasons)}"
+
+
+def _change(change: Change) -> tuple[str, str, int]:
+    less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
+    eligible = change.values.get("eligibleNodes", 1)
+    others = f", or one of {eligible - 1} others" if eligible > 1 else ""
+    return change.text + others, less, change.feasible_nodes
+
+
+def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
+    """Headings and rows of the scores of two nodes by plugin."""
+    rows: list[tuple[str | int, ...]] = [
+        (f"{one.plugin} x{one.weight}", one.chosen, one.other, f"{one.weighted:+d}")
+        for one in comparison.differences
+    ]
+    return ("PLUGIN", comparison.chosen, comparison.other, "OF THE TOTAL"), rows
+
+
+def _details(node: NodeExplanation) -> list[tuple[str, str]]:
+    cells = [
+        (plugin, ", ".join(status.reasons) if status else "passes")
+        for plugin, status in node.verdicts.items()
+    ]
+    cells += [("because", one.text) for one in node.evidence]
+    if node.score is not None:
+        cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
+    return cells

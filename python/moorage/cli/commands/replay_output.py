@@ -1,0 +1,196 @@
+"""Output of ``moorage replay`` and ``moorage sweep``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from moorage.errors import number_of, printable
+from moorage.kube.releases import DEFAULT
+from moorage.sim.measures import Measurement
+from moorage.sim.replay import History, Verification
+from moorage.sim.sweep_result import Mean, SweepResult, drawn_measures, side_by_side
+from moorage.table import rows_of
+
+from .printing import PICTURES, Table, columns_table, ignore_broken_pipe, text_of, write_answer, write_picture
+
+if TYPE_CHECKING:
+    from .printing import PageOf
+
+
+# ---- replay output -----------------------------------------------------------------------------------------
+#
+# Output of ``moorage replay``.
+
+HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"}
+
+
+def write_history(
+    history: History,
+    options: Mapping[str, Any],
+    measured: Mapping[str, Measurement],
+    notes: Sequence[str],
+) -> None:
+    """Print a part of a history, or all of it as a page or picture.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of the command's options.
+    measured : mapping of str to Measurement
+        What is added to the summary.
+    notes : sequence of str
+        What the command says beside the answer.
+    """
+    form, show, by = options["output"], options["show"], options["by"]
+    numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
+    if form in PICTURES:
+        from moorage.sim.replay_report import history_figure
+
+        write_picture(form, history_figure(history, by))
+        return
+    if show == "summary":
+        summary = history.summary() | numbers
+        part: dict[str, Any] = {"summary": summary, "counts": history.counts}
+        table = Table(("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()])
+    else:
+        parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+        parts |= {"scalings": history.scalings, "disruptions": history.disruptions}
+        columns = history.usage(options["resource"], by) if show == "usage" else parts[show]()
+        part = {show: [*map(_finite, rows_of(columns))]} if form in ("json", "yaml") else {}
+        table = columns_table(columns)
+
+    def page() -> PageOf:
+        from moorage.answers.explain.explain_document import document
+        from moorage.sim.replay_report import history_page
+
+        over_time = [one.over_time for one in measured.values() if one.over_time is not None]
+        scheduler = history.scheduler
+        made = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
+        return made, _decides(options), notes
+
+    write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)
+
+
+def _decides(options: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the release that decides in a replay."""
+    return [{"version": options["version"] or DEFAULT, "reason": ""}]
+
+
+def write_measures(form: str, history: History, measured: dict[str, Measurement]) -> None:
+    """Print measures over time, a row for each value; those without times are at the end of the replay.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown"}
+    """
+    rows: list[tuple[float | None, str, float]] = []
+    for one in measured.values():
+        columns = {} if one.over_time is None else one.over_time.to_dict()
+        times = columns.pop("time", [])
+        for name, values in columns.items():
+            rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
+        if one.over_time is None:
+            rows += [(None, name, value) for name, value in one.numbers.items()]
+    found = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
+    table = Table(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
+    write_answer(form, lambda: HEAD | {"measures": found}, [history.headline()], [table])
+
+
+def write_verification(verification: Verification, options: Mapping[str, Any], notes: Sequence[str]) -> None:
+    """Print the comparison of recorded bindings with decisions; see `write_history`."""
+
+    def page() -> PageOf:
+        from moorage.sim.replay_report import verification_page
+
+        return verification_page(verification), _decides(options), notes
+
+    left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
+    lines = [verification.headline(), *left_out, *verification.explanation()]
+    document = HEAD | {"kind": "Verification"} | verification.to_dict()
+    table = columns_table(verification.table())
+    write_answer(options["output"], lambda: document, lines, [table], page=page)
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in row.items() if not isinstance(value, float) or math.isfinite(value)
+    }
+
+
+# ---- sweep output ------------------------------------------------------------------------------------------
+#
+# Output of ``moorage sweep``.
+
+API_VERSION = "sweep.moorage.dev/v1"
+
+
+def write_sweep(form: str, result: SweepResult) -> None:
+    """Print the measures of a sweep.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown", "latex", "html", "png", "svg"}
+        A CSV file has the measures of each replay, a table the means side by side.
+    """
+    document = _document(result)
+    about, names, cells = side_by_side(document["means"])
+    table = Table([*map(str.upper, about), *names], cells)
+
+    lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
+
+    def page() -> PageOf:
+        from moorage.sim.sweep_report import sweep_page
+
+        return sweep_page(document, lines), [], []
+
+    if form in PICTURES:
+        from moorage.sim.sweep_report import sweep_figure
+
+        write_picture(form, sweep_figure(document))
+    elif form == "latex":
+        with ignore_broken_pipe():
+            print(_latex_text(table, len(about), _note(document)), end="")
+    else:
+        runs = result.runs()
+        rows = columns_table(runs, 6)._replace(headings=[*runs.columns])
+        write_answer(form, lambda: document, lines, [table], lambda: rows, page)
+
+
+def _differing(means: Sequence[Mean]) -> str:
+    """Say how many measures differ between the configurations, if there are several."""
+    if len({one["configuration"] for one in means}) < 2:
+        return ""
+    names, differ = drawn_measures(means)
+    number = number_of(len(names), "differs", "differ") if differ else "none differs"
+    return f"; {number} between the configurations"
+
+
+def _note(document: Mapping[str, Any]) -> str:
+    """Say what the cells are: of how many replays, and what is after the ±."""
+    runs = sorted({one["runs"] for one in document["means"]})
+    if runs == [1]:
+        return "each cell is of one replay"
+    counts = " to ".join(map(str, runs[:: len(runs) - 1] if len(runs) > 1 else runs))
+    return f"means of {counts} replays, ± half the width of their 95 % confidence interval"
+
+
+def _latex_text(table: Table, keys: int, note: str) -> str:
+    """Return a table as LaTeX with booktabs, the columns after the keys to the right."""
+    head, *rows = (" & ".join(map(_latex, row)) + r" \\" for row in (table.headings, *table.cells))
+    columns = "l" * keys + "r" * (len(table.headings) - keys)
+    lines = [f"% {note}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _latex(text: str) -> str:
+    """A text that LaTeX shows as it is."""
+    names = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
+    return printable(re.sub(r"[\\~^±#$%&_{}]", lambda one: names.get(one[0], f"\\{one[0]}"), text))
+
+
+def _document(result: SweepResult) -> dict[str, Any]:
+    found = result.to_dict()
+    return {"apiVersion": API_VERSION, "kind": "SweepResult", "means": found["means"], "runs": found["runs"]}

@@ -1,0 +1,474 @@
+"""Output of ``moorage simulate`` and ``moorage compare``: outcomes by workload or by pod."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moorage._core.base.resources import ZERO
+from moorage.engine.framework.evidence import held_by, readable, unit
+from moorage.engine.scheduler.cycle.results import Failure
+from moorage.errors import first_of, number_of
+from moorage.kube import Node
+from moorage.kube.workloads.ownership import Workload
+from moorage.sim.summary import Summary, Use, by_count, zone_of
+
+from ..options.inputs import facts_of
+from ..runs.comparison import Alternative, ReleaseComparison
+from ..runs.comparison import differing_places as differing
+from ..runs.gate import GroupFit, group_fits
+from ..runs.simulation import (
+    KEPT,
+    NOT_STARTED,
+    PLACED,
+    REPLACED,
+    SKIPPED_KIND,
+    Group,
+    Outcome,
+    Simulation,
+    group_outcomes,
+)
+from .printing import (
+    COMMENT_ROWS,
+    PICTURES,
+    Table,
+    first_rows,
+    ignore_broken_pipe,
+    left_out_document,
+    print_names,
+    refused_document,
+    release_document,
+    told,
+    write_answer,
+    write_picture,
+)
+
+if TYPE_CHECKING:
+    from .printing import PageOf
+
+
+# ---- run output --------------------------------------------------------------------------------------------
+#
+# Output of ``moorage simulate``: the outcome by workload or by pod, and the summary.
+
+SIMULATE_API = "simulate.moorage.dev/v1"
+NODES = 3
+"""Maximum number of nodes that are named in a row of a workload."""
+
+
+class PodRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The outcome of one pod.
+
+    `node` is empty unless the pod was placed; `victims` were evicted for it; its own eviction violates
+    `violated_budgets`.
+    """
+
+    namespace: str
+    pod: str
+    workload: str
+    node: str
+    status: str
+    reason: str
+    victims: tuple[str, ...] = ()
+    violated_budgets: tuple[str, ...] = ()
+
+
+def write_simulation(
+    form: str, simulation: Simulation, outcomes: list[Outcome] | None, bound: Sequence[Outcome] = ()
+) -> None:
+    """Print the outcomes of pods and the summary.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"}
+        Format of the output: by workload in tables; by pod with ``wide`` and ``csv``. ``name`` prints
+        ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
+    outcomes : list of Outcome or None
+        The outcomes to show; None shows none.
+    bound : sequence of Outcome, optional
+        Pods that ``wide`` and ``csv`` show, too.
+    """
+    shown = outcomes or []
+    if form == "name":
+        print_names(f"pod/{one.pod.name}" for one in shown if one.status == PLACED)
+        return
+    if form in PICTURES:
+        from moorage.answers.figures import node_figure
+        from moorage.answers.node_use import current_use
+
+        write_picture(form, node_figure(current_use(simulation.scheduler)))
+        return
+
+    def page() -> PageOf:
+        from moorage.answers.answer_pages import simulation_page
+        from moorage.answers.explain.explain_document import document
+        from moorage.answers.node_use import current_use
+
+        found, scheduler = _simulation_document(simulation, outcomes), simulation.scheduler
+        use = current_use(scheduler)
+        made = simulation_page(found, use, lambda key: document(scheduler.explain(key)), [*lines()])
+        return made, [found["release"]], found["warnings"]
+
+    def lines() -> Iterator[str]:
+        yield _headline(simulation, outcomes)
+        yield from simulation.basis()
+        if (grown := simulation.grown) is not None:
+            yield from (grown.text(), *grown.lines())
+
+    def tables() -> Iterator[Table]:
+        yield from [rows(False)] if form == "wide" else _workload_tables(simulation, shown)
+        yield from group_tables(group_fits(simulation, shown))
+        yield from _summary_tables(simulation.summary)
+
+    def rows(is_exact: bool = True) -> Table:
+        return _pod_table(simulation, [*shown, *bound], is_exact)
+
+    write_answer(form, lambda: _simulation_document(simulation, outcomes), lines(), tables(), rows, page)
+
+
+def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str:
+    """Return how many of the pods that are shown have found a node; of all where none is shown."""
+    shown = simulation.outcomes if outcomes is None else outcomes
+    placed = sum(one.status == PLACED for one in shown)
+    waits = [one.status for one in shown if one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving]
+    idle, unknown = waits.count(NOT_STARTED), waits.count(SKIPPED_KIND)
+    left = len(waits) - idle - unknown
+    parts = [number_of(placed, "pod has found a node", "pods have found a node")]
+    if idle:
+        parts.append(f"{idle} {'has a node and does' if idle == 1 else 'have nodes and do'} not start")
+    if left:
+        parts.append(f"{left} {'has' if left == 1 else 'have'} none")
+    text = ", ".join(parts) if placed + idle + left else "no pod waits for a node"
+    return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
+
+
+def _pod_row(one: Outcome) -> PodRow:
+    of = one.pod.namespace, one.pod.name, one.workload.text
+    return PodRow(*of, one.node, one.status, one.reason, one.victims, one.budgets)
+
+
+def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome], is_exact: bool) -> Table:
+    """Rows with zone, effective requests (init containers and overhead included) and priority."""
+    zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
+    cells, gates = [], simulation.scheduler.cache.state.classes.gates
+    for one in outcomes:
+        row, requests = _pod_row(one), held_by(one.pod, gates)
+        cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
+        shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
+        quantities = (str(cpu), str(memory)) if is_exact else shown
+        place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
+        cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
+    place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
+    return Table(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
+
+
+# ---- workloads ---------------------------------------------------------------------------------------------
+
+
+def by_workload(outcomes: Iterable[Outcome]) -> dict[Workload, list[Outcome]]:
+    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
+    groups: dict[Workload, list[Outcome]] = {}
+    for one in outcomes:
+        if one.status not in (REPLACED, KEPT):
+            groups.setdefault(one.workload, []).append(one)
+    return groups
+
+
+def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Iterator[Table]:
+    """Yield the workloads with the number of their pods that have a node, and the pods without one."""
+    cells = []
+    for workload, members in by_workload(outcomes).items():
+        running = simulation.running[workload]
+        placed = Counter(one.node for one in members if one.status == PLACED)
+        pods = f"{running + placed.total()}/{running + len(members)}"
+        cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
+    yield Table(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
+    groups = [
+        group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
+    ]
+    rows = [
+        (one.workload.namespace, one.workload.text, str(len(one.outcomes)), one.status, one.reason)
+        for one in groups
+    ]
+    yield Table(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
+
+
+def nodes_text(placed: Mapping[str, int]) -> str:
+    """Return the nodes of pods with their numbers, those with the most pods first: ``a (3), b``.
+
+    Parameters
+    ----------
+    placed : mapping of str to int
+        Number of pods by node.
+    """
+    texts = [f"{node} ({count})" if count > 1 else node for node, count in by_count(placed).items()]
+    return first_of(texts, NODES)
+
+
+def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[Outcome]) -> Any:
+    running = simulation.running[workload]
+    placed = Counter(one.node for one in members if one.status == PLACED)
+    return {
+        "namespace": workload.namespace,
+        "workload": workload.text,
+        "pods": running + len(members),
+        "alreadyBound": running,
+        "placed": placed.total(),
+        "nodes": by_count(placed),
+        "withoutNode": [
+            unplaced_document(group) for group in group_outcomes(members) if group.status != PLACED
+        ],
+    }
+
+
+def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
+    """Yield the table of pod groups, if there are any."""
+    if not groups:
+        return
+    rows = []
+    for one in groups:
+        fit = str(one.fit) if one.message else ""
+        where = f" in {one.domain}" if one.domain else ""
+        stop = f"{one.next}{where}: {one.message}" if one.next else one.message
+        numbers = str(one.min_count or ""), f"{one.with_node}/{one.pods}", fit
+        rows.append((one.namespace, one.group, *numbers, stop))
+    yield Table(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)
+
+
+def unplaced_document(group: Group) -> dict[str, Any]:
+    """Return pods without a node that have one reason, as a JSON value.
+
+    Returns
+    -------
+    dict
+        ``status``, number of ``pods``, ``reason``, and ``rejections`` by plugin.
+    """
+    return {
+        "status": group.status,
+        "pods": len(group.outcomes),
+        "reason": group.reason,
+        "rejections": _rejections(group.outcomes[0].failure if group.outcomes else None),
+    }
+
+
+def _rejections(failure: Failure | None) -> list[dict[str, Any]]:
+    """Return the statuses of nodes: plugin, code, reasons, and the number of nodes that have it."""
+    if failure is None or failure.diagnosis is None or failure.error:
+        return []
+    return [
+        {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons), "nodes": nodes}
+        for status, nodes in failure.diagnosis.statuses_of_nodes()
+    ]
+
+
+# ---- summary -----------------------------------------------------------------------------------------------
+
+
+def _simulation_document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
+    summary = simulation.summary
+    zones = [asdict(zone) | {"use": [_use(use) for use in zone.use]} for zone in summary.zones]
+    shown = asdict(summary) | {"use": [_use(use) for use in summary.use], "zones": zones}
+    out: dict[str, Any] = {"apiVersion": SIMULATE_API, "kind": "Simulation"}
+    if outcomes is not None:
+        out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
+        out["pods"] = [_pod_row(one) for one in outcomes]
+        out["groups"] = group_fits(simulation, outcomes)
+        out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
+    out |= simulation.basis_document()
+    if simulation.grown is not None:
+        out["newNodes"] = simulation.grown.to_dict()
+    out |= {"summary": shown} | told(
+        simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
+    )
+    return out
+
+
+def _use(use: Use) -> dict[str, Any]:
+    amounts = {"requested": use.requested, "allocatable": use.allocatable, "percent": round(use.percent, 2)}
+    return {"resource": use.resource, "unit": unit(use.resource)} | amounts
+
+
+def _summary_tables(summary: Summary) -> Iterator[Table]:
+    pods = {"already bound": summary.running, "placed": summary.placed}
+    pods["unschedulable"] = summary.unschedulable
+    pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
+    pods |= {"evicted": summary.evicted} if summary.evicted else {}
+    pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
+    yield Table(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
+    rows = []
+    for use in summary.use:
+        amounts = [readable(use.resource, value) for value in (use.requested, use.allocatable)]
+        rows.append((use.resource, *amounts, f"{use.percent:.1f}%"))
+    yield Table(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
+    resources = [use.resource for use in summary.use]
+    zones: list[Sequence[str]] = []
+    for zone in summary.zones:
+        percents = {use.resource: f"{use.percent:.1f}%" for use in zone.use}
+        zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
+    yield Table(("ZONE", "NODES", *(name.upper() for name in resources)), zones)
+
+
+# ---- comparison output -------------------------------------------------------------------------------------
+#
+# Output of ``moorage compare``.
+
+SAME = "every pod is in the same place"
+COMPARE_API = "compare.moorage.dev/v1"
+
+
+def write_comparison(
+    form: str,
+    alternatives: Sequence[Alternative],
+    warnings: Iterable[str],
+    releases: ReleaseComparison | None = None,
+) -> None:
+    """Print runs side by side.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "csv", "markdown", "github", "html"}
+        A CSV file has the pods that differ.
+    warnings : iterable of str
+        All that the command prints.
+    releases : ReleaseComparison, optional
+        What makes the differences, if the alternatives are two releases.
+    """
+
+    def document() -> dict[str, Any]:
+        left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
+        refused = {one: None for side in alternatives for one in side.simulation.cluster.refused_objects}
+        about = left_out_document(left_out, warnings) | refused_document(refused)
+        return _comparison_document(alternatives, releases) | about
+
+    def page() -> PageOf:
+        from moorage.answers.answer_pages import comparison_page
+
+        from .printing import without_folders
+
+        shown = _comparison_document(alternatives, releases)
+        for one in shown["alternatives"]:
+            one["name"] = without_folders(one["name"])
+        each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
+        return comparison_page(shown, lines), each, warnings
+
+    pods = _pods(alternatives, releases)
+    moved = number_of(len(pods.cells), "pod is not", "pods are not")
+    lines = [f"{moved} in the same place" if pods.cells else SAME]
+    if form == "github":
+        with ignore_broken_pipe():
+            print("".join(_notices(alternatives, lines[0])), end="")
+        return
+    lines += [] if releases is None else [releases.basis]
+    for one in alternatives:
+        if (grown := one.simulation.grown) is not None:
+            lines += [f"{one.name}: {text}" for text in (grown.text(), *grown.gaps())]
+    causes = () if releases is None else _causes(releases)
+    measures = _measures(alternatives)
+    if form == "markdown" and any(one.simulation.grown is not None for one in alternatives):
+        measures, pods = _told(measures), first_rows(_without_node(alternatives, pods))
+    write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
+
+
+def _told(measures: Table) -> Table:
+    """Nodes, price and pods, where they differ, for a comment."""
+    return Table(
+        measures.headings, [row for row in measures.cells if row[0] in _TOLD and len({*row[1:]}) > 1]
+    )
+
+
+def _without_node(alternatives: Sequence[Alternative], pods: Table) -> Table:
+    """The pods that wait somewhere, or were evicted, for a comment."""
+    named = {key for one in alternatives for key in (*one.reasons, *one.simulation.evicted)}
+    return Table(pods.headings, [row for row in pods.cells if row[0] in named])
+
+
+def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
+    """Yield annotations of GitHub: nodes and price of each alternative, and who waits or is evicted."""
+    from .ci_output import notice
+
+    yield notice("notice", "moorage compare", first)
+    for one in alternatives[:COMMENT_ROWS]:
+        shown = {name: value for name, value in one.measures.items() if name in _TOLD}
+        yield notice("notice", one.name, ", ".join(f"{name} {value:g}" for name, value in shown.items()))
+        waiting = [f"{key} waits: {why}" for key, why in one.reasons.items()]
+        gone = [f"{key} is evicted: {each.reason}" for key, each in one.simulation.evicted.items()]
+        most = max(1, COMMENT_ROWS // len(alternatives))
+        for text in (*waiting, *gone)[:most]:
+            yield notice("warning", one.name, text)
+        if len(waiting) + len(gone) > most:
+            yield notice("warning", one.name, f"{len(waiting) + len(gone) - most} more wait or are evicted")
+
+
+_TOLD = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
+"""Measures that a comment has."""
+
+
+def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:
+    """The pods that differ, and of releases what makes the difference."""
+    names = [one.name for one in alternatives]
+    if releases is None:
+        return Table(("POD", *names), [(key, *places) for key, places in differing(alternatives).items()])
+    rows = [(one.pod, *one.places, one.change, one.cause.text, one.reason) for one in releases.differences]
+    return Table(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
+
+
+def _causes(releases: ReleaseComparison) -> Iterator[Table]:
+    """How many pods differ in what way and why, and what the behaviours are."""
+    rows = [(change, str(count), cause) for (change, cause), count in _groups(releases).items()]
+    yield Table(("CHANGE", "PODS", "BECAUSE OF"), rows)
+    names = releases.before.name, releases.after.name
+    yield Table(
+        ("BEHAVIOUR", *names, "WHAT IT IS"),
+        [(one.name, *one.values, one.text) for one in releases.effective],
+    )
+
+
+def _groups(releases: ReleaseComparison) -> Counter[tuple[str, str]]:
+    return Counter((one.change, one.cause.text) for one in releases.differences)
+
+
+def _measures(alternatives: Sequence[Alternative]) -> Table:
+    """A row per measure that some run has."""
+    measures = [one.measures for one in alternatives]
+    names = dict.fromkeys(name for each in measures for name in each)
+    rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
+    return Table(("MEASURE", *(one.name for one in alternatives)), rows)
+
+
+def _comparison_document(
+    alternatives: Sequence[Alternative], releases: ReleaseComparison | None
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "apiVersion": COMPARE_API,
+        "kind": "Comparison",
+        "alternatives": [{"name": one.name, "measures": one.measures} for one in alternatives],
+    }
+    if releases is None:
+        for shown, one in zip(document["alternatives"], alternatives, strict=True):
+            shown["release"] = release_document(one.simulation.cluster)
+        moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
+        return document | {"differences": moved}
+    pods = [
+        {"pod": one.pod, "places": one.places, "change": one.change, "reason": one.reason}
+        | {"because": one.cause.alternatives, "isPinned": one.cause.is_pinned}
+        for one in releases.differences
+    ]
+    return document | {"differences": pods, "releases": _releases(releases)}
+
+
+def _releases(releases: ReleaseComparison) -> dict[str, Any]:
+    groups = _groups(releases).items()
+    return {
+        "fromScratch": releases.from_scratch,
+        "tieBreak": releases.tie_break,
+        "groups": [{"change": change, "because": cause, "pods": pods} for (change, cause), pods in groups],
+        "behaviours": [
+            {"name": one.name, "isGate": one.is_gate, "values": one.values, "text": one.text}
+            for one in releases.effective
+        ],
+    }

@@ -1,0 +1,421 @@
+"""How options look: their groups in a help, the values that they take, and what a shell offers."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from moorage.errors import nearest
+
+from ..messages import QUIET, REFUSED, VERBOSE, notes_below
+
+if TYPE_CHECKING:
+    from moorage.kube import Cluster
+
+
+# ---- option groups -----------------------------------------------------------------------------------------
+#
+# ``--help`` of a command: its text, examples, and its options by group, the most used groups first.
+
+CHANGES = "Changes of the cluster, in the order given"
+NEW_NODES = "Nodes that come"
+GROUPS = {
+    "Options": (),
+    CHANGES: ("pod_times",),
+    "Input": (
+        *(
+            "files",
+            "recursive",
+            "hooks",
+            "namespace",
+            "validate",
+            "kubeconfig",
+            "context",
+            "in_cluster",
+            "synthetic",
+        ),
+        *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
+    ),
+    NEW_NODES: (
+        *("types_file", "ignore_dra_requests", "preference_policy", "unavailable"),
+        *("groups_file", "group_sizes", "autoscales", "draws"),
+    ),
+    "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
+    "Output": (
+        *("output", "title", "verbose", "all_namespaces", "selector", "summary_only"),
+        *("show", "resource", "measures", "folder", "histories", "quiet", "notes"),
+    ),
+}
+"""Headings, and the parameters below them; of the first those that are in no other group, and of the second
+what changes the cluster."""
+ARGUMENTS = "moorage.arguments"
+"""Where a context keeps the arguments of the command."""
+MAY_BE_EMPTY = {"namespace", "selector", "gates"}
+"""Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
+variable of a shell is, is an error."""
+
+
+class WithExamples(click.Command):
+    """A command whose help shows how it is called, below its first sentence."""
+
+    examples: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples or self.examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the text and the examples; see `click.Command`."""
+        first, _, rest = inspect.cleandoc(self.help or "").partition("\n\n")
+        _write_text(formatter, first)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+        _write_text(formatter, rest)
+
+
+class GroupedCommand(WithExamples):
+    """A command whose help has its options by group.
+
+    Attributes
+    ----------
+    changes : frozenset of str
+        The parameters that change the cluster.
+    """
+
+    changes: frozenset[str] = frozenset()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and refuse empty ones; see `click.Command`."""
+        ctx.meta[ARGUMENTS] = tuple(args)
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            name = parameter.name or ""
+            if name in MAY_BE_EMPTY or ctx.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+                continue
+            if any(not text.strip() for text in _texts(ctx.params.get(name))):
+                is_option = isinstance(parameter, click.Option)
+                title = parameter.opts[0] if is_option else parameter.make_metavar(ctx).strip("[]…")
+                raise click.UsageError(
+                    f"{title}: an argument is empty; give it a value, or leave it out", ctx
+                )
+        return rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options; see `click.Command`."""
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS}
+        of_name = {name: heading for heading, names in GROUPS.items() for name in names}
+        of_name |= dict.fromkeys(self.changes, CHANGES)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and record[1]:  # an argument without a text is in the usage
+                is_help = parameter is self.get_help_option(ctx)
+                groups["Output" if is_help else of_name.get(parameter.name or "", "Options")].append(record)
+        for heading, records in groups.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+class AnsweringCommand(GroupedCommand):
+    """A command that ends with an answer, below which are its notes.
+
+    Like kubectl, it exits with 1 if the API server would refuse an object of the change.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += [_flag("-q", "quiet", "Say nothing on stderr but errors.", QUIET)]
+        self.params += [_flag("-v", "notes", "Show the notes on a terminal, too, not their number.", VERBOSE)]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; see `click.Command`."""
+        with notes_below():
+            code = super().invoke(ctx)
+            return code or int(REFUSED in ctx.meta)
+
+
+def _write_text(formatter: click.HelpFormatter, text: str) -> None:
+    if text:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
+
+
+def _flag(name: str, parameter: str, text: str, key: str) -> click.Option:
+    """Return a flag of every command that answers, which its context keeps."""
+
+    def keep(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+        context.meta[key] = is_given
+
+    return click.Option([name, parameter], is_flag=True, expose_value=False, callback=keep, help=text)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts of a value, which may be repeatable and have several arguments."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+# ---- command groups ----------------------------------------------------------------------------------------
+#
+# A command with subcommands, which says what they are where none or an unknown one is given.
+
+PLUGIN = "kubectl moorage"
+"""The name of the program as a plugin of kubectl: commands then read the cluster of the current context."""
+
+
+class CommandGroup(WithExamples, click.Group):
+    """A group whose errors have one line, and whose help has the whole texts of its commands."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; see `click.Command`."""
+        if not args and not self.invoke_without_command and not ctx.resilient_parsing:
+            ctx.fail(f"give a command of {ctx.command_path}: {', '.join(self.list_commands(ctx))}")
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; see `click.Group`."""
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
+            near = nearest(name, names) or f"; known are {', '.join(names)}"
+            ctx.fail(f"there is no command {name!r}{near}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands; see `click.Group`."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        texts = [(name, one.get_short_help_str(200)) for name, one in commands.items() if one is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(texts)
+
+
+# ---- decorators --------------------------------------------------------------------------------------------
+#
+# Options that commands have in common, as decorators.
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def all_of(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, in this order in its help."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def is_given(name: str) -> bool:
+    """Whether the option of a parameter is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def output_option(forms: Sequence[str], text: str | None = None) -> Decorator:
+    """Return the option ``-o`` of a command that writes these formats, the first one by default; and
+    ``--title`` of one that writes pages."""
+    output = click.option(
+        "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=text
+    )
+    return all_of(output, _title_option) if "html" in forms else output
+
+
+def _keep_title(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[TITLE] = value
+
+
+TITLE = "moorage.title"
+"""Where a context keeps the title of a page."""
+_title_option = click.option(
+    "--title", expose_value=False, callback=_keep_title, help="The title of a page of -o html."
+)
+
+
+def tie_break_option(text: str) -> Decorator:
+    """Return the option ``--tie-break``, with a help that ends with what the default is."""
+    choice = click.Choice(["go-heap", "first", "random"])
+    question = "How to choose among nodes with equal scores"
+    return click.option("--tie-break", type=choice, help=f"{question}; default: {text}")
+
+
+def some_of(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    """Return a callback that parses a list of some of these names, between commas."""
+
+    def parse(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+        given = tuple(name.strip() for name in value.split(",") if name.strip())
+        for name in given:
+            if name not in names:
+                raise click.BadParameter(f"must be some of {', '.join(names)}, not {name!r}", context, option)
+        return given
+
+    return parse
+
+
+# ---- number ranges -----------------------------------------------------------------------------------------
+#
+# Numbers as the values of options, with errors that say which ones are taken.
+
+MANY = 2**31
+"""A bound of a whole number that nobody meets."""
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; see `click.ParamType`."""
+        return _converted(super().convert, "whole number", self, value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return what ``--help`` shows; see `click.ParamType`."""
+        return "N"
+
+    def _describe_range(self) -> str:
+        """Return what ``--help`` adds; bounds that nobody meets say nothing."""
+        return "" if self.max is not None and self.max >= MANY else _range(self).removeprefix(" of").strip()
+
+
+class Number(click.FloatRange):
+    """A number within bounds."""
+
+    def _describe_range(self) -> str:
+        """Return what ``--help`` adds."""
+        return _range(self).removeprefix(" of").strip()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; see `click.ParamType`."""
+        return _converted(super().convert, "number", self, value, param, ctx)
+
+
+def _converted(
+    convert: Any,
+    noun: str,
+    bounds: WholeNumber | Number,
+    value: Any,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> Any:
+    """Return the number, or fail with a text that names the bounds."""
+    try:
+        number = convert(value, param, ctx)
+        if math.isnan(number):  # it is neither below nor above a bound
+            raise click.BadParameter("")
+        return number
+    except click.BadParameter:
+        raise click.BadParameter(f"must be a {noun}{_range(bounds)}, not {value!r}.", ctx, param) from None
+
+
+def _range(bounds: WholeNumber | Number) -> str:
+    """Return what an error says about the bounds of numbers."""
+    if bounds.min is None:
+        return "" if bounds.max is None else f" of at most {bounds.max}"
+    if bounds.max is None:
+        return f" above {bounds.min}" if bounds.min_open else f" of at least {bounds.min}"
+    return (
+        f" {'above' if bounds.min_open else 'from'} {bounds.min}{' and up' * bounds.min_open} to {bounds.max}"
+    )
+
+
+# ---- offered names -----------------------------------------------------------------------------------------
+#
+# What a shell offers where an option names something of the input: read when the user asks for it.
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def offered_nodes(cluster: Cluster) -> Iterable[str]:
+    """Return the names of nodes, and ``zone=a`` for those of a zone."""
+    return (*(node.name for node in cluster.nodes), *(f"zone={zone}" for zone in offered_zones(cluster)))
+
+
+def offered_zones(cluster: Cluster) -> Iterable[str]:
+    """Return the zones of nodes."""
+    from moorage.sim.summary import zone_of
+
+    return filter(None, map(zone_of, cluster.nodes))
+
+
+def offered_labels(cluster: Cluster) -> Iterable[str]:
+    """Return the keys of the labels of nodes."""
+    return (key for node in cluster.nodes for key in node.metadata.labels)
+
+
+def offered_namespaces(cluster: Cluster) -> Iterable[str]:
+    """Return the names of namespaces."""
+    return (one.name for one in cluster.namespaces)
+
+
+def offered_workloads(cluster: Cluster) -> Iterable[str]:
+    """Return the workloads, and the pods without one, as options name them: ``deployment/NAMESPACE/NAME``."""
+    from moorage.cluster.change import WORKLOADS
+
+    there = (one for one in cluster.others if isinstance(one, tuple(WORKLOADS)))
+    listed = [one for one in (*there, *cluster.pods) if one.metadata.controller() is None]
+    return (f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in listed)
+
+
+def offer(names_in: Callable[[Cluster], Iterable[str]], *others: str) -> Complete:
+    """Return what completes an option by names of the files of -f; by none if they cannot be read.
+
+    Parameters
+    ----------
+    names_in : callable
+        Returns the names.
+    *others : str
+        Words that the option takes beside them.
+    """
+
+    def complete(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+        return _items((*others, *_names(context.params, names_in)), begun)
+
+    return complete
+
+
+def offer_contexts(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a context by those of the kubeconfig."""
+    from moorage.kube.read.yaml_reader import read_yaml
+
+    default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube/config")
+    names: list[str] = []
+    for path in str(context.params.get("kubeconfig") or default).split(os.pathsep):
+        try:
+            for document in read_yaml(Path(path).read_text(), path):
+                names += [one["name"] for one in document["contexts"]]
+        except Exception:
+            continue
+    return _items(names, begun)
+
+
+def _names(options: dict[str, Any], names_in: Callable[[Cluster], Iterable[str]]) -> Iterable[str]:
+    """Return names of the files of -f; those of an API server would take too long."""
+    if not options.get("files"):
+        return ()
+    from moorage.kube import load
+
+    try:
+        files = map(Path, options["files"])
+        return sorted(
+            set(names_in(load(*files, recursive=bool(options.get("recursive")), validate="ignore")))
+        )
+    except Exception:
+        return ()
+
+
+def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(begun)]

@@ -1,0 +1,289 @@
+"""What a change of a cluster has written, and which objects it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from moorage.engine.scheduler import ScheduleResult
+from moorage.errors import InputError, either, examples, nearest, shorten
+from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
+from moorage.kube.model.node import REGION, ZONE
+from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
+from moorage.kube.workloads.deployment_rollout import PARENTS
+from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
+from moorage.store import NotFoundError, ObjectClient, kind_named, parse_reference
+from moorage.table import Table, Tabular
+
+# ---- change ------------------------------------------------------------------------------------------------
+#
+# What a change of a cluster has written.
+
+
+class Change(Struct, Tabular, frozen=True):
+    """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.
+
+    What controllers do afterwards is not listed: `Scheduler.diff` with a fork from before shows everything.
+
+    Attributes
+    ----------
+    created, changed, deleted : tuple of str
+    kept : dict of str to str
+        What a change has left as it is, such as pods on a drained node, each with the reason.
+    preempted : dict of str to str
+        Those of the deleted pods that were evicted for others, each with ``namespace/name`` of the other.
+    notes : tuple of str
+        Sentences: what moorage does not know of the objects that it made.
+    """
+
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    kept: dict[str, str] = {}
+    preempted: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+    __repr__ = Tabular.__repr__
+
+    def headline(self) -> str:
+        """Return the number of objects by what has become of them, in one line."""
+        counts = {field: len(getattr(self, field)) for field in self.__struct_fields__}
+        return ", ".join(f"{field}: {n}" for field, n in counts.items() if n) or "no change"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each object.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Number of rows, from the first on; by default all.
+
+        Returns
+        -------
+        Table
+            Columns field (of this object), name, and reason (of what is kept), or who preempted it.
+        """
+        rows: list[tuple[str, str, str | None]] = []
+        for field in ("created", "changed", "deleted"):
+            rows += [(field, name, None) for name in getattr(self, field)[:limit]]
+        rows += [("kept", name, why) for name, why in self.kept.items()]
+        rows += [("preempted", name, by) for name, by in self.preempted.items()]
+        rows += [("notes", note, None) for note in self.notes]
+        names = ("field", "name", "reason")
+        return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON value, without empty ones."""
+        return {field: value for field, value in structs.asdict(self).items() if value}
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Pods that prevent a drain from being complete: those that stay for another reason than that they
+        belong to the node, as pods of DaemonSets and mirror pods do."""
+        return {name: why for name, why in self.kept.items() if why not in (DAEMON, MIRROR)}
+
+
+def preemptions(result: ScheduleResult) -> Change:
+    """Return as a change the pods that a run has evicted for others."""
+    preempted = {f"Pod {key}": eviction.by for key, eviction in result.evicted.items()}
+    return Change(deleted=tuple(preempted), preempted=preempted)
+
+
+DAEMON, MIRROR = "pod of a DaemonSet", "mirror pod"
+
+
+def full_name(obj: Object) -> str:
+    """Return an object as ``Kind namespace/name``."""
+    return f"{obj.kind} {obj.key}"
+
+
+def with_own_uids(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
+    """Replace the UIDs of new objects that were made up, and those in references to them and to objects of
+    the store: former objects of their names may have had the made-up ones.
+
+    Parameters
+    ----------
+    objects : sequence of Object
+        With defaults; some may exist.
+
+    Returns
+    -------
+    list of Object
+        In the same order.
+    """
+    version, uids = client.list(Namespace)[1], dict[str, str]()
+
+    def stored(kind: str, namespace: str, name: str) -> str:
+        try:
+            return client.get(kind_named(kind), name, namespace).metadata.uid
+        except (NotFoundError, InputError):  # of a kind that is not followed
+            return ""
+
+    for obj in filter(has_made_up_uid, objects):
+        name = obj.kind, obj.namespace, obj.name
+        uids[obj.metadata.uid] = stored(*name) or stable_uid(*name[:2], f"{obj.name}@{version}")
+    out = []
+    for obj in objects:
+        meta = obj.metadata
+        for owner in meta.owner_references:
+            if owner.uid not in uids and owner.uid == stable_uid(owner.kind, meta.namespace, owner.name):
+                uids[owner.uid] = stored(owner.kind, meta.namespace, owner.name) or owner.uid
+        owners = [
+            structs.replace(owner, uid=uids.get(owner.uid, owner.uid)) for owner in meta.owner_references
+        ]
+        meta = structs.replace(meta, uid=uids.get(meta.uid, meta.uid), owner_references=tuple(owners))
+        out.append(structs.replace(obj, metadata=meta))
+    return out
+
+
+# ---- selection ---------------------------------------------------------------------------------------------
+#
+# Selection of nodes by names or labels.
+
+T = TypeVar("T", bound=Object)
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_OPERATOR = re.compile(r"[=!,()\s]")
+WORKLOADS = (Deployment, StatefulSet, DaemonSet, Job, CronJob, *PARENTS)
+_MOST = 3
+_TOPOLOGY = {"zone": ZONE, "region": REGION}
+
+
+def short_label(label: str) -> str:
+    """Return a label of the topology as people call it, ``zone`` or ``region``; another one as it is."""
+    return next((short for short, whole in _TOPOLOGY.items() if whole == label), label)
+
+
+def select_nodes(
+    client: ObjectClient, nodes: str | Iterable[str], among: Container[str] | None = None
+) -> list[Node]:
+    """Return nodes by their names, or by a label selector.
+
+    Parameters
+    ----------
+    nodes : str or iterable of str
+        A name, names, or a selector such as ``pool=gpu,zone in (a,b)``. A text that can be a name is one.
+        ``zone`` and ``region`` stand for the topology labels on nodes without labels of these names.
+    among : container of str, optional
+        The names of the nodes that a selector may select; by default all.
+
+    Returns
+    -------
+    list of Node
+        In the order of the given names; those of a selector by name.
+
+    Raises
+    ------
+    InputError
+        A node does not exist, or the selector is empty, malformed, or selects none.
+    """
+    if isinstance(nodes, str) and not nodes.strip():
+        raise InputError("the name or selector of nodes is empty")
+    if isinstance(nodes, str) and NAME.fullmatch(nodes) is None:
+        listed: list[Node] = client.list(Node)[0]
+        return _selected([node for node in listed if among is None or node.name in among], nodes)
+    return [get(client, Node, name) for name in ([nodes] if isinstance(nodes, str) else dict.fromkeys(nodes))]
+
+
+def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> T:
+    """Return an object that a user has named.
+
+    Raises
+    ------
+    InputError
+        It does not exist.
+    """
+    try:
+        return client.get(kind, name, namespace)
+    except NotFoundError:
+        key = f"{namespace}/{name}" if namespace else name
+        near = _hint(client, kind, name, namespace)
+        raise InputError(f'there is no {kind.__name__} "{shorten(key, 80)}"{near}') from None
+
+
+def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -> str:
+    """Return what an error adds about an object that does not exist: the same name in another namespace or of
+    another kind of workload, or names that are like it."""
+    there: list[Object] = client.list(kind)[0]
+    alike = [f"{kind.__name__} {one.key}" for one in there if one.name == name]
+    for other in WORKLOADS if kind in WORKLOADS else ():
+        objects: list[Object] = client.list(other, namespace)[0]
+        alike += (
+            () if other is kind else [f"{other.__name__} {one.key}" for one in objects if one.name == name]
+        )
+    if alike:
+        return f"; there is {examples(alike, _MOST)}"
+    return nearest(name, [one.name for one in there if one.namespace == namespace])
+
+
+def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Object], ...], lacks: str) -> Any:
+    """Return the workload that a reference names.
+
+    Parameters
+    ----------
+    reference : str
+        Such as ``deploy/web``.
+    kinds : tuple of type
+        Those that the question is about.
+    lacks : str
+        What other kinds lack: ``has no replicas``.
+
+    Raises
+    ------
+    InputError
+        It does not exist, or is of another kind.
+    """
+    if "/" not in reference:
+        named = [f"{kind.__name__.lower()}/{one.key}" for kind in kinds for one in client.list(kind)[0]]
+        names = {text.rpartition("/")[2]: text for text in reversed(named)}
+        near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
+        raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
+    struct, namespace, name = parse_reference(reference)
+    if struct not in kinds:
+        taken = either([kind.__name__ for kind in kinds])
+        raise InputError(f"a {struct.__name__} {lacks}; name a {taken}", obj=reference)
+    return get(client, struct, name, namespace)
+
+
+def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector: str) -> list[T]:
+    """Return the objects of a kind that a label selector matches.
+
+    Parameters
+    ----------
+    namespace : str
+        "" for all namespaces.
+    selector : str
+        "" for all objects.
+
+    Raises
+    ------
+    InputError
+        The selector is malformed.
+    """
+    objects: list[T] = client.list(kind, namespace, label_selector=parsed(selector))[0]
+    return objects
+
+
+def parsed(selector: str) -> LabelSelectorMatcher:
+    try:
+        return parse_selector(selector)
+    except ValueError as error:
+        raise InputError(f'selector "{shorten(selector, 80)}": {error}') from None
+
+
+def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
+    matcher, selected = parsed(text), []
+    for node in nodes:
+        labels = node.metadata.labels
+        aliases = {name: labels[key] for name, key in _TOPOLOGY.items() if key in labels}
+        if matcher.matches(aliases | labels):
+            selected.append(node)
+    if not selected:
+        is_selector = _OPERATOR.search(text) is not None
+        told = {f"{key}={value}" for node in nodes for key, value in node.metadata.labels.items()}
+        near = nearest(text, told if is_selector else [node.name for node in nodes])
+        what = "labels" if is_selector or not near else "label or the name"
+        raise InputError(f'no Node has the {what} "{shorten(text, 80)}"{near}')
+    return selected

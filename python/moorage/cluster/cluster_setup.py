@@ -1,0 +1,415 @@
+"""What a scheduler of a cluster is made of: its options, the controllers beside it, its objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from msgspec.structs import replace
+
+from moorage._core.queue.entrance import CreationClock
+from moorage.controllers import ClusterControllers, PodTimes, TimesOf
+from moorage.controllers.persistent_volume import PersistentVolumeController
+from moorage.controllers.resource_claim_controller import ResourceClaimController
+from moorage.controllers.volume_operations import ControllerParameters
+from moorage.controllers.volume_plugins import DriverTopology, InMemoryProvisioner, StorageCapacities
+from moorage.engine.framework.plugin_registry import Registry
+from moorage.engine.framework.profile import Profile
+from moorage.engine.plugins.registry import ConfigurationSource
+from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
+from moorage.engine.scheduler.scheduler_parts import SchedulerParts
+from moorage.engine.volume.claims import NO_PROVISIONER
+from moorage.kube.model.cluster import Cluster, Suspended, seconds
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTemplate
+from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.kube.workloads.ownership import Names
+from moorage.store import InformerFactory, ObjectClient, ObjectStore, find_object
+
+# ---- cluster options ---------------------------------------------------------------------------------------
+#
+# The options of a scheduler of a cluster: as callers pass them, and as its forks are made from them.
+
+
+class ProfileOptions(TypedDict, total=False):
+    """Keyword arguments that say which plugins take part; see `Scheduler`."""
+
+    profile: Profile | None
+    profiles: Sequence[Profile]
+    config: ConfigurationSource | None
+    feature_gates: Mapping[str, bool] | None
+    registry: Registry | None
+
+
+class SchedulerOptions(ProfileOptions, total=False):
+    """Keyword arguments of `Scheduler`."""
+
+    percentage_of_nodes_to_score: int | None
+    tie_break: str
+    kubernetes_version: str
+    seed: int
+    ttl: float | None
+    clock: Callable[[], float] | None
+    wait: Wait | None
+    threads: int | None
+    binding_threads: int | None
+    controllers: bool
+    pod_times: PodTimes | TimesOf
+    fail_fast: bool
+    measured: bool
+    synced: bool
+
+
+def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
+    """Raise TypeError for a keyword argument that is unknown.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The keyword arguments.
+    of : str
+        What takes them, for the text.
+    """
+    unknown = sorted(options.keys() - (known.__required_keys__ | known.__optional_keys__))
+    if unknown:
+        raise TypeError(f"{of} takes no option {', '.join(unknown)}")
+
+
+class ClusterOptions(Options, frozen=True, kw_only=True):
+    """The options of a scheduler of a cluster.
+
+    Attributes
+    ----------
+    owns_store : bool
+        Whether nobody else writes to the store.
+    controllers : bool
+        Whether the controllers of workloads are simulated in that case.
+    pod_times : PodTimes or callable
+        How long a pod takes to start, to become ready, and to stop.
+    suspended : tuple of Suspended
+        The suspended workloads of other projects that the cluster had.
+    """
+
+    owns_store: bool = False
+    controllers: bool = True
+    pod_times: PodTimes | TimesOf = PodTimes()
+    suspended: tuple[Suspended, ...] = ()
+
+
+# ---- volume controllers ------------------------------------------------------------------------------------
+#
+# Controllers of claims and the passage of time beside a scheduler: simulated, or external.
+
+SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
+_RESYNCED = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
+_OF_CLAIMS = frozenset({PersistentVolume, PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate})
+
+
+class SimulatedController:
+    """Simulates the controllers of claims in a store that only this scheduler writes to.
+
+    They run when the scheduler calls: volumes are bound, and provisioned in any number and size for every
+    class with a provisioner; resource claims are made from templates, and released.
+
+    Parameters
+    ----------
+    sync : callable
+        Has the scheduler process the new events of the store.
+    time : CreationClock
+        Is moved on while time passes.
+    for_groups : bool
+        Whether pod groups have resource claims.
+
+    Attributes
+    ----------
+    is_instant, can_wait : bool
+        See `ExternalController`.
+    """
+
+    def __init__(
+        self, client: ObjectStore, sync: Callable[[], object], time: CreationClock, for_groups: bool
+    ) -> None:
+        self._client = client
+        self._sync = sync
+        self._time = time
+        self._resource_claims = ResourceClaimController(client, for_groups)
+        self._provisioners: tuple[str, ...] = ()
+        self._controller: PersistentVolumeController | None = None
+        self._ahead = 0.0  # seconds by which the controller's clock is ahead
+        self._settled = -1  # `changes` of the store when `settle` last ended
+        self._plugins: dict[str, InMemoryProvisioner] = {}
+
+    is_instant, can_wait = True, True
+
+    def save(self) -> object:
+        """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
+        volumes = [
+            (plugin, plugin.volumes.copy(), plugin.segments.copy()) for plugin in self._plugins.values()
+        ]
+        controller = self._controller
+        times = self._time.now, self._ahead
+        return times, volumes, self._provisioners, controller, controller and controller.save()
+
+    def undo(self, saved: Any) -> None:
+        """Restore a saved state. The store must have been restored before."""
+        times, volumes, self._provisioners, self._controller, known = saved
+        self._time.now, self._ahead = times
+        for plugin, assets, segments in volumes:
+            plugin.volumes, plugin.segments = assets.copy(), segments.copy()
+        self._plugins = {plugin.name: plugin for plugin, _, _ in volumes}
+        if self._controller is not None:
+            self._controller.undo(known)
+
+    def copy_from(self, other: SimulatedController) -> None:
+        """Take the state of the controller of another store, of which this one's is a clone."""
+        self._time.now, self._ahead = other._time.now, other._ahead
+        for name, plugin in other._plugins.items():
+            mine = self._plugins[name] = self._new_plugin(name)
+            mine.volumes, mine.segments = plugin.volumes.copy(), plugin.segments.copy()
+        if other._controller is not None:
+            controller = self._make_controller(other._provisioners)
+            controller.copy_from(other._controller)
+
+    def now(self) -> float:
+        """Return the simulated time in seconds."""
+        return self._time.now
+
+    def wait(self, seconds: float) -> None:
+        """Advance the simulated time; see `reach`."""
+        self.reach(self._time.now + seconds)
+
+    def reach(self, when: float) -> None:
+        """Advance the simulated time to at least `when`. What happens then is processed first, and the
+        controllers of claims follow: what a pod that stops has used is free at the same time.
+
+        Parameters
+        ----------
+        when : float
+            Seconds.
+        """
+        self._time.now = max(self._time.now, when)
+        self._sync()
+        self._work()
+
+    def settle(self) -> bool:
+        """Bind the claims that can be bound, and reclaim the devices and volumes that nobody uses any more.
+
+        Only the controller's periodic resync finds a new volume for a waiting claim, so its clock moves on by
+        the period if claims, volumes or classes have changed. For all others no time passes.
+
+        Returns
+        -------
+        bool
+            Whether anything was written. A second call writes nothing unless something else has changed.
+        """
+        store = self._client
+        if not _RESYNCED.isdisjoint(store.changed_since(self._settled)):
+            self._ahead += SYNC_PERIOD
+        before = store.changes
+        self._work()
+        self._settled = store.changes
+        return self._settled != before
+
+    def _work(self) -> None:
+        """Run the controllers and process their events, if there are claims, or volumes that had one."""
+        if _OF_CLAIMS.isdisjoint(self._client.changed_since(-1)):
+            return
+        if self._resource_claims.settle():
+            self._sync()
+        volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
+        if self._client.list(PersistentVolumeClaim)[0] or any(volume.spec.claim_ref for volume in volumes):
+            self._at_work().settle()
+            self._sync()
+
+    def _at_work(self) -> PersistentVolumeController:
+        """Return the controller; make a new one if the storage classes name other provisioners than
+        before."""
+        classes: list[StorageClass] = self._client.list(StorageClass)[0]
+        names = tuple(sorted({storage_class.provisioner for storage_class in classes} - {"", NO_PROVISIONER}))
+        if self._controller is None or names != self._provisioners:
+            return self._make_controller(names)
+        return self._controller
+
+    def _new_plugin(self, name: str) -> InMemoryProvisioner:
+        published, topology = StorageCapacities(self._client), DriverTopology(self._client, name)
+        return InMemoryProvisioner(name, published=published, topology=topology)
+
+    def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
+        """Make the controller for storage classes with these provisioners."""
+        informer = InformerFactory(self._client).informer
+        for name in provisioners:
+            self._plugins.setdefault(name, self._new_plugin(name))
+        parameters = ControllerParameters(
+            kube_client=self._client,
+            volume_informer=informer(PersistentVolume),
+            claim_informer=informer(PersistentVolumeClaim),
+            class_informer=informer(StorageClass),
+            pod_informer=informer(Pod),
+            node_informer=informer(Node),
+            volume_plugins=[self._plugins[name] for name in provisioners],
+            sync_period=SYNC_PERIOD,
+            enable_dynamic_provisioning=True,
+        )
+        self._provisioners = provisioners
+        self._controller = PersistentVolumeController(parameters, clock=lambda: self._time.now + self._ahead)
+        return self._controller
+
+
+class ExternalController:
+    """Stands for volume controllers that others run while time passes. Events are processed after each wait.
+
+    Parameters
+    ----------
+    sync : callable
+        Has the scheduler process the new events of the store.
+    wait : callable, optional
+        Takes seconds, and lets them pass. Without it the scheduler cannot wait, and time passes only by
+        `clock`.
+    clock : callable, optional
+        Returns seconds. Without it time passes only by waiting.
+
+    Attributes
+    ----------
+    is_instant : bool
+        Whether waiting takes no real time, so that nothing else is done meanwhile.
+    can_wait : bool
+        Whether the scheduler can let time pass.
+    """
+
+    is_instant = False
+
+    def __init__(
+        self, sync: Callable[[], object], wait: Wait | None, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._sync = sync
+        self._wait = wait
+        self._clock = clock
+        self._reached = 0.0 if clock is None else clock()
+        self.can_wait = wait is not None
+
+    def save(self) -> float:
+        """Return the time in seconds, for `undo`."""
+        return self._reached
+
+    def undo(self, saved: float) -> None:
+        """Restore a saved time."""
+        self._reached = saved
+
+    def copy_from(self, other: ExternalController) -> None:
+        """Take the time of another controller."""
+        self._reached = other._reached
+
+    def now(self) -> float:
+        """Return the time in seconds: that of the clock, but at least the time that waiting has reached."""
+        return self._reached if self._clock is None else max(self._reached, self._clock())
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and process the new events."""
+        when = self.now() + seconds
+        if self._wait is not None:
+            self._wait(seconds)
+        self.reach(when)
+
+    def reach(self, when: float) -> None:
+        """Record that the time is at least `when`, and process the new events.
+
+        Parameters
+        ----------
+        when : float
+            Seconds.
+        """
+        self._reached = max(self._reached, when)
+        self._sync()
+
+    def settle(self) -> bool:
+        """Do nothing, and return False: others bind the claims."""
+        return False
+
+
+def volume_controller(
+    client: ObjectClient, sync: Callable[[], object], options: ClusterOptions, own_time: CreationClock
+) -> ClaimControllers:
+    """Return the controller for the store of a scheduler: simulated where nobody else writes to it, and the
+    caller lets no time pass.
+
+    Parameters
+    ----------
+    sync : callable
+        Has the scheduler process the new events of the store.
+    own_time : CreationClock
+        That of a store of the scheduler's own.
+    """
+    clock, wait = options.clock, options.wait
+    if wait is None and options.owns_store and isinstance(client, ObjectStore):
+        own_time = own_time if clock is None else CreationClock(seconds)
+        return SimulatedController(client, sync, own_time, options.gates["DRAWorkloadResourceClaims"])
+    if wait is None and clock is None:
+        return ExternalController(sync, time.sleep, time.monotonic)
+    return ExternalController(sync, wait, clock)
+
+
+# ---- written clusters --------------------------------------------------------------------------------------
+#
+# Writes a cluster to the store of a scheduler, and what is joined to it; controllers make what it lacks.
+
+
+def write_cluster(
+    scheduler: SchedulerParts, store: ObjectStore, controllers: ClusterControllers | None, cluster: Cluster
+) -> None:
+    """Write a cluster to the empty store of a scheduler, which handlers follow already: so they receive the
+    objects in this order, not in that of a list."""
+    turns = cluster.turns if controllers is not None else {}
+    in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
+    pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
+    store.siblings, store.failures = cluster.siblings, cluster.failures
+    store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
+    if controllers is not None:
+        scheduler.sync(with_controllers=False)
+        controllers.start()
+    _complete(scheduler, store, controllers, in_turn, turns)
+    if controllers is not None:
+        known = {f"{obj.kind} {obj.key}" for obj in cluster.others if obj.metadata.uid}
+        control = controllers.control  # without any UID, nothing tells what came with a change
+        control.begin_back_off(known or control.refusals)
+
+
+def join_cluster(scheduler: SchedulerParts, controllers: ClusterControllers | None, cluster: Cluster) -> None:
+    """Write what was joined to the cluster of a scheduler, as if it had been read with it.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Its `joined` has the objects.
+    """
+    joined, store = cluster.joined, scheduler.store
+    assert joined is not None
+    assert store is not None
+    turns = joined.turns if controllers is not None else {}
+    store.siblings, store.failures = cluster.siblings, cluster.failures
+    for obj in joined.objects:
+        if find_object(store, type(obj), obj.name, obj.namespace) is None:
+            store.create(obj)
+        else:
+            store.update(replace(obj, metadata=replace(obj.metadata, resource_version="")))
+    store.create_many([pod for pod in joined.pods if pod.key not in turns])
+    _complete(scheduler, store, controllers, [pod for pod in joined.pods if pod.key in turns], turns)
+
+
+def _complete(
+    scheduler: SchedulerParts,
+    store: ObjectStore,
+    controllers: ClusterControllers | None,
+    in_turn: Sequence[Pod],
+    turns: Mapping[str, str],
+) -> None:
+    """Let controllers make what workloads lack, with single pods among theirs."""
+    if controllers is not None:
+        scheduler.sync(with_controllers=False)
+        controllers.take_turns(in_turn, turns)
+    store.names = Names()
+    for key in turns:
+        store.names.take(Pod.__name__, *key.split("/"))
+    scheduler.sync()
+    store.names = None

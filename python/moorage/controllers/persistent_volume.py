@@ -1,0 +1,646 @@
+"""PersistentVolumeController: binds claims to volumes, provisions volumes, and reclaims released ones.
+
+Source: controller/volume/persistentvolume/pv_controller_base.go and pv_controller.go.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from threading import Event, Lock
+from typing import Any, Generic, TypeVar, cast
+
+from msgspec.structs import replace
+
+from moorage.engine.framework.handle import EventRecorder
+from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
+from moorage.engine.volume.claims import (
+    BETA_DEFAULT_CLASS,
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
+    MIGRATED_TO,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    STORAGE_PROVISIONER,
+    claim_class,
+    find_matching_volume,
+    has_access_modes,
+    have_equal_modes,
+    prefixing,
+    requested_storage,
+    storage_capacity,
+    volume_class,
+)
+from moorage.errors import MoorageError
+from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube.model.storage import ObjectReference
+from moorage.store import (
+    ConflictError,
+    DeletedFinalStateUnknown,
+    Informer,
+    Lister,
+    NotFoundError,
+    ObjectClient,
+    find_object,
+)
+
+from .volume_operations import (
+    PODS_BY_CLAIM,
+    ControllerParameters,
+    ObjectWriter,
+    VolumeCounts,
+    VolumeOperations,
+    claim_key,
+    pods_that_use,
+)
+from .volume_plugins import VolumePlugins
+
+T = TypeVar("T", bound=Object)
+
+SYNC_POLL = 0.1
+"""Seconds between two rounds of `PersistentVolumeController.run`."""
+_RECLAIMED = ("Released", "Failed")
+
+logger = logging.getLogger("moorage.volume")
+
+
+class PersistentVolumeController:
+    """Synchronizes claims and volumes.
+
+    The controller is driven either by `run`, until it is stopped, or by `run_once` and `settle`. In the
+    second case nothing happens between two calls, and `next_due` is the time at which the next call has work.
+
+    Parameters
+    ----------
+    parameters : ControllerParameters
+        Client, informers, plugins and settings.
+    clock : callable
+        Returns the time in seconds, for resyncs and for the backoff after failed operations.
+    migrated_plugins : mapping, optional
+        By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
+
+    Raises
+    ------
+    VolumeError
+        A volume plugin cannot be used.
+
+    Attributes
+    ----------
+    node_lister : Lister
+        Lister of the node informer.
+    node_lister_synced : callable
+        Returns whether the node informer has synced.
+    counts : VolumeCounts
+        Numbers of claims and volumes; `VolumeCounts.register` exports all metrics of the controller.
+    """
+
+    def __init__(
+        self,
+        parameters: ControllerParameters,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        migrated_plugins: Mapping[str, str] | None = None,
+    ) -> None:
+        recorder = EventRecorder() if parameters.event_recorder is None else parameters.event_recorder
+        self._recorder = recorder
+        self._parameters = parameters
+        with prefixing("Could not initialize volume plugins for PersistentVolume Controller"):
+            plugins = VolumePlugins(parameters.volume_plugins, self)
+        self._migrated_plugins = dict(migrated_plugins or {})
+        self._clock = clock
+        self._next_resync: float | None = None
+        # `_versions` before the last resync, if that found all objects at rest.
+        self._rest: tuple[int, ...] | None = None
+        self._informers: tuple[Informer[Any], ...] = (
+            parameters.volume_informer,
+            parameters.claim_informer,
+            parameters.class_informer,
+            parameters.pod_informer,
+            parameters.node_informer,
+        )
+        with suppress(ValueError):  # another controller has added the index
+            parameters.pod_informer.indexer.add_index(PODS_BY_CLAIM, Pod.claim_keys)
+        self.node_lister: Lister[Node] = parameters.node_informer.lister
+        self.node_lister_synced: Callable[[], bool] = parameters.node_informer.has_synced
+        writer = self._writer = ObjectWriter(parameters.kube_client, recorder)
+        self._volume_operations = VolumeOperations(parameters, writer, plugins, self._migrated_plugins, clock)
+        self.counts = VolumeCounts(writer.volumes, writer.claims)
+        volumes = _SyncLoop(
+            parameters.volume_informer, writer.volumes, self.sync_volume, self._volume_deleted
+        )
+        claims = _SyncLoop(parameters.claim_informer, writer.claims, self.sync_claim, self._claim_deleted)
+        self._volume_queue, self._claim_queue = volumes.queue, claims.queue
+        self._loops: tuple[_SyncLoop[Any], ...] = volumes, claims
+
+    def get_kube_client(self) -> ObjectClient:
+        """Return the controller's client, for volume plugins."""
+        return self._parameters.kube_client
+
+    def get_event_recorder(self) -> EventRecorder:
+        """Return the controller's event recorder, for volume plugins."""
+        return self._recorder
+
+    # ---- the loop ----
+
+    def run_once(self) -> int:
+        """Process all events, resyncs and operations that are due now.
+
+        Returns
+        -------
+        int
+            Number of objects synchronized and operations continued; 0 if nothing was due, or the informers
+            have not synced.
+        """
+        if self._next_resync is None and not self._begin():
+            return 0
+        seen = self._versions()
+        resyncs = self._resync_if_due()
+        done = self._volume_operations.operations.run_due()
+        while any(handled := [loop.sync_next() for loop in self._loops]):
+            done += sum(handled)
+        if resyncs:
+            self._rest = seen if self._are_at_rest() else None
+        return done
+
+    def settle(self) -> int:
+        """Run the informers and `run_once` until both find nothing to do.
+
+        Returns
+        -------
+        int
+            Number of rounds in which something was done.
+        """
+        rounds = 0
+        while sum(informer.run_once() for informer in self._informers) + self.run_once():
+            rounds += 1
+        return rounds
+
+    def next_due(self) -> float | None:
+        """Return the next time at which `run_once` has work.
+
+        Returns
+        -------
+        float or None
+            Time in seconds on the clock; None if no work is scheduled.
+        """
+        if self._volume_queue or self._claim_queue or self._next_resync is None:
+            return self._clock()
+        resync = self._next_resync if self._parameters.sync_period > 0 else None
+        times = [self._volume_operations.operations.next_due(), resync]
+        return min((time for time in times if time is not None), default=None)
+
+    def save(self) -> object:
+        """Return the state of the controller, for `undo`.
+
+        Requires an ObjectStore as client, no running threads, and informers without another user.
+        """
+        rests = self._rest == self._versions()
+        return self._next_resync, rests, [(part, part.save()) for part in self._parts()]
+
+    def undo(self, saved: object) -> None:
+        """Restore the state of `save`; the store must have been restored to that point before."""
+        self._next_resync, rests, parts = cast(Any, saved)
+        for part, state in parts:
+            part.undo(state)
+        self._rest = self._versions() if rests else None
+
+    def copy_from(self, other: PersistentVolumeController) -> None:
+        """Take the state of a controller over an ObjectStore of which this one's store is a clone.
+
+        An operation that waits between two steps is dropped; it is started again when its object is
+        synchronized.
+
+        Parameters
+        ----------
+        other : PersistentVolumeController
+            As for `save`.
+        """
+        self._next_resync = other._next_resync
+        for informer, its in zip(self._informers, other._informers, strict=True):
+            informer.copy_from(its)
+        self._writer.claims.copy_from(other._writer.claims)
+        self._writer.volumes.copy_from(other._writer.volumes)
+        mine, work = self._volume_operations, other._volume_operations
+        for part, state in (
+            (self._claim_queue, other._claim_queue.save()),
+            (self._volume_queue, other._volume_queue.save()),
+            (mine.operations, work.operations.save()),
+            (mine.times, work.times.save()),
+        ):
+            part.undo(state)
+        self._rest = self._versions() if other._rest == other._versions() else None
+
+    def _parts(self) -> tuple[Any, ...]:
+        queues, caches = (self._claim_queue, self._volume_queue), (self._writer.claims, self._writer.volumes)
+        work = self._volume_operations
+        return (*self._informers, *queues, *caches, work.operations, work.times, self.get_event_recorder())
+
+    def run(self, stop: Event) -> None:
+        """Process events, resyncs and operations every `SYNC_POLL` seconds until `stop` is set.
+
+        The caller runs the informers in other threads. Operations run in threads of their own, so that a
+        plugin that blocks delays no other object.
+
+        Parameters
+        ----------
+        stop : threading.Event
+            Ends the loop, and each operation at its next pause.
+        """
+        logger.info("Starting persistent volume controller")
+        self._volume_operations.operations.use_threads(stop)
+        while not stop.wait(SYNC_POLL):
+            self.run_once()
+        logger.info("Shutting down persistent volume controller")
+
+    def _begin(self) -> bool:
+        """Fill the controller's caches once the informers have synced; a resync is due then."""
+        if not all(informer.has_synced() for informer in self._informers):
+            return False
+        for loop in self._loops:
+            loop.cache.add_all(loop.lister.list())
+        self._next_resync = self._clock()
+        return True
+
+    def _resync_if_due(self) -> bool:
+        """Queue all objects if a resync is due, unless none has changed since all were at rest; return
+        whether they are queued."""
+        now, due, period = self._clock(), self._next_resync, self._parameters.sync_period
+        if due is None or now < due:
+            return False
+        self._next_resync = now + period if period > 0 else float("inf")
+        if self._rest == self._versions():
+            return False
+        for loop in reversed(self._loops):
+            for obj in loop.lister.list():
+                loop.queue.add(obj.key)
+        return True
+
+    def _versions(self) -> tuple[int, ...]:
+        """Return versions of what the sync of an object at rest reads, and how many syncs have failed."""
+        read = self._parameters.volume_informer, self._parameters.claim_informer
+        return *[informer.indexer.changes for informer in read], *[loop.failures for loop in self._loops]
+
+    def _are_at_rest(self) -> bool:
+        """Whether the sync of no object does anything, as all are bound, or volumes available."""
+        if self._volume_operations.operations.are_running:
+            return False
+        claims, volumes = self._parameters.claim_informer.lister, self._parameters.volume_informer.lister
+        return all(
+            claim.status.phase == "Bound" and BIND_COMPLETED in claim.metadata.annotations
+            for claim in claims.list()
+        ) and all(volume.status.phase in ("Bound", "Available") for volume in volumes.list())
+
+    def _volume_deleted(self, key: str) -> None:
+        """Queue the claim of a deleted volume, which is lost."""
+        volume = self._writer.volumes.remove(key)
+        self._volume_operations.times.end(key)
+        if volume is not None and volume.spec.claim_ref is not None:
+            self._claim_queue.add(claim_key(volume.spec.claim_ref))
+
+    def _claim_deleted(self, key: str) -> None:
+        """Queue the volume of a deleted claim, for its release."""
+        claim = self._writer.claims.remove(key)
+        self._volume_operations.times.forget(key)
+        if claim is not None and claim.spec.volume_name:
+            self._volume_queue.add(claim.spec.volume_name)
+
+    # ---- claims ----
+
+    def sync_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim as far as possible without waiting (syncClaim).
+
+        Parameters
+        ----------
+        claim : PersistentVolumeClaim
+            State of the claim in the controller's cache.
+
+        Raises
+        ------
+        VolumeError
+            The claim cannot be bound.
+        ApiError
+            A write was refused; the next sync tries again.
+        """
+        migrated = _with_migration(claim, STORAGE_PROVISIONER, self._migrated_plugins)
+        claim = self._writer.update(claim, migrated)
+        if BIND_COMPLETED in claim.metadata.annotations:
+            self._sync_bound_claim(claim)
+        elif claim.spec.volume_name:
+            self._sync_claim_with_volume_name(claim)
+        else:
+            self._sync_unbound_claim(claim)
+
+    def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim that does not name a volume."""
+        delays = is_delay_binding_mode(claim, self._parameters.class_informer.lister)
+        with prefixing(f'Error finding PV for claim "{claim.key}"'):
+            volume = self._best_match(claim, delays)
+        if volume is not None:
+            with self._volume_operations.times.counting_failures(claim.key):
+                self._writer.bind(volume, claim)
+            self._volume_operations.times.end(claim.key)
+        elif (default := self._default_class(claim)) is not None:
+            with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
+            self._writer.update(claim, with_class)  # the informer's event queues the claim again
+        elif delays and SELECTED_NODE not in claim.metadata.annotations:
+            self._record_waiting(claim)
+            self._writer.update_claim_status(claim, "Pending")
+        elif claim_class(claim):
+            self._volume_operations.provision_claim(claim)
+        else:
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self._writer.event(claim, "FailedBinding", message)
+            self._writer.update_claim_status(claim, "Pending")
+
+    def _best_match(self, claim: PersistentVolumeClaim, delay_binding: bool) -> PersistentVolume | None:
+        """The volume to which a claim is to be bound (index.go, findByClaim).
+
+        Volumes with fewer access modes beyond the requested ones come before smaller volumes; of equal ones
+        the first by name is chosen (upstream's order is that of a Go map).
+        """
+        requested, volumes = set(claim.spec.access_modes), self._writer.volumes
+        indexed = [(value.split(",") if value else [], value) for value in volumes.index_values()]
+        for modes, value in sorted(indexed, key=lambda entry: (len(entry[0]), entry[0])):
+            if requested.issubset(modes):
+                candidates = sorted(volumes.list_value(value), key=lambda volume: volume.name)
+                match = find_matching_volume(claim, candidates, delay_binding)
+                if match is not None:
+                    return match
+        return None
+
+    def _default_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        """The default storage class for a claim without a class; None if there is none.
+
+        Of several default classes the newest is chosen, of equally old ones the first by name. A claim with
+        the class "" has a class.
+        """
+        if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
+            return None
+        defaults = [
+            item
+            for item in self._parameters.class_informer.lister.list()
+            if "true" in map(item.metadata.annotations.get, (DEFAULT_CLASS, BETA_DEFAULT_CLASS))
+        ]
+        return min(defaults, key=lambda item: (-_created(item), item.name), default=None)
+
+    def _record_waiting(self, claim: PersistentVolumeClaim) -> None:
+        """Record that a claim waits for its first consumer, or for its pods to be scheduled."""
+        pods = [
+            pod.name
+            for pod in pods_that_use(self._parameters.pod_informer.lister, claim.key)
+            if not (pod.spec.node_name or pod.metadata.deletion_timestamp)
+        ]
+        if pods:
+            message = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"
+            self._writer.event(claim, "WaitForPodScheduled", message)
+        else:
+            message = "waiting for first consumer to be created before binding"
+            self._writer.event(claim, "WaitForFirstConsumer", message)
+
+    def _sync_claim_with_volume_name(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a claim that names its volume, but is not bound to it yet."""
+        volume = self._writer.volumes.find(claim.spec.volume_name)
+        if volume is None:
+            self._writer.update_claim_status(claim, "Pending")
+        elif volume.spec.claim_ref is None:
+            reason = _mismatch(volume, claim)
+            if reason:
+                message = f'Cannot bind to requested volume "{volume.name}": {reason}'
+                self._writer.warning(claim, "VolumeMismatch", message)
+                self._writer.update_claim_status(claim, "Pending")
+            else:
+                self._writer.bind(volume, claim)
+        elif is_volume_bound_to_claim(volume, claim):
+            self._writer.bind(volume, claim)
+        elif BOUND_BY_CONTROLLER not in claim.metadata.annotations:
+            self._writer.update_claim_status(claim, "Pending")
+        else:  # the controller never writes such a claim
+            raise VolumeError(
+                f'Invalid binding of claim "{claim.key}" to volume "{volume.name}": '
+                f'volume already claimed by "{claim_key(volume.spec.claim_ref)}"'
+            )
+
+    def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Synchronize a bound claim: complete missing writes, and report a lost volume."""
+        name = claim.spec.volume_name
+        volume = self._writer.volumes.find(name) if name else None
+        if volume is None:
+            lost = "its PersistentVolume" if name else "reference to PersistentVolume"
+            message = f"Bound claim has lost {lost}. Data on the volume is lost!"
+            self._writer.lose_claim(claim, "ClaimLost", message)
+        elif volume.spec.claim_ref is None or volume.spec.claim_ref.uid == claim.metadata.uid:
+            self._writer.bind(volume, claim)
+        else:
+            message = "Two claims are bound to the same volume, this one is bound incorrectly"
+            self._writer.lose_claim(claim, "ClaimMisbound", message)
+
+    # ---- volumes ----
+
+    def sync_volume(self, volume: PersistentVolume) -> None:
+        """Synchronize a volume as far as possible without waiting (syncVolume).
+
+        The phase of the volume is set, and the volume is reclaimed if its claim was deleted.
+
+        Parameters
+        ----------
+        volume : PersistentVolume
+            State of the volume in the controller's cache.
+
+        Raises
+        ------
+        ApiError
+            A write was refused; the next sync tries again.
+        """
+        migrated = _with_migration(volume, PROVISIONED_BY, self._migrated_plugins)
+        volume = self._writer.update(volume, migrated)
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            self._writer.update_volume_phase(volume, "Available")
+            return
+        claim = self._claim_of(volume, reference)
+        policy = volume.spec.persistent_volume_reclaim_policy
+        if claim is None:
+            self._release(volume)
+        elif not claim.spec.volume_name:
+            self._await_claim(volume, claim)
+        elif claim.spec.volume_name == volume.name:
+            self._writer.update_volume_phase(volume, "Bound")
+        elif policy == "Delete" and PROVISIONED_BY in volume.metadata.annotations:
+            self._release(volume)  # provisioned for a claim that was bound to another volume
+        else:
+            self._writer.unbind(volume)
+
+    def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
+        """The claim to which a volume is bound; None if it was deleted, even if a claim of that name exists.
+
+        The cache may contain a volume that the scheduler bound before it contains the claim, so that the
+        informer and the API server are queried before the volume is released.
+        """
+        claim = self._writer.claims.find(claim_key(reference))
+        is_ours = BOUND_BY_CONTROLLER in volume.metadata.annotations
+        if claim is None and is_ours and volume.status.phase not in _RECLAIMED:
+            try:
+                claim = self._parameters.claim_informer.lister.get(claim_key(reference))
+            except NotFoundError:
+                client = self._parameters.kube_client
+                claim = find_object(client, PersistentVolumeClaim, reference.name, reference.namespace)
+        return claim if claim is not None and claim.metadata.uid == reference.uid else None
+
+    def _release(self, volume: PersistentVolume) -> None:
+        """Release a volume and reclaim it; a failed volume keeps its phase."""
+        if volume.status.phase not in _RECLAIMED:
+            volume = self._writer.update_volume_phase(volume, "Released")
+        self._volume_operations.reclaim_volume(volume)
+
+    def _await_claim(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """Queue the claim of a volume that is not bound to it yet; warn if their volume modes differ."""
+        if have_equal_modes(volume, claim):
+            self._claim_queue.add(claim.key)
+            return
+        # No claim would ever match this volume.
+        reason = "due to incompatible volumeMode."
+        message = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.name}" {reason}'
+        self._writer.warning(volume, "VolumeMismatch", message)
+        message = f'Cannot bind PersistentVolume "{volume.name}" to requested PersistentVolumeClaim {reason}'
+        self._writer.warning(claim, "VolumeMismatch", message)
+
+
+new_controller = PersistentVolumeController
+
+
+class WorkQueue:
+    """A work queue of keys without duplicates (client-go, util/workqueue, with one worker).
+
+    Keys are in order of insertion; a key that is queued already is not added again. All methods are
+    thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._keys = OrderedDict[str, None]()  # finds its first key at once, however many have gone before
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: str) -> None:
+        """Queue a key.
+
+        Parameters
+        ----------
+        key : str
+            Key of an object.
+        """
+        with self._lock:
+            self._keys[key] = None
+
+    def take(self) -> str | None:
+        """Remove and return the first key; None if the queue is empty."""
+        with self._lock:
+            return self._keys.popitem(last=False)[0] if self._keys else None
+
+    def save(self) -> object:
+        """Return the queued keys in order, for `undo`."""
+        with self._lock:
+            return self._keys.copy()
+
+    def undo(self, saved: object) -> None:
+        """Restore the queue of `save`."""
+        with self._lock:
+            self._keys = OrderedDict(cast("dict[str, None]", saved))
+
+
+class _SyncLoop(Generic[T]):
+    """Synchronizes the objects of one kind whose keys are in a queue, which its event handlers fill."""
+
+    def __init__(
+        self,
+        informer: Informer[T],
+        cache: AssumeCache[T],
+        sync: Callable[[T], None],
+        handle_deleted: Callable[[str], None],
+    ) -> None:
+        self.queue = WorkQueue()
+        self.lister = informer.lister
+        self.cache = cache
+        self._sync = sync
+        self._handle_deleted = handle_deleted
+        self.failures = 0  # of `sync`, without conflicts
+        informer.add_event_handler(self)
+
+    def on_add(self, obj: T, is_in_initial_list: bool) -> None:
+        self.queue.add(obj.key)
+
+    def on_update(self, old: T, new: T) -> None:
+        self.queue.add(new.key)
+
+    def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
+        self.queue.add(obj.key)
+
+    def sync_next(self) -> bool:
+        """Synchronize the object of the first key in the queue; False if the queue is empty.
+
+        An error is logged; the next event or resync tries again.
+        """
+        key = self.queue.take()
+        if key is None:
+            return False
+        try:
+            obj = self.lister.get(key)
+        except NotFoundError:
+            self._handle_deleted(key)
+            return True
+        if self.cache.find(key) is not obj:
+            self.cache.add(obj)
+            if self.cache.get(key).metadata.resource_version != obj.metadata.resource_version:
+                return True  # the controller has written a newer version
+        try:
+            self._sync(obj)
+        except ConflictError as error:  # another writer was faster; the informer will report its write
+            logger.debug('could not sync %s "%s": %s', self.cache.description, key, error)
+        except MoorageError as error:
+            self.failures += 1
+            logger.error('could not sync %s "%s": %s', self.cache.description, key, error)
+        return True
+
+
+def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
+    """Return an object with its migration annotation.
+
+    The annotation names the CSI driver that replaces the provisioner in the annotation `key`; it is removed
+    if there is no such driver.
+    """
+    annotations = obj.metadata.annotations
+    if key not in annotations:
+        return obj
+    driver, current = migrated.get(annotations[key]), annotations.get(MIGRATED_TO)
+    if driver is None and current == annotations[key]:  # the provisioner is the driver itself
+        return obj
+    new = {name: value for name, value in annotations.items() if name != MIGRATED_TO}
+    if driver is not None:
+        new[MIGRATED_TO] = driver
+    return obj if new == annotations else replace(obj, metadata=replace(obj.metadata, annotations=new))
+
+
+def _created(obj: Object) -> float:
+    """Creation time in seconds since 1970; minus infinity if unknown."""
+    stamp = obj.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
+
+
+def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Why a claim cannot be bound to the volume that it names, or "" (checkVolumeSatisfyClaim)."""
+    if volume.metadata.deletion_timestamp is not None:
+        return f'the volume is marked for deletion "{volume.name}"'
+    if storage_capacity(volume) < requested_storage(claim):
+        return "requested PV is too small"
+    if volume_class(volume) != claim_class(claim):
+        return "storageClassName does not match"
+    if not have_equal_modes(volume, claim):
+        return "incompatible volumeMode"
+    return "" if has_access_modes(volume, claim) else "incompatible accessMode"

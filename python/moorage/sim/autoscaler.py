@@ -1,0 +1,319 @@
+"""Autoscaler: adds nodes for pods that fit nowhere, and removes nodes that are not needed, in a replay."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from msgspec import structs
+
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler, Loop
+from moorage.autoscalers.cluster_autoscaler.flags import Memory, ScaleUpRequest
+from moorage.autoscalers.cluster_autoscaler.pods_to_help import created, scale_up_delay
+from moorage.autoscalers.cluster_autoscaler.scale_down_pass import ScaleDownResult
+from moorage.autoscalers.group_settings import flags_of, group_by_node, groups_of
+from moorage.autoscalers.launched_nodes import new_name
+from moorage.errors import number_of
+from moorage.kube import Node, ObjectMeta, Pod
+from moorage.kube.model.node import HOSTNAME
+
+from .event_columns import AutoscalerSpec
+from .karpenter_nodes import KarpenterState
+from .karpenter_scaler import KarpenterScaler
+
+if TYPE_CHECKING:
+    from .replay.replayer import Replayer
+
+__all__ = ["Autoscaler"]
+
+
+# ---- autoscaler state --------------------------------------------------------------------------------------
+#
+# What an autoscaler remembers from one scan to the next.
+
+
+class Upcoming(msgspec.Struct):
+    """A node that was requested and has not joined yet: when it joins, its group and its name."""
+
+    time: float
+    group: str
+    name: str
+
+
+class AutoscalerState(msgspec.Struct):
+    """What is remembered.
+
+    Attributes
+    ----------
+    upcoming : list of Upcoming
+    memory : Memory
+        What cluster-autoscaler remembers.
+    due, delayed : list of float
+        When system pods that keep their nodes may go, and when pods are old enough to be helped.
+    changed : float
+        When a scan last found a change.
+    serials : dict of str to int
+        Number of the last node of each group.
+    tick : int
+        Number of the last scan.
+    mark : tuple of int
+        State of the cluster after the last scan that changed nothing.
+    """
+
+    upcoming: list[Upcoming] = []
+    memory: Memory = msgspec.field(default_factory=Memory)
+    due: list[float] = []
+    delayed: list[float] = []
+    changed: float = -math.inf
+    serials: dict[str, int] = {}
+    tick: int = -1
+    mark: tuple[int, ...] = ()
+
+    def copy(self) -> AutoscalerState:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+
+# ---- autoscaler --------------------------------------------------------------------------------------------
+
+
+def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:
+    """Have the autoscaler of its timeline, if there is one, add and remove nodes in a replay.
+
+    Parameters
+    ----------
+    state : AutoscalerState, optional
+        Of another autoscaler, which this one continues.
+    """
+    spec = replayer.timeline.autoscaler
+    if spec is None:
+        return
+    if spec.karpenter is not None:
+        assert not isinstance(state, AutoscalerState)
+        replayer.autoscaler = KarpenterScaler(spec.karpenter, replayer, state)
+    else:
+        assert not isinstance(state, KarpenterState)
+        replayer.autoscaler = Autoscaler(spec, replayer, state)
+
+
+class Autoscaler:
+    """The autoscaler of a replay.
+
+    It scans the cluster at multiples of the interval, after the events and the attempts of that instant. A
+    scan at which nothing has changed and no time has run out would change nothing, and is left out.
+
+    Parameters
+    ----------
+    spec : AutoscalerSpec
+        Checked (`moorage.sim.event_columns.checked`).
+    state : AutoscalerState, optional
+        Of another autoscaler, which this one continues.
+    """
+
+    def __init__(
+        self, spec: AutoscalerSpec, replayer: Replayer, state: AutoscalerState | None = None
+    ) -> None:
+        self.spec, self._replayer = spec, replayer
+        self.state = AutoscalerState() if state is None else state
+        self._groups = {one.name: one for one in spec.node_groups}
+        self._interval = float(spec.scan_interval)
+        self._flags = flags_of(spec)
+        self._own = groups_of(spec)
+        self.state.memory.interval = self._interval  # scans that would change nothing are left out
+        if state is None:
+            self._start()
+        self._foresee()
+
+    def _start(self) -> None:
+        """Give each group its minimum of nodes at once."""
+        sizes = Counter(self._members().values())
+        short = [(one.name, one.min_size - sizes[one.name]) for one in self.spec.node_groups]
+        names = [(name, self._name(name)) for name, count in short for _ in range(count)]
+        self._replayer.join([self._node(*one) for one in names])
+
+    # ---- time ----------------------------------------------------------------------------------------------
+
+    def next_time(self) -> float:
+        """Return when the autoscaler acts next: a node joins, or a scan.
+
+        Returns
+        -------
+        float
+            Seconds from the start; infinite if it waits for a change.
+        """
+        return min(self._next_scan(), self._next_join)
+
+    def _next_scan(self) -> float:
+        state, interval = self.state, self._interval
+        later = self._after_delays if self._is_over() else self._after_waits
+        if self._replayer.mark() == state.mark:
+            return later
+        return min(max(math.ceil(self._replayer.clock.now / interval), state.tick + 1) * interval, later)
+
+    def _foresee(self) -> None:
+        """Note when nodes join, and the scans at which pods are old enough, or any time has run out; these
+        change by acts alone."""
+        state, interval = self.state, self._interval
+        delays = [math.floor(end / interval) + 1 for end in state.delayed]
+        self._next_join = min((one.time for one in state.upcoming), default=math.inf)
+        self._after_delays, self._after_waits = (
+            min((tick * interval for tick in ticks if tick > state.tick), default=math.inf)
+            for ticks in (delays, delays + self._ticks())
+        )
+
+    def _ticks(self) -> list[int]:
+        """Return the scans at which times that rules set have run out."""
+        state, flags, interval = self.state, self._flags, self._interval
+        ends = list(state.due)
+        ticks: list[int] = []
+        if self.spec.scale_down is not None:
+            memory, timeout = state.memory, flags.unremovable_node_recheck_timeout
+            own = [group.flags(flags) for group in self._own]
+            waits = {
+                wait for one in own for wait in (one.scale_down_unneeded_time, one.scale_down_unready_time)
+            }
+            ends += [since + wait for since in memory.unneeded.values() for wait in waits]
+            # Without a change, a node that could not be removed cannot be removed later.
+            delays = [until for until in memory.recheck.values() if until - timeout < state.changed]
+            if memory.unneeded:
+                delays.append(memory.added + flags.scale_down_delay_after_add)
+                delays.append(memory.deleted + flags.scale_down_delay_after_delete)
+            ticks += [math.ceil(time / interval) for time in delays if time > 0]
+        ticks += [math.floor(end / interval) + 1 for end in ends]
+        return ticks
+
+    def _is_over(self) -> bool:
+        """Whether the timeline has ended: then nodes are added for pods that wait, but none is removed."""
+        return self._replayer.cursor.time == math.inf
+
+    # ---- acts ----------------------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Have nodes join whose time has come, and scan if it is time for a scan."""
+        replayer, now = self._replayer, self._replayer.clock.now
+        ready = [one for one in self.state.upcoming if one.time <= now]
+        if ready:
+            replayer.settle()
+            self.state.upcoming = [one for one in self.state.upcoming if one.time > now]
+            replayer.join([self._node(one.group, one.name) for one in ready])
+            replayer.try_again()
+        if self._next_scan() <= now and not replayer.scheduler.bindings.running:
+            self._scan(now)
+        self._foresee()
+
+    def _scan(self, now: float) -> None:
+        replayer, state = self._replayer, self.state
+        replayer.settle()
+        replayer.scheduler.sync()
+        state.tick = math.ceil(now / self._interval)
+        if self._replayer.mark() != state.mark:
+            state.changed = now
+        members = self._members()
+        has_changed = self._has_minimum(members, now) or self._run_once(members, now)
+        state.mark = () if has_changed else self._replayer.mark()
+
+    def _members(self) -> dict[str, str]:
+        """Return the group of each node that belongs to one, in list order."""
+        scheduler = self._replayer.scheduler
+        objects = scheduler.table.objects
+        nodes = [objects[row] for row in scheduler.context.view_rows().tolist()]
+        return group_by_node(self.spec.node_groups, [one for one in nodes if one is not None])
+
+    def _sizes(self, members: dict[str, str]) -> Counter[str]:
+        """Return the number of nodes of each group, with those that were requested."""
+        sizes = Counter(dict.fromkeys(self._groups, 0))
+        sizes.update(members.values())
+        sizes.update(one.group for one in self.state.upcoming)
+        return sizes
+
+    # ---- as cluster-autoscaler decides ---------------------------------------------------------------------
+
+    def _has_minimum(self, members: dict[str, str], now: float) -> bool:
+        """Request nodes up to the minimum of each group; return whether some lacked them."""
+        sizes = self._sizes(members)
+        short = [one for one in self.spec.node_groups if sizes[one.name] < one.min_size]
+        for group in short:
+            self._request(group.name, group.min_size - sizes[group.name], now, "minimum size")
+            self.state.memory.added = now
+        return bool(short)
+
+    def _run_once(self, members: dict[str, str], now: float) -> bool:
+        """Have one loop add nodes for pods that fit nowhere, and remove those that are not needed."""
+        removes = self.spec.scale_down is not None and not self._is_over()
+        replayer, state = self._replayer, self.state
+        if not (replayer.recorder.pending or removes):
+            return False
+        memory, upcoming = state.memory, Counter(one.group for one in state.upcoming)
+        memory.targets = dict(self._sizes(members))
+        memory.requests = {name: ScaleUpRequest(count, now) for name, count in upcoming.items()}
+        player = ClusterAutoscaler(self._own, replace(self._flags, scale_down_enabled=removes), memory, False)
+
+        def draw(options: int) -> int:
+            return int(np.random.default_rng([self.spec.seed, state.tick]).integers(options))
+
+        *tried, _ = replayer.queue.pending_pods()  # without those that are gated
+        waiting = [info.pod for info in chain(*tried)]
+        waiting.sort(key=lambda pod: int(pod.metadata.resource_version or 0))
+        waiting.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
+        loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
+        for growth in loop.up.growths:
+            why = number_of(len(loop.up.triggered), "pod", "pods")
+            self._request(growth.group, growth.new_size - growth.size, now, why)
+        self._note_due(loop, waiting, now)
+        gone = self._remove(loop.down, members)
+        return bool(loop.up.growths) or gone or loop.down.is_cut
+
+    def _note_due(self, loop: Loop, waiting: Sequence[Pod], now: float) -> None:
+        """Note when system pods that keep their nodes are old enough to go, and pods to be helped."""
+        timeout = self._flags.blocking_system_pod_disruption_timeout
+        blockers = loop.down.blockers
+        self.state.due = [
+            max(created(pod) + timeout, self.state.memory.recheck.get(name, 0.0))
+            for name, (pod, rule) in blockers.items()
+            if rule == "UnmovableKubeSystemPod"
+        ]
+        ends = {created(pod) + delay for pod in waiting if (delay := scale_up_delay(pod, self._flags))}
+        self.state.delayed = sorted(end for end in ends if end >= now)
+
+    def _request(self, group: str, count: int, now: float, why: str) -> None:
+        ready = now + float(self._groups[group].provision_time)
+        self.state.upcoming += [Upcoming(ready, group, self._name(group)) for _ in range(count)]
+        self._replayer.recorder.scalings.append((now, "add", group, count, why))
+
+    def _name(self, group: str) -> str:
+        """Return the name of a new node."""
+        find_row = self._replayer.scheduler.cache.state.find_row
+        name_of = self._groups[group].node_name
+        return new_name(self.state.serials, group, name_of, lambda name: find_row(name) is not None)
+
+    def _node(self, group: str, name: str) -> Node:
+        """Return a new node of a group."""
+        template: Node = self._groups[group].template
+        meta = template.metadata
+        labels = meta.labels | dict(self._groups[group].marks[:1]) | {HOSTNAME: name}
+        new = ObjectMeta(name=name, labels=labels, annotations=meta.annotations)
+        return structs.replace(template, metadata=new)
+
+    # ---- fewer nodes ---------------------------------------------------------------------------------------
+
+    def _remove(self, down: ScaleDownResult, members: dict[str, str]) -> bool:
+        """Remove nodes; those that keep a pod stay."""
+        replayer = self._replayer
+        now, recorder = replayer.clock.now, replayer.recorder
+        gone = [name for name in down.deleted if replayer.retire_node(name)]
+        for group, count in Counter(members[name] for name in gone).items():
+            recorder.scalings.append((now, "remove", group, count, "unneeded"))
+        for name in gone:
+            reason = "Underutilized" if name in down.drained else "Empty"
+            recorder.disruptions.append((now, name, reason))
+            self.state.memory.unneeded.pop(name, None)
+        if down.deleted:
+            replayer.try_again()
+        return bool(gone)

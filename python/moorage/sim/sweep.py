@@ -1,0 +1,391 @@
+"""Sweeps: replays of configurations, timelines, changes and seeds, on one machine or on many."""
+
+from __future__ import annotations
+
+import copy
+import json
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from moorage.errors import InputError, located, missing
+from moorage.kube import Pod
+from moorage.kube.read.files import source_name
+
+from .event_columns import Verb
+from .gpu_policies import typical_pods
+from .measures import evaluate
+from .replay import History, replay
+from .scenario import add_events
+from .scheduling_policies import policies
+from .sweep_file import Cell, Sweep, cells_of, decode_sweep, read_sweep, with_placeholders
+from .sweep_result import SweepResult
+from .timeline import Timeline
+
+__all__ = ["Sweep", "SweepResult", "read_sweep", "sweep"]
+
+
+# ---- executors ---------------------------------------------------------------------------------------------
+#
+# Executors of sweeps: threads, processes, and Ray clusters, behind the interface of concurrent.futures.
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+EXECUTORS = "serial", "threads", "processes", "ray"
+RETRIES = 5  # of a task whose Ray worker or node died
+
+
+def make_executor(name: str, workers: int | None = None) -> Executor:
+    """Return an executor.
+
+    Parameters
+    ----------
+    name : {"serial", "threads", "processes", "ray"}
+        ``ray`` uses the Ray cluster to which the process is connected, or starts one on this machine. It
+        needs the extra ``ray``.
+    workers : int, optional
+        Threads or processes; as many as the machine has processors by default. A Ray cluster has its own.
+
+    Raises
+    ------
+    InputError
+        The name is unknown, the number is below 1, or Ray is not installed.
+    """
+    if name not in EXECUTORS:
+        raise InputError(f"executor must be one of {', '.join(EXECUTORS)}, not {name!r}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, not {workers}")
+    count = workers or os.cpu_count() or 1
+    if name == "serial":
+        return SerialExecutor()
+    if name == "threads":
+        return ThreadPoolExecutor(count)
+    if name == "processes":
+        # A child of fork would inherit locks that other threads of the parent hold.
+        return ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"))
+    return RayExecutor()
+
+
+class SerialExecutor(Executor):
+    """Runs each task when it is submitted."""
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a task.
+
+        Returns
+        -------
+        Future
+            Done already.
+        """
+        future: Future[T] = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class RayExecutor(Executor):
+    """Runs tasks on the Ray cluster to which the process is connected, or on one of its own.
+
+    A task whose worker or node dies is run again elsewhere.
+
+    Raises
+    ------
+    InputError
+        Ray is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise InputError(missing("ray", "ray")) from error
+        self._ray: Any = ray
+        self._owns = not ray.is_initialized()
+        if self._owns:
+            ray.init(include_dashboard=False, log_to_driver=False)
+        self._task: Any = ray.remote(max_retries=RETRIES)(_call)
+        self._shared: dict[int, tuple[object, Any]] = {}
+
+    def share(self, value: object) -> Any:
+        """Return a reference to a value in the object store, which workers read without a copy each."""
+        if id(value) not in self._shared:
+            self._shared[id(value)] = value, self._ray.put(value)  # kept, so that the id is not used again
+        return self._shared[id(value)][1]
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a task on the cluster."""
+        future: Future[T] = self._task.remote(function, *args, **kwargs).future()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the Ray cluster if this executor has started it."""
+        if self._owns:
+            self._ray.shutdown()
+
+
+def _call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function: the one task that Ray knows, which references among the arguments are resolved for."""
+    return function(*args, **kwargs)
+
+
+# ---- run cell ----------------------------------------------------------------------------------------------
+#
+# Runs one cell of a sweep.
+
+
+def read_timeline(cell: Cell) -> Timeline:
+    """Read the timeline of a cell, without its change."""
+    source = cell.timeline
+    options = with_placeholders(source.options, {"$seed": cell.seed})
+    return Timeline.read(*source.files, format=source.format, **options)
+
+
+def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") -> dict[str, float]:
+    """Replay a cell and measure it.
+
+    Parameters
+    ----------
+    timeline : Timeline, optional
+        The timeline without the change, where it has been read already; it is not changed.
+    history : str, optional
+        Where to write the decisions and pods of the history, as a file of numpy arrays (.npz).
+
+    Returns
+    -------
+    dict of str to float
+        The measures by name.
+
+    Raises
+    ------
+    InputError
+        The timeline, the configuration or a measure is wrong; names the cell.
+    """
+    label = "/".join((*cell.names, str(cell.seed)))
+    with _of_cell(f"cell {label}"):
+        one = read_timeline(cell) if timeline is None else timeline
+        if cell.change:
+            one = one if timeline is None else copy.deepcopy(one)
+            add_events(one, cell.change)
+        if not one.may_have_nodes:
+            raise InputError("The timeline has no node, so no pod can have one")
+        found = _replayed(cell, one)
+        if history:
+            columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}
+            np.savez_compressed(history, allow_pickle=False, **found.columns, **columns)
+        out: dict[str, float] = {}
+        requests = with_placeholders(list(cell.measures), _placeholders(cell))
+        for measured in evaluate(found, *requests).values():
+            out |= measured.numbers
+        return out
+
+
+@contextmanager
+def _of_cell(label: str) -> Iterator[None]:
+    """Let errors name the cell before the object."""
+    try:
+        yield
+    except InputError as error:
+        obj = ": ".join(filter(None, (label, error.obj)))
+        raise InputError(error.message, source=error.source, obj=obj, path=error.path) from None
+
+
+def _replayed(cell: Cell, timeline: Timeline) -> History:
+    """Replay a timeline under the configuration of a cell."""
+    configuration = with_placeholders(cell.configuration, _placeholders(cell))
+    options: dict[str, Any] = {"tie_break": cell.replay.tie_break, "seed": cell.seed}
+    if configuration:
+        options |= {"config": configuration, "registry": policies()}
+    until, on_failure = cell.replay.until, cell.replay.on_failure
+    return replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
+
+
+def _placeholders(cell: Cell) -> dict[str, Any]:
+    """What the placeholders in configurations and measures stand for."""
+    return {"$seed": cell.seed, "$typicalPods": partial(_typical_pods, cell)}
+
+
+def _typical_pods(cell: Cell) -> list[dict[str, Any]]:
+    """The typical pods of the files of a timeline, read without options."""
+    timeline = Timeline.read(*cell.timeline.files, format=cell.timeline.format)
+    columns = timeline.columns()
+    numbers = columns["argument"][columns["verb"] == Verb.CREATE]
+    counts = zip(*np.unique(numbers, return_counts=True), strict=True)
+    found = ((timeline.template_at(int(number)), int(count)) for number, count in counts)
+    return typical_pods((one, count) for one, count in found if isinstance(one, Pod))
+
+
+def history_path(folder: Path, cell: Cell) -> str:
+    """Return the file of a cell's history in the folder of a sweep."""
+    return str(folder / "histories" / f"{cell.key}.npz")
+
+
+# ---- run sweep ---------------------------------------------------------------------------------------------
+#
+# sweep: all cells of a sweep, on one machine or on many.
+
+Progress = Callable[[int, int], None]
+
+
+def sweep(  # noqa: PLR0913
+    grid: Sweep | Mapping[str, Any] | str | Path,
+    *,
+    data: Path | None = None,
+    executor: str | Executor = "processes",
+    workers: int | None = None,
+    folder: str | Path | None = None,
+    histories: bool = False,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Replay each configuration with each timeline, change and seed.
+
+    The result of a cell is a function of its inputs alone, so the table does not depend on the executor, nor
+    on whether a sweep was stopped and started again.
+
+    Parameters
+    ----------
+    grid : Sweep, mapping, str or Path
+        A sweep, its document, or the path of its file (`read_sweep`).
+    data : Path, optional
+        Folder of the files that the sweep names; by default that file's folder, or the working directory.
+    executor : {"serial", "threads", "processes", "ray"} or concurrent.futures.Executor, optional
+    workers : int, optional
+        Threads or processes; by default one for each processor.
+    folder : str or Path, optional
+        Where results of cells are kept: a cell whose result is there is not run again. By default they are
+        not kept.
+    histories : bool, optional
+        Whether the decisions and pods of each cell are kept as well, below ``histories/`` of the folder.
+    progress : callable, optional
+        Called with the number of cells that are done, and of all.
+
+    Raises
+    ------
+    InputError
+        The sweep is wrong, or a cell fails; the results of the others are kept.
+    """
+    base = data or (Path(grid).parent if isinstance(grid, str | Path) else Path())
+    if histories and folder is None:
+        raise InputError("histories need a folder")
+    with located(source=source_name(str(grid)) if isinstance(grid, str | Path) else ""):
+        read = read_sweep(grid) if isinstance(grid, str | Path) else grid
+        cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
+        kept = _Kept(None if folder is None else Path(folder), histories)
+        results = {at: found for at, cell in enumerate(cells) if (found := kept.read(cell)) is not None}
+        missing = [at for at in range(len(cells)) if at not in results]
+        if missing:
+            owned = make_executor(executor, workers) if isinstance(executor, str) else None
+            runner = owned or executor
+            assert isinstance(runner, Executor)
+            try:
+                _run(runner, cells, missing, results, kept, progress)
+            finally:
+                if owned is not None:
+                    owned.shutdown(cancel_futures=True)
+    return SweepResult(cells, [results[at] for at in range(len(cells))])
+
+
+def _run(
+    runner: Executor,
+    cells: list[Cell],
+    missing: list[int],
+    results: dict[int, dict[str, float]],
+    kept: _Kept,
+    progress: Progress | None,
+) -> None:
+    """Run the cells without a result, and then raise the error of the first of them that has failed."""
+    shared = _Shared(runner, [cells[at] for at in missing])
+    futures: dict[Future[dict[str, float]], int] = {}
+    failures: dict[int, BaseException] = {}
+
+    def settle(future: Future[dict[str, float]], at: int) -> None:
+        if (error := future.exception()) is not None:
+            failures[at] = error
+            return
+        results[at] = future.result()
+        kept.write(cells[at], results[at])
+        if progress is not None:
+            progress(len(results), len(cells))
+
+    for at in missing:
+        timeline = shared.timeline(cells[at])
+        future = runner.submit(run_cell, cells[at], timeline, kept.history(cells[at]))
+        if future.done():  # a serial one: kept before the next begins, which may be interrupted
+            settle(future, at)
+        else:
+            futures[future] = at
+    for future in as_completed(futures):
+        settle(future, futures[future])
+    if failures:
+        raise failures[min(failures)]
+
+
+class _Shared:
+    """Timelines that several cells of a Ray cluster have in common: read once, put into the object store."""
+
+    def __init__(self, runner: Executor, cells: list[Cell]) -> None:
+        self._runner = runner
+        self._uses = Counter(_timeline_key(cell) for cell in cells)
+        self._read: dict[str, Timeline] = {}
+
+    def timeline(self, cell: Cell) -> Any:
+        """Return a reference to the timeline, or None if the cell reads it itself."""
+        key = _timeline_key(cell)
+        if not isinstance(self._runner, RayExecutor) or self._uses[key] < 2:
+            return None
+        if key not in self._read:
+            self._read[key] = read_timeline(cell)
+        return self._runner.share(self._read[key])
+
+
+def _timeline_key(cell: Cell) -> str:
+    """What the timeline of a cell depends on, its seed included only where an option names it."""
+    text = json.dumps([cell.timeline.files, cell.timeline.format, cell.timeline.options], sort_keys=True)
+    return f"{text} {cell.seed}" if '"$seed"' in text else text
+
+
+class _Kept:
+    """Results of cells in a folder, one file each, written whole or not at all."""
+
+    def __init__(self, folder: Path | None, histories: bool) -> None:
+        self._folder, self._histories = folder, histories
+        if folder is not None:
+            try:
+                (folder / "cells").mkdir(parents=True, exist_ok=True)
+                if histories:
+                    (folder / "histories").mkdir(exist_ok=True)
+            except OSError as error:
+                raise InputError(f"no folder for results: {error.strerror}", source=str(folder)) from error
+
+    def history(self, cell: Cell) -> str:
+        """Return where the history of a cell goes; "" for nowhere."""
+        return history_path(self._folder, cell) if self._folder is not None and self._histories else ""
+
+    def read(self, cell: Cell) -> dict[str, float] | None:
+        """Return the result of a cell, if it is there."""
+        if self._folder is None or (self._histories and not Path(self.history(cell)).exists()):
+            return None
+        try:
+            found: dict[str, float] = json.loads((self._folder / "cells" / f"{cell.key}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def write(self, cell: Cell, result: dict[str, float]) -> None:
+        """Keep the result of a cell."""
+        if self._folder is None:
+            return
+        path = self._folder / "cells" / f"{cell.key}.json"
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(result) + "\n")
+        partial.replace(path)

@@ -60,7 +60,7 @@ GROUPS: Rights = {  # scheduler/groups/group_status.py
     for kind in ("podgroups", "compositepodgroups")
     for name, verb in ((kind, "get"), (f"{kind}/status", "patch"))
 }
-EVENTS: Rights = {("events.k8s.io", "events", "patch")}  # a series: serve/event_broadcaster.py
+EVENTS: Rights = {("events.k8s.io", "events", "patch")}  # a series: live/writer.py
 
 
 def documents(path: Path) -> list[dict[str, Any]]:

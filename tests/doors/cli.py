@@ -41,9 +41,14 @@ from moorage.cli.mcp_server import mcp_server as mcp_server
 # The progress bar, on streams that a test makes.
 from moorage.cli.messages import Stages as Stages
 
-# Signals and limits of the process, which a test sends and replaces.
 # Changes in the format of records of a control plane.
 from moorage.cli.options.change_options import RequestedChange as RequestedChange
+
+# Signals and limits of the process, which a test sends and replaces.
+from moorage.cli.options.serving import ENDS as ENDS
+from moorage.cli.options.serving import IN_A_HURRY as IN_A_HURRY
+from moorage.cli.options.serving import allow_many_connections as allow_many_connections
+from moorage.cli.options.serving import ending_on_signals as ending_on_signals
 
 # What a live scheduler is built with, without a server.
 from moorage.cli.options.serving import live_settings as live_settings

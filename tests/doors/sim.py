@@ -14,6 +14,7 @@ from moorage.sim.gpu_policies import typical_pods as typical_pods
 from moorage.sim.karpenter_scaler import Disrupter as Disrupter
 
 # A limit is lowered; all formats are gone through.
+from moorage.sim.loaders import trace_builder as trace_builder
 from moorage.sim.loaders.formats import FORMATS as FORMATS
 from moorage.sim.loaders.formats import reader as reader
 

@@ -12,7 +12,7 @@ from moorage import Scheduler
 from moorage.kube import Pod
 from moorage.store import ObjectStore
 from tests.doors.cluster import scheduler as module
-from tests.doors.live import wire_format
+from tests.doors.live import collection
 from tests.leaks.test_leaks import blocks, resident
 from tests.make import manifest, node, owned, pod
 
@@ -26,7 +26,7 @@ def job_pod(number: int) -> Pod:
     labels = {"app": f"a{number % 50}", "job-name": job, "controller-uid": uid}
     meta = owned("Job", job, uid) | {"uid": uid, "resourceVersion": "1"}
     made = pod(f"p{number}", requests={"cpu": "1m"}, labels=labels, metadata=meta)
-    return wire_format.decode_object_of(Pod, msgspec.json.encode(manifest(made)))
+    return collection.decode_object_of(Pod, msgspec.json.encode(manifest(made)))
 
 
 def job_pods(nodes: int) -> Iterator[Scheduler]:

@@ -7,7 +7,7 @@ from threading import Event, Semaphore
 from typing import Any, cast
 
 import pytest
-from tests.doors.live import MAX_TRIES, Connection, EventBroadcaster, event_broadcaster
+from tests.doors.live import MAX_TRIES, Connection, EventBroadcaster, writer
 from tests.doors.store import NotSentError
 from tests.make import pod
 
@@ -35,14 +35,14 @@ class SlowServer:
 def test_what_is_too_much_is_dropped() -> None:
     server = SlowServer()
     recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
-    for _ in range(event_broadcaster.MAX_QUEUED + 2):
+    for _ in range(writer.MAX_QUEUED + 2):
         recorder.event(pod("a"), "Normal", "Scheduled", "Binding", "note")
     server.answers.set()
     recorder.flush()
     recorder.event(pod("f"), "Normal", "Scheduled", "Binding", "note")
     recorder.flush()
     recorder.close()
-    assert (len(server.requests), recorder.dropped) == (event_broadcaster.MAX_QUEUED + 1, 2)
+    assert (len(server.requests), recorder.dropped) == (writer.MAX_QUEUED + 1, 2)
 
 
 def test_equal_events_of_several_objects_are_written() -> None:
@@ -91,7 +91,7 @@ def test_only_an_answer_drops_an_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same request is sent again, so an event whose answer was lost is there once."""
-    monkeypatch.setattr(event_broadcaster, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.0)
     server = FailingServer(*errors)
     recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
     recorder.event(pod("a"), "Normal", "Scheduled", "Binding", "note")

@@ -12,7 +12,7 @@ from tests.doors.live import (
     LeaderLease,
     LostLeaseError,
     RateLimit,
-    event_broadcaster,
+    writer,
 )
 from tests.serve.test_live_scheduler import Clock, events
 from tests.serve.test_writer import ended
@@ -169,7 +169,7 @@ def test_a_series_whose_event_is_gone_begins_anew(client: ApiClient, server: Wir
 def test_equal_events_become_a_series(
     client: ApiClient, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_broadcaster, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.0)
     clock = Clock()
     recorder = EventBroadcaster(client.connection, "s", clock)
     for _ in range(3):

@@ -22,7 +22,7 @@ from tests.doors.live import (
     LostLeaseError,
     RateLimit,
     Session,
-    event_broadcaster,
+    writer,
 )
 from tests.make import claim, make, node, pod, storage_class, volume
 from tests.scheduler.groups.gang_kit import GATES
@@ -72,7 +72,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def _events_are_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_broadcaster, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -39,14 +39,14 @@ from tests.doors.kube import (
     CompileError,
     RefusedError,
     decode,
+    documents,
     read_block_style,
     read_yaml,
     resolve_plain,
-    yaml_events,
 )
 from tests.doors.kube import go_texts_parse_duration as parse_duration
 from tests.doors.kube import parse_duration as parse_time_span
-from tests.doors.live import error_of, status_of, wire_format
+from tests.doors.live import collection, error_of, status_of
 from tests.doors.sim import FORMATS, read_sweep
 from tests.doors.store import apply_patch, predicate
 
@@ -98,7 +98,7 @@ def yaml(data: bytes) -> None:
     """The fast reader of block style reads what the reader of all of YAML does, or stands back."""
     text = text_of(data)
     try:
-        expected: Any = [one for one in yaml_events.documents(text, "f") if one is not None]
+        expected: Any = [one for one in documents(text, "f") if one is not None]
     except InputError:
         expected = None
     try:
@@ -271,11 +271,11 @@ def patch(data: bytes) -> None:
 def wire(data: bytes) -> None:
     """What an API server answers: objects, lists, events of a watch, statuses."""
     with suppress(ApiError):
-        wire_format.decode_object_of(Pod, data)
+        collection.decode_object_of(Pod, data)
     with suppress(ApiError):
-        wire_format.decode_list(Node, data)
+        collection.decode_list(Node, data)
     with suppress(ApiError):
-        wire_format.decode_bookmark(Pod, wire_format.decode_event(data))
+        collection.decode_bookmark(Pod, collection.decode_event(data))
     str(error_of(status_of(data, 500)))
 
 

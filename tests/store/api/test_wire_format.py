@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.doors.live import status_of, wire_format
+from tests.doors.live import collection, status_of
 
 from moorage.kube import Node, Pod
 from moorage.store import ServerError
@@ -18,9 +18,9 @@ UNREADABLE = [NO_TEXT, b"[" * 5000, b"{", b"5"]
 @pytest.mark.parametrize("body", UNREADABLE)
 def test_what_cannot_be_read_is_an_error_of_the_server(body: bytes) -> None:
     readers: list[Any] = [
-        lambda: wire_format.decode_object_of(Pod, body),
-        lambda: wire_format.decode_list(Node, body),
-        lambda: wire_format.decode_event(body),
+        lambda: collection.decode_object_of(Pod, body),
+        lambda: collection.decode_list(Node, body),
+        lambda: collection.decode_event(body),
     ]
     for reader in readers:
         with pytest.raises(ServerError, match="of the API server cannot be read"):
@@ -29,9 +29,9 @@ def test_what_cannot_be_read_is_an_error_of_the_server(body: bytes) -> None:
 
 
 def test_a_bookmark_without_metadata_is_an_error_of_the_server() -> None:
-    event = wire_format.RawEvent("BOOKMARK", msgspec.Raw(b'{"metadata": 5}'))
+    event = collection.RawEvent("BOOKMARK", msgspec.Raw(b'{"metadata": 5}'))
     with pytest.raises(ServerError, match="a bookmark of the API server cannot be read"):
-        wire_format.decode_bookmark(Pod, event)
+        collection.decode_bookmark(Pod, event)
 
 
 def test_pods_of_one_template_share_what_they_have_in_common() -> None:
@@ -50,7 +50,7 @@ def test_pods_of_one_template_share_what_they_have_in_common() -> None:
         for name in ("a", "b")
     ]
     body = msgspec.json.encode({"kind": "PodList", "metadata": {"resourceVersion": "2"}, "items": items})
-    one, two = wire_format.decode_list(Pod, body).objects
+    one, two = collection.decode_list(Pod, body).objects
     assert (one.spec.node_name, two.spec.node_name) == ("a", "b")
     assert one.spec.containers is two.spec.containers
     assert one.metadata.labels is two.metadata.labels

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moorage.autoscalers.karpenter.cluster_view import ClusterObjects, Situation
+from moorage.autoscalers.karpenter.cluster_view import ClusterObjects, PassInput
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscalers.karpenter.provisioning import provision
 from moorage.autoscalers.providers.type_files import read_instance_types
@@ -107,7 +107,7 @@ def ours(types_file: Path, made: Sequence[Json]) -> tuple[float, int]:
     """Seconds, and the number of claims."""
     objects = ClusterObjects(map(decode_object, (POOL, *made)))
     chosen = frozenset(f"default/{one['metadata']['name']}" for one in made)
-    situation = Situation({"default": read_instance_types(types_file)}, chosen=chosen)
+    situation = PassInput({"default": read_instance_types(types_file)}, chosen=chosen)
     began = time.process_time()
     answer = provision(objects, situation, KarpenterOptions())
     seconds = time.process_time() - began

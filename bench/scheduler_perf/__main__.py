@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from moorage.cli.commands.printing import Table, write_answer
+from moorage.cli.commands.printing import PrintedTable, write_answer
 from moorage.cli.messages import print_message
 from moorage.errors import InputError, MoorageError, number_of
 from moorage.kube.releases import DEFAULT, release_named
@@ -107,7 +107,7 @@ def _print(form: str, reports: Sequence[WorkloadReport], wanted: int) -> None:
     headline = f"{len(reports) - failed - stuck} of {number_of(wanted, 'workload', 'workloads')} done"
     headline += f", {failed} failed" if failed else ""
     headline += f", {stuck} stuck: their clusters have no room" if stuck else ""
-    table = Table([*COLUMNS], [*map(row, reports)])
+    table = PrintedTable([*COLUMNS], [*map(row, reports)])
     write_answer(form, lambda: HEAD | {"workloads": reports}, [headline], [table])
 
 

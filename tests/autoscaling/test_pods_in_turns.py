@@ -13,10 +13,10 @@ from moorage.kube import Pod
 from tests.doors.autoscalers import (
     ClusterAutoscaler,
     Flags,
-    Hints,
     Memory,
-    NodeGroup,
     NodeSnapshot,
+    PlacementHints,
+    ScaledGroup,
     place_pods,
 )
 
@@ -53,7 +53,7 @@ def singles() -> list[dict[str, Any]]:
 def loop(waiting: list[dict[str, Any]]) -> tuple[Any, ...]:
     found = mo.load([*[node(f"n{at}", "1") for at in range(2)], node("n2", "3"), node("n3", "2"), *waiting])
     scheduler, memory = mo.Scheduler(found), Memory()
-    group = NodeGroup("g", mo.load([node("g", "4")]).nodes[0])
+    group = ScaledGroup("g", mo.load([node("g", "4")]).nodes[0])
     up = ClusterAutoscaler([group], Flags(), memory).run_once(scheduler, {}, 1e9, found.pods).up
     names = [[one.key for one in pods] for pods in (up.to_help, up.triggered)]
     return up.result, up.estimates, names, memory.last_hit, memory.hints.old
@@ -82,7 +82,7 @@ def test_in_turns_is_one_by_one(waiting: list[dict[str, Any]], monkeypatch: pyte
 def test_pods_go_where_they_were_last_and_the_others_in_turns() -> None:
     found = mo.load([*[node(f"n{at}", "2") for at in range(4)], *[pod(f"p{at}", "1") for at in range(6)]])
     snapshot = NodeSnapshot(mo.Scheduler(found).fork(), found.nodes)
-    hints = Hints(old={one.metadata.uid: "n3" for one in found.pods[1:4]})
+    hints = PlacementHints(old={one.metadata.uid: "n3" for one in found.pods[1:4]})
     placed = place_pods(snapshot, found.pods, hints, np.ones(4, bool))
     assert placed == ["n1", "n3", "n3", "n2", "n0", "n1"]
     assert hints.current == dict(zip([one.metadata.uid for one in found.pods], placed, strict=True))

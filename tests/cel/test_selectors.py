@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.devices.make import DRIVER
 from tests.doors.engine import (
+    CompiledSelector,
     PublishedSlice,
-    Selector,
     SelectorError,
     SliceKinds,
     compile_selector,
@@ -41,7 +41,7 @@ ATTRIBUTES = f'device.attributes["{DRIVER}"]'
 
 def matches(text: str) -> bool:
     selector = compile_selector(text)
-    assert isinstance(selector, Selector), selector
+    assert isinstance(selector, CompiledSelector), selector
     return selector.matches(device_value(DRIVER, DEVICE))
 
 
@@ -58,13 +58,13 @@ def matches(text: str) -> bool:
 )
 def test_whether_an_expression_reads_the_driver_alone(text: str, alone: bool) -> None:
     selector = compile_selector(text)
-    assert isinstance(selector, Selector), selector
+    assert isinstance(selector, CompiledSelector), selector
     assert selector.reads_driver_alone is alone
 
 
 def test_includes_is_declared_since_1_36() -> None:
     text = '["a"].includes("a")'
-    assert isinstance(compile_selector(text), Selector)
+    assert isinstance(compile_selector(text), CompiledSelector)
     assert "undeclared reference to 'includes'" in str(compile_selector(text, includes=False))
     includes = {release: found.lists_have_includes for release, found in RELEASES.items()}
     assert includes == {"1.34": False, "1.35": False, "1.36": True, "1.37": True}
@@ -121,7 +121,7 @@ def test_a_version_that_is_none_is_an_error_of_the_device() -> None:
 def test_lists_are_attributes_where_their_gate_is_on(given: dict[str, Any]) -> None:
     device = decode({"name": "x", "attributes": {"many": given}}, Device)
     selector = compile_selector(f"{ATTRIBUTES}.many.exists(x, true)", list_attributes=True)
-    assert isinstance(selector, Selector)
+    assert isinstance(selector, CompiledSelector)
     assert selector.matches(device_value(DRIVER, device, list_attributes=True))
     with pytest.raises(SelectorError, match=r"^attribute many: unsupported attribute value$"):
         device_value(DRIVER, device)
@@ -141,7 +141,7 @@ def test_without_the_gate_of_lists(text: str, message: str) -> None:
     found = compile_selector(text)
     assert isinstance(found, CompileError)
     assert message in str(found)
-    assert isinstance(compile_selector(text, list_attributes=True), Selector)
+    assert isinstance(compile_selector(text, list_attributes=True), CompiledSelector)
 
 
 @pytest.mark.parametrize(("length", "wanted", "result"), [(48, 47, True), (48, 48, False), (49, 47, True)])
@@ -149,10 +149,10 @@ def test_includes_looks_at_as_many_values_as_an_attribute_may_have(
     length: int, wanted: int, result: bool
 ) -> None:
     selector = compile_selector(f"{list(range(length))}.includes({wanted})", list_attributes=True)
-    assert isinstance(selector, Selector)
+    assert isinstance(selector, CompiledSelector)
     assert selector.matches(device_value(DRIVER, DEVICE)) is result
     beyond = compile_selector(f"{list(range(49))}.includes(48)", list_attributes=True)
-    assert isinstance(beyond, Selector)
+    assert isinstance(beyond, CompiledSelector)
     with pytest.raises(SelectorError, match="cannot be applied to lists longer than 48 values"):
         beyond.matches(device_value(DRIVER, DEVICE))
 

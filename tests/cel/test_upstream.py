@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER
-from tests.doors.engine import FIELDS, Selector, SelectorError, compile_selector, device_value
+from tests.doors.engine import FIELDS, CompiledSelector, SelectorError, compile_selector, device_value
 from tests.doors.kube import DEVICE as DEVICE_TYPE
 from tests.doors.kube import (
     CelType,
@@ -82,7 +82,7 @@ def answer(text: str) -> str:
     found = compile_selector(text)
     if isinstance(found, ResultTypeError):
         return value_without_device(text)
-    if not isinstance(found, Selector):
+    if not isinstance(found, CompiledSelector):
         return f"BAD {found}"
     try:
         return shown(found.matches(device_value(DRIVER, DEVICE)))

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from moorage.cli import main
-from tests.doors.cli import Stages, Table, csv_text, markdown_text, print_lines, print_table
+from tests.doors.cli import PrintedTable, Stages, csv_text, markdown_text, print_lines, print_table
 from tests.doors.kube import read_yaml
 from tests.house.source import ROOT
 
@@ -109,10 +109,10 @@ def test_no_name_is_cut(
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-cmd|'/c calc'!a1", "@SUM(A1)", "-3", "+3.5%", "-", "a=b"])
 def test_no_cell_of_csv_is_a_formula(text: str) -> None:
     is_formula = text in ("=1+1", "+1+1", "-cmd|'/c calc'!a1", "@SUM(A1)")
-    assert csv_text(Table(["a"], [[text]])).splitlines()[1] == f"{chr(39) * is_formula}{text}"
+    assert csv_text(PrintedTable(["a"], [[text]])).splitlines()[1] == f"{chr(39) * is_formula}{text}"
 
 
 def test_no_text_of_markdown_is_markup(capsys: pytest.CaptureFixture[str]) -> None:
     print_lines(["1 <script> of ![x](u)"], "markdown")
     assert capsys.readouterr().out == "1 \\<script> of !\\[x](u)\n"
-    assert markdown_text(Table(["A"], [["a|b`<c>"]])).splitlines()[2] == "| a\\|b\\`\\<c> |"
+    assert markdown_text(PrintedTable(["A"], [["a|b`<c>"]])).splitlines()[2] == "| a\\|b\\`\\<c> |"

@@ -4,7 +4,7 @@
 # How many squares a picture and how many rows a table may have is lowered.
 from moorage.answers import node_use as node_use
 from moorage.answers import page as page
-from moorage.answers.answer_pages import Cause as Cause
+from moorage.answers.answer_pages import PendingCause as PendingCause
 from moorage.answers.answer_pages import causes_block as causes_block
 
 # A limit of the search is lowered to what a test can reach.

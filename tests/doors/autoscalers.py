@@ -2,7 +2,7 @@
 
 # A loop by itself: what vectors give it, and what they compare.
 from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
-from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import Loop as Loop
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import LoopDecision as LoopDecision
 
 # Expanders choose among options that are made one by one.
 from moorage.autoscalers.cluster_autoscaler.expanders import Option as Option
@@ -12,14 +12,14 @@ from moorage.autoscalers.cluster_autoscaler.expanders import narrow as narrow
 # The page names all expanders; hints say where pods were last.
 from moorage.autoscalers.cluster_autoscaler.flags import EXPANDERS as EXPANDERS
 from moorage.autoscalers.cluster_autoscaler.flags import Flags as Flags
-from moorage.autoscalers.cluster_autoscaler.flags import Hints as Hints
 from moorage.autoscalers.cluster_autoscaler.flags import Instance as Instance
 from moorage.autoscalers.cluster_autoscaler.flags import Memory as Memory
-from moorage.autoscalers.cluster_autoscaler.flags import NodeGroup as NodeGroup
+from moorage.autoscalers.cluster_autoscaler.flags import PlacementHints as PlacementHints
 from moorage.autoscalers.cluster_autoscaler.flags import PodPrices as PodPrices
+from moorage.autoscalers.cluster_autoscaler.flags import ScaledGroup as ScaledGroup
 
 # What an option of an expander is made of.
-from moorage.autoscalers.cluster_autoscaler.group_states import Template as Template
+from moorage.autoscalers.cluster_autoscaler.group_states import NodeTemplate as NodeTemplate
 
 # Pods in turns, compared with the way one by one, which is forced.
 from moorage.autoscalers.cluster_autoscaler.node_snapshot import NodeSnapshot as NodeSnapshot
@@ -39,12 +39,12 @@ from moorage.autoscalers.karpenter.claim_template import why_idle as why_idle
 # A pass by itself: what vectors give it, and what they compare.
 from moorage.autoscalers.karpenter.cluster_view import ClusterObjects as ClusterObjects
 from moorage.autoscalers.karpenter.cluster_view import ClusterView as ClusterView
-from moorage.autoscalers.karpenter.cluster_view import Situation as Situation
+from moorage.autoscalers.karpenter.cluster_view import PassInput as PassInput
 from moorage.autoscalers.karpenter.disrupt import METHODS as METHODS
 from moorage.autoscalers.karpenter.disrupt import VALIDATION_DELAY as VALIDATION_DELAY
 
 # Each method by itself, as vectors ask for it.
-from moorage.autoscalers.karpenter.disrupt import Disruption as Disruption
+from moorage.autoscalers.karpenter.disrupt import DisruptionPass as DisruptionPass
 from moorage.autoscalers.karpenter.disrupt import MethodResult as MethodResult
 
 # Times of cron schedules, for schedules that never come.

@@ -9,18 +9,18 @@ from moorage.cli.app import app as app
 
 # Standing questions that tests ask by hand; names of their metrics.
 from moorage.cli.asked_twin import GAUGES as GAUGES
-
-# A twin without a server of its own.
-from moorage.cli.asked_twin import Answer as Answer
 from moorage.cli.asked_twin import AskedTwin as AskedTwin
 from moorage.cli.asked_twin import StandingAnswers as StandingAnswers
+
+# A twin without a server of its own.
+from moorage.cli.asked_twin import TwinAnswer as TwinAnswer
 from moorage.cli.asked_twin import read_questions as read_questions
 
 # The steps of the tour, whose commands are repeated.
 from moorage.cli.commands.other_commands import STEPS as STEPS
 
 # Forms of tables, for values that no command prints.
-from moorage.cli.commands.printing import Table as Table
+from moorage.cli.commands.printing import PrintedTable as PrintedTable
 from moorage.cli.commands.printing import csv_text as csv_text
 from moorage.cli.commands.printing import markdown_text as markdown_text
 from moorage.cli.commands.printing import print_lines as print_lines
@@ -59,7 +59,7 @@ from moorage.cli.pull_request import main as main
 
 # Questions by themselves, of any parameters: each is a command or a refusal.
 from moorage.cli.questions import ASKED as ASKED
-from moorage.cli.questions import Question as Question
+from moorage.cli.questions import TwinQuestion as TwinQuestion
 from moorage.cli.questions import command_of as command_of
 from moorage.cli.questions import named_questions as named_questions
 from moorage.cli.questions import parameters_of as parameters_of

@@ -194,7 +194,7 @@ from moorage.engine.devices.claim_requests import ClaimRequests as ClaimRequests
 # What each gate about devices switches off.
 from moorage.engine.devices.claim_requests import Features as Features
 from moorage.engine.devices.claim_requests import PoolsInvalidError as PoolsInvalidError
-from moorage.engine.devices.claim_requests import Request as Request
+from moorage.engine.devices.claim_requests import PreparedRequest as PreparedRequest
 from moorage.engine.devices.claim_requests import SearchTimeoutError as SearchTimeoutError
 from moorage.engine.devices.claim_requests import SelectorError as SelectorError
 from moorage.engine.devices.claim_writer import POD_RETRIES as POD_RETRIES
@@ -224,7 +224,7 @@ from moorage.engine.devices.device_properties import has_capacity as has_capacit
 
 # Expressions by themselves: bounds, errors, cost, and what they see of a device.
 from moorage.engine.devices.device_selector import FIELDS as FIELDS
-from moorage.engine.devices.device_selector import Selector as Selector
+from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value
 
@@ -310,13 +310,13 @@ from moorage.engine.framework.handle import EventRecorder as EventRecorder
 from moorage.engine.framework.handle import Extender as Extender
 from moorage.engine.framework.handle import Parallelizer as Parallelizer
 from moorage.engine.framework.handle import Victims as Victims
+from moorage.engine.framework.in_tree_plugins import ClaimPlugin as ClaimPlugin
 
 # Which plugins the core runs; plugins of this kind that tests write.
 from moorage.engine.framework.in_tree_plugins import NativePlugin as NativePlugin
 
 # What each plugin says of a pod in its signature.
 from moorage.engine.framework.in_tree_plugins import Signer as Signer
-from moorage.engine.framework.in_tree_plugins import VolumePlugin as VolumePlugin
 from moorage.engine.framework.in_tree_plugins import VolumesOfBatch as VolumesOfBatch
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
@@ -378,7 +378,7 @@ from moorage.engine.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.engine.plugins.registry import read_configuration as read_configuration
 
 # How well volumes are used, number by number.
-from moorage.engine.plugins.volume_binding import Utilization as Utilization
+from moorage.engine.plugins.volume_binding import StorageScore as StorageScore
 from moorage.engine.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.engine.plugins.volume_binding import sources_of as sources_of
 

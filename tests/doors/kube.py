@@ -136,7 +136,7 @@ from moorage.kube.read.python_values import dump_yaml as dump_yaml
 
 # Parts of the two readers of YAML; how deep they go.
 from moorage.kube.read.yaml_reader import MAX_DEPTH as MAX_DEPTH
-from moorage.kube.read.yaml_reader import RefusedError as RefusedError
+from moorage.kube.read.yaml_reader import UnplacedError as UnplacedError
 from moorage.kube.read.yaml_reader import documents as documents
 
 # Two readers of YAML, which have to be alike.

@@ -33,13 +33,13 @@ from moorage.live.client.connection import error_of as error_of
 from moorage.live.client.connection import status_of as status_of
 
 # A kubeconfig as values.
-from moorage.live.client.kubeconfig import Cluster as Cluster
+from moorage.live.client.kubeconfig import ClusterEntry as ClusterEntry
 from moorage.live.client.kubeconfig import User as User
 from moorage.live.client.kubeconfig import read_kubeconfig as read_kubeconfig
 from moorage.live.client.kubeconfig import tls_context as tls_context
 from moorage.live.client.reflector import MAX_TIMEOUT as MAX_TIMEOUT
-from moorage.live.client.reflector import Arrivals as Arrivals
 from moorage.live.client.reflector import Backoff as Backoff
+from moorage.live.client.reflector import ReceivedCounts as ReceivedCounts
 from moorage.live.client.reflector import Reflector as Reflector
 
 # The verbs of an extender, and a server of them, without a command.

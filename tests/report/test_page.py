@@ -12,10 +12,10 @@ import pytest
 from moorage.answers import Fact, Facts, Page
 from tests.doors.answers import (
     Bar,
-    Cause,
     Grid,
     Lines,
     NodeUse,
+    PendingCause,
     amount,
     causes_block,
     heat_map,
@@ -32,7 +32,7 @@ ROWS = page_module.ROWS
 
 def evil_page() -> str:
     """A page with a text of an attacker wherever a text can be."""
-    cause = Cause(EVIL, 1, "a/b", EVIL + "!", is_mild=False)
+    cause = PendingCause(EVIL, 1, "a/b", EVIL + "!", is_mild=False)
     cause.by_workload[EVIL] = 1
     help_ = {"changes": [{"text": EVIL, "feasibleNodes": 1}], "changePairs": []}
     use = NodeUse([EVIL], {"zone": [EVIL]}, {"zone": EVIL}, {EVIL: np.ones(1)}, {EVIL: np.ones(1)})

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.doors.engine import HTTPExtender, Victims, build_extenders
-from tests.doors.live import Arrivals, ExtenderServer, ExtenderService
+from tests.doors.live import ExtenderServer, ExtenderService, ReceivedCounts
 from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
 from tests.make import node, pod
@@ -114,7 +114,7 @@ def test_every_verb_is_answered(scheduler: Scheduler, server: ExtenderServer, na
     assert [one.name for one in scheduler.cache.node_info("d").pods] == ["waiting"]  # type: ignore[union-attr]
 
 
-class News(Arrivals):
+class News(ReceivedCounts):
     """News of a cluster that come while somebody waits for them, with the time that this takes.
 
     Parameters

@@ -281,7 +281,7 @@ Explain = Callable[[str | Pod], Mapping[str, Any]]
 """Returns the document of `moorage explain` (``explain.moorage.dev/v1``) for a pod or ``namespace/name``."""
 
 
-class Cause(Struct):
+class PendingCause(Struct):
     """Pods without a node for one cause.
 
     Attributes
@@ -322,7 +322,7 @@ class Cause(Struct):
         return first_of(texts, WORKLOADS)
 
 
-def causes_block(causes: Iterable[Cause], explain: Explain | None) -> Causes | None:
+def causes_block(causes: Iterable[PendingCause], explain: Explain | None) -> Causes | None:
     """Return causes, those of the most pods first, with what would help.
 
     Returns
@@ -458,19 +458,19 @@ def _reasons(summary: Mapping[str, Any]) -> Grid:
     return shortened("Reasons of the scheduler", ("reason", "pods"), rows)
 
 
-def _causes_of_run(document: Mapping[str, Any]) -> list[Cause]:
+def _causes_of_run(document: Mapping[str, Any]) -> list[PendingCause]:
     """Group the pods without a node by status and reasons of nodes."""
     first = {
         (row.namespace, row.workload, row.reason): f"{row.namespace}/{row.pod}"
         for row in reversed(document["pods"])
         if row.status == UNSCHEDULABLE
     }
-    causes: dict[tuple[str, ...], Cause] = {}
+    causes: dict[tuple[str, ...], PendingCause] = {}
     for workload in document["workloads"]:
         for group in workload["withoutNode"]:
             titles = reasons_of(group["rejections"]) or [_title(group)]
             key = (group["status"], *sorted(titles))
-            cause = causes.setdefault(key, Cause(", ".join(titles), is_mild=group["status"] in MILD))
+            cause = causes.setdefault(key, PendingCause(", ".join(titles), is_mild=group["status"] in MILD))
             if not cause.pods:
                 cause.message = group["reason"]
                 cause.pod = first.get((workload["namespace"], workload["workload"], group["reason"]), "")

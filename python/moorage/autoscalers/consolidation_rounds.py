@@ -24,7 +24,7 @@ from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .karpenter.cluster_view import ClusterView
-from .karpenter.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult, StayingNode, staying
+from .karpenter.disrupt import LONGEST, METHODS, REASONS, DisruptionPass, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
@@ -344,7 +344,7 @@ def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
     """The nodes of the next command if Karpenter ignored preferences; none if nothing changes."""
     if view.options.ignores_preferences:
         return ()
-    disruption = Disruption(view.with_options(replace(view.options, ignores_preferences=True)))
+    disruption = DisruptionPass(view.with_options(replace(view.options, ignores_preferences=True)))
     for method in METHODS:
         if (command := disruption.play(method).command) is not None:
             return tuple(
@@ -396,7 +396,7 @@ class ConsolidationRounds:
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""
-        disruption, results = Disruption(self.view()), list[MethodResult]()
+        disruption, results = DisruptionPass(self.view()), list[MethodResult]()
         for method in METHODS:
             results.append(disruption.play(method))
             if results[-1].command is not None:

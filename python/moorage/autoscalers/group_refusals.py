@@ -13,7 +13,7 @@ from moorage.engine.requirements import whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 
-from .cluster_autoscaler.group_states import Template
+from .cluster_autoscaler.group_states import NodeTemplate
 from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_settings import GroupSettings, NodeGroup
@@ -99,7 +99,7 @@ class _Tries:
             return ""
         return _text_of(self._added_labels(template))
 
-    def _of_template(self, template: Template) -> Iterator[Remedy]:
+    def _of_template(self, template: NodeTemplate) -> Iterator[Remedy]:
         """Try the labels that the template of an empty group lacks."""
         if not (added := self._added_labels(template)):
             return
@@ -110,7 +110,7 @@ class _Tries:
         settings = structs.replace(self._settings, node_groups=[group])
         yield from self._tried(f"give its template the label {_text_of(added)}", self._pod, settings)
 
-    def _added_labels(self, template: Template) -> dict[str, str]:
+    def _added_labels(self, template: NodeTemplate) -> dict[str, str]:
         """The labels that the pod asks for and that the template of an empty group lacks, as those that a
         driver or a kubelet gives real nodes."""
         added = dict[str, str]()
@@ -163,14 +163,14 @@ class _Tries:
                 text = f"raise {limit} from {flags[limit]} to {value}" if value else f"raise {limit}"
                 yield from self._tried(text, self._pod, raised)
 
-    def _of_pod(self, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
+    def _of_pod(self, template: NodeTemplate, settings: GroupSettings) -> Iterator[Remedy]:
         pod = self._pod
         for name in asked_by(pod, self._gates):
             yield from self._smaller(name, template, settings)
         for text, changed in pod_changes(pod, template.node.spec.taints):
             yield from self._tried(text, changed, settings)
 
-    def _smaller(self, name: str, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
+    def _smaller(self, name: str, template: NodeTemplate, settings: GroupSettings) -> Iterator[Remedy]:
         """Try the largest request of a resource that a new node has room for."""
         taken = [asked_by(pod, self._gates).get(name, Quantity("0")) for pod in template.pods]
         room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))

@@ -22,7 +22,7 @@ from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
 from .cluster_autoscaler.expanders import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE
 from .cluster_autoscaler.flags import EXPANDERS, Flags, PodPrices
-from .cluster_autoscaler.flags import NodeGroup as ProviderGroup
+from .cluster_autoscaler.flags import ScaledGroup as ProviderGroup
 from .providers.instance_type import ZONE
 
 Time = str | float | int

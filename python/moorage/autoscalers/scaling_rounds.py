@@ -25,7 +25,7 @@ from moorage.kube.read.object_defaults import defaults
 
 from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
 from .cluster_autoscaler.flags import Memory
-from .cluster_autoscaler.group_states import STABLE, TEMPLATE_LABEL, Template, is_daemon_pod
+from .cluster_autoscaler.group_states import STABLE, TEMPLATE_LABEL, NodeTemplate, is_daemon_pod
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
 from .group_settings import (
@@ -93,7 +93,7 @@ Made = tuple[dict[str, NewNode], list[Object]]
 """New nodes by name, and what was created for them."""
 
 
-class Decision(NamedTuple):
+class RoundDecision(NamedTuple):
     """What an autoscaler does in a round.
 
     Attributes
@@ -118,10 +118,12 @@ class Decision(NamedTuple):
     plan: Hashable = None
 
 
-def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[Sequence[str]], Decision]]:
+def autoscalers(
+    scheduler: PodScheduler, growth: Growth
+) -> dict[str, Callable[[Sequence[str]], RoundDecision]]:
     """Return the autoscalers of a cluster by name: Karpenter where it has NodePools, or nothing else could
     decide, and cluster-autoscaler where node groups are known."""
-    deciders: dict[str, Callable[[Sequence[str]], Decision]] = {}
+    deciders: dict[str, Callable[[Sequence[str]], RoundDecision]] = {}
     if growth.groups is None or scheduler.client.list(NodePool)[0]:
         deciders[KARPENTER] = lambda pods: _of_karpenter(scheduler, growth, pods)
     if growth.groups is not None:
@@ -129,7 +131,7 @@ def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[
     return deciders
 
 
-def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> Decision:
+def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> RoundDecision:
     question = pass_question(scheduler, pods, growth.types, growth.options, growth.seed)
     answer = question.answer()
     idle = idle_pools(question.pools)
@@ -147,7 +149,7 @@ def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) 
     def make(turn: int) -> Made:
         return make_nodes(scheduler, claims, turn, growth.past_names)
 
-    return Decision(
+    return RoundDecision(
         KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools, plan
     )
 
@@ -208,7 +210,7 @@ class GroupScaler:
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags = replace(flags_of(settings), scale_down_enabled=False)
 
-    def decide(self, pods: Sequence[str]) -> Decision:
+    def decide(self, pods: Sequence[str]) -> RoundDecision:
         """Decide which nodes come for pods, given by key."""
         known = {pod.key: pod for pod in self._scheduler.client.list(Pod)[0]}
         waiting = [known[key] for key in pods]
@@ -222,7 +224,7 @@ class GroupScaler:
         def make(turn: int) -> Made:
             return self._make(new, up.templates, turn)
 
-        return Decision(
+        return RoundDecision(
             CLUSTER_AUTOSCALER,
             frozenset(planned),
             refused,
@@ -310,7 +312,7 @@ class GroupScaler:
             node = _new_node(copies, there.get(template.like), template, group, group.stem)
             yield group, node, group.max_size - sizes[name]
 
-    def _make(self, new: Mapping[str, int], templates: Mapping[str, Template], turn: int) -> Made:
+    def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
         client, new_nodes = self._scheduler.client, dict[str, NewNode]()
         taken = _taken_names(self._scheduler, self._growth.past_names)
         nodes: list[Node] = client.list(Node)[0]
@@ -359,7 +361,9 @@ class GroupScaler:
         return prices_by(every)(node)
 
 
-def _new_node(copies: NodeCopies, like: Node | None, template: Template, group: NodeGroup, name: str) -> Node:
+def _new_node(
+    copies: NodeCopies, like: Node | None, template: NodeTemplate, group: NodeGroup, name: str
+) -> Node:
     """A new node of a group: like one that it has, or else as its template says."""
     if like is not None:
         return copies.copy(like, name)
@@ -368,7 +372,7 @@ def _new_node(copies: NodeCopies, like: Node | None, template: Template, group: 
     return node
 
 
-def _own_pods(template: Template, node: str, daemons: Collection[str]) -> Iterator[Pod]:
+def _own_pods(template: NodeTemplate, node: str, daemons: Collection[str]) -> Iterator[Pod]:
     """Yield the pods that a new node has, but for those that their DaemonSet makes."""
     for pod in template.pods:
         owner = pod.metadata.controller()
@@ -437,7 +441,7 @@ class _Rounds(Struct):
     left: dict[str, str]
     autoscalers: tuple[str, ...]
     rounds: int = 0
-    decisions: list[Decision] = msgspec.field(default_factory=list)
+    decisions: list[RoundDecision] = msgspec.field(default_factory=list)
     new_nodes: dict[str, NewNode] = msgspec.field(default_factory=dict)
     tried: dict[str, None] = msgspec.field(default_factory=dict)
     late: list[LatePod] = msgspec.field(default_factory=list)

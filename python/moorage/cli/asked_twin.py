@@ -33,7 +33,7 @@ from moorage.live.web_server import Reply
 from .app import app, run
 from .commands.check import check
 from .options.inputs import PreparedInput
-from .questions import Question, question_of
+from .questions import TwinQuestion, question_of
 from .runs.beginning import prepare
 
 # ---- asked twin --------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group
 """Options that a comparison of releases does not take."""
 
 
-class Answer(NamedTuple):
+class TwinAnswer(NamedTuple):
     """An answer.
 
     Attributes
@@ -118,7 +118,7 @@ class AskedTwin:
         other.forks = Forks(self.forks.limits._replace(at_once=1))
         return other
 
-    def ask(self, question: Question, max_age: float | None = None) -> Answer:
+    def ask(self, question: TwinQuestion, max_age: float | None = None) -> TwinAnswer:
         """Answer a question, by its command in a child process.
 
         Parameters
@@ -133,14 +133,14 @@ class AskedTwin:
         """
         state = self._states.get(max_age)
         output = self.forks.run(state.template, question.arguments(self._named), question.stdin)
-        return Answer(output, self._states.moment(state), question.command(self._named))
+        return TwinAnswer(output, self._states.moment(state), question.command(self._named))
 
     def end(self) -> None:
         """End the processes that answer."""
         self.forks.end()
         self._states.end()
 
-    def question(self, path: str, query: Sequence[tuple[str, str]], body: bytes = b"") -> Question:
+    def question(self, path: str, query: Sequence[tuple[str, str]], body: bytes = b"") -> TwinQuestion:
         """Return the command of a request; see `question_of`."""
         defaults = self._defaults
         if path == "compare" and any(text.startswith("kubernetes") for _, text in query):
@@ -195,7 +195,7 @@ def state_document(moment: Moment | None) -> dict[str, Any]:
     }
 
 
-def _headers(answer: Answer) -> list[tuple[str, str]]:
+def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
     """Return what stands beside an answer, whose body has the bytes of the command alone."""
     found = {"Repeat": answer.command, "Exit-Code": str(answer.output.code)}
     if notes := answer.output.stderr.splitlines()[:MOST_NOTES]:

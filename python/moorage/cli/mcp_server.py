@@ -32,7 +32,7 @@ from mcp_types import Tool as McpTool
 from moorage._version import __version__
 from moorage.errors import InputError, MoorageError, located, shorten
 from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
-from moorage.live.web_server import Reply, Request, WebServer, is_foreign
+from moorage.live.web_server import HttpRequest, Reply, WebServer, is_foreign
 
 from .options.change_options import OPTIONS, ChangingCommand
 from .options.option_types import GROUPS
@@ -312,7 +312,7 @@ class McpServer(WebServer):
         """Begin and end the sessions of the SDK."""
         await self._app(scope, receive, send)
 
-    async def refusal(self, request: Request) -> Reply | None:
+    async def refusal(self, request: HttpRequest) -> Reply | None:
         if is_foreign(request):
             return Reply(403, b"tools are called from this machine, and not from a page\n")
         type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -320,7 +320,7 @@ class McpServer(WebServer):
             return Reply(415, b"a call needs the content type application/json\n")
         return None
 
-    async def respond(self, request: Request, scope: Any, receive: Any, send: Any) -> None:
+    async def respond(self, request: HttpRequest, scope: Any, receive: Any, send: Any) -> None:
         body = [{"type": "http.request", "body": request.body, "more_body": False}]
 
         async def received() -> Any:

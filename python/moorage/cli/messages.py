@@ -44,7 +44,7 @@ def with_hint(message: str) -> str:
     return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
 
 
-class Note(NamedTuple):
+class CommandNote(NamedTuple):
     """What a command has to say about its answer. Timings are no warnings, and do not count."""
 
     kind: str
@@ -62,7 +62,7 @@ def note(kind: str, message: str) -> None:
     if notes is None:
         print_message(kind, message)
     else:
-        notes.append(Note(kind, message))
+        notes.append(CommandNote(kind, message))
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -75,7 +75,7 @@ def print_warnings(warnings: Iterable[str]) -> None:
 def notes_below() -> Iterator[None]:
     """Print the notes of a command after it has ended, on a terminal only their number."""
     meta = _meta()
-    notes: list[Note] = []
+    notes: list[CommandNote] = []
     meta[_NOTES] = notes
     try:
         yield

@@ -39,7 +39,7 @@ _BETWEEN_WORDS = re.compile(r"[\s=,;:]+")
 _YES, _NO = ("", "true", "1"), ("false", "0")
 
 
-class Question(NamedTuple):
+class TwinQuestion(NamedTuple):
     """A command that answers a request.
 
     Attributes
@@ -115,7 +115,7 @@ def question_of(
     query: Sequence[tuple[str, str]],
     body: bytes = b"",
     defaults: Sequence[tuple[str, str]] = (),
-) -> Question:
+) -> TwinQuestion:
     """Return the command that answers a request.
 
     Parameters
@@ -160,7 +160,7 @@ def question_of(
             options += _written(parameter, name, value)
     marks = ["--"] if any(one.startswith("-") for one in positional) else []
     form = next((value for name, value in reversed(whole) if name in ("output", "o")), "")
-    return Question(words, (*options, *marks, *positional), body, form)
+    return TwinQuestion(words, (*options, *marks, *positional), body, form)
 
 
 def parameters_of(command: click.Command) -> dict[str, click.Parameter]:

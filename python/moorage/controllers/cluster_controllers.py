@@ -156,7 +156,7 @@ class ClusterControllers:
             lambda _: None, self.attachments.note_claim, lambda _: None
         )
         informers.informer(PersistentVolumeClaim).add_event_handler(bound)
-        informers.informer(Pod).add_event_handler(PodEvents(self))
+        informers.informer(Pod).add_event_handler(PodWatcher(self))
 
     def take_turns(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
         """Look in the next round at what was read, with single pods among the workloads. Budgets have the
@@ -673,7 +673,7 @@ class NodeEvents(HandlerFunctions[Node]):
         return len(nodes)
 
 
-class PodEvents:
+class PodWatcher:
     """Tells the controllers of pods."""
 
     def __init__(self, controllers: ClusterControllers) -> None:

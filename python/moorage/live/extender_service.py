@@ -30,10 +30,10 @@ from moorage.kube.read.decode import UNREADABLE, decode_kind
 from moorage.store import ApiError
 from moorage.store.pod_binding import why_unreadable
 
-from .web_server import TEXT, Check, Reply, Request, WebServer, server_context
+from .web_server import TEXT, Check, HttpRequest, Reply, WebServer, server_context
 
 if TYPE_CHECKING:
-    from .client.reflector import Arrivals
+    from .client.reflector import ReceivedCounts
 
 
 # ---- extender service --------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class ExtenderService:
     def __init__(
         self,
         scheduler: Scheduler,
-        arrivals: Arrivals | None = None,
+        arrivals: ReceivedCounts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scheduler = scheduler
@@ -473,7 +473,7 @@ class ExtenderServer(WebServer):
         self.asks_certificates = client_authorities is not None
         super().__init__(address, context, max_body=max_body, patience=timeout, idle=IDLE_TIMEOUT)
 
-    async def refusal(self, request: Request) -> Reply | None:
+    async def refusal(self, request: HttpRequest) -> Reply | None:
         if request.asks_state:
             return None
         if self.asks_certificates and not request.has_certificate:
@@ -485,7 +485,7 @@ class ExtenderServer(WebServer):
             return Reply(404, f"no such path: the verbs are below {self.prefix}\n".encode())
         return None
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: HttpRequest) -> Reply:
         if request.asks_state:
             return self.state(request)
         try:

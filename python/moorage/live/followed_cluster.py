@@ -52,7 +52,7 @@ SHARE, START = 0.1, 1.0
 _SHOWN = 5
 
 
-class Change(NamedTuple):
+class SeenChange(NamedTuple):
     """A pod or a node before and after an event, with the time and the resource version of the event."""
 
     old: Pod | Node | None
@@ -68,12 +68,12 @@ class Change(NamedTuple):
         return int(self.old.metadata.resource_version) if self.old and is_binding else self.version
 
 
-class Binding(NamedTuple):
+class SeenBinding(NamedTuple):
     """A pod without a node, the node that it gets, the change, and how the pod is examined before."""
 
     pod: Pod
     node: str
-    change: Change
+    change: SeenChange
     seen: Examination
 
     def better(self, seen: Examination) -> list[str]:
@@ -118,8 +118,8 @@ class PredictedBindings:
         self.counts, self.skipped = Counter(dict.fromkeys(MATCHES, 0)), 0
         self.differences: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._began, self._spent = clock(), 0.0
-        self._changes: list[Change] = []
-        self._open: deque[Binding] = deque()  # bindings without a verdict
+        self._changes: list[SeenChange] = []
+        self._open: deque[SeenBinding] = deque()  # bindings without a verdict
         self._pods = scheduler.informers.informer(Pod)
         scheduler.informers.informer(Node).add_event_handler(self)
 
@@ -139,7 +139,7 @@ class PredictedBindings:
         old: Pod | None = self._pods.indexer.get(event.object.key)
         if _room(old) == _room(new):
             return
-        change = Change(old, new, self._clock(), int(event.resource_version))
+        change = SeenChange(old, new, self._clock(), int(event.resource_version))
         if old and new and not old.spec.node_name and old.spec.scheduler_name in self.scheduler.engines:
             self._sparing(old, lambda: self._compare(old, new.spec.node_name, change))
         self._changes.append(change)
@@ -170,14 +170,14 @@ class PredictedBindings:
             self.skipped += 1
         self._spent += self._work() - began
 
-    def _compare(self, pod: Pod, node: str, change: Change) -> None:
-        binding = Binding(pod, node, change, self.scheduler.examine(pod))
+    def _compare(self, pod: Pod, node: str, change: SeenChange) -> None:
+        binding = SeenBinding(pod, node, change, self.scheduler.examine(pod))
         if match := self._match(binding, binding.seen):
             self.counts[match] += 1
         else:
             self._open.append(binding)
 
-    def _match(self, binding: Binding, seen: Examination) -> str:
+    def _match(self, binding: SeenBinding, seen: Examination) -> str:
         """Return how a binding matches an examination of its pod; "" if another node is better."""
         if binding.node in seen.best:
             return SAME if len(seen.best) == 1 else TIE
@@ -185,7 +185,7 @@ class PredictedBindings:
         enough = num_feasible_nodes_to_find(percentage, len(seen.order))
         return SAMPLED if binding.node in seen.feasible and len(seen.feasible) > enough else ""
 
-    def _judge(self, binding: Binding, at: int) -> None:
+    def _judge(self, binding: SeenBinding, at: int) -> None:
         if self._is_explained(binding, at):
             self.counts[RACED] += 1
             return
@@ -194,7 +194,7 @@ class PredictedBindings:
         names = binding.pod.key, binding.node, binding.seen.best[:1]
         logger.warning("a binding is not as predicted: pod=%s node=%s best=%s", *names)
 
-    def _is_explained(self, binding: Binding, at: int) -> bool:
+    def _is_explained(self, binding: SeenBinding, at: int) -> bool:
         """Whether the node is one of the best in another state that the scheduler may have seen. Changes
         of the nodes concerned are tried first, then the nearest; those that leave no more better nodes are
         kept."""
@@ -253,7 +253,7 @@ class PredictedBindings:
         self._note(node, node, None)
 
     def _note(self, node: Node, old: Node | None, new: Node | None) -> None:
-        self._changes.append(Change(old, new, self._clock(), int(node.metadata.resource_version)))
+        self._changes.append(SeenChange(old, new, self._clock(), int(node.metadata.resource_version)))
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric families (prometheus_client's interface of collectors)."""
@@ -292,7 +292,7 @@ def _put(cache: SchedulerCache, old: Pod | Node | None, new: Pod | Node | None) 
         cache.add_pod(new)
 
 
-def _difference(binding: Binding) -> dict[str, Any]:
+def _difference(binding: SeenBinding) -> dict[str, Any]:
     """Return why the prediction is another one, as JSON: what rejects the node, or the scores of both."""
     pod, node, seen = binding.pod, binding.node, binding.seen
     found: dict[str, Any] = {"pod": pod.key, "node": node, "predicted": seen.best[:_SHOWN]}

@@ -17,7 +17,7 @@ from moorage.store import ApiError
 from .client import ApiClient, Connection
 from .client.connection import read_answer
 from .leader_lease import Election
-from .web_server import HEALTH, Check, Reply, Request, WebServer, server_context
+from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, server_context
 from .writer import NOTHING, Writer, write_durations
 
 # ---- live metrics ------------------------------------------------------------------------------------------
@@ -328,14 +328,14 @@ class SecureServer(WebServer):
         self.metrics, self.ready, self.alive = metrics, ready, alive or {}
         super().__init__(address, server_context(certificate, key))
 
-    async def refusal(self, request: Request) -> Reply | None:
+    async def refusal(self, request: HttpRequest) -> Reply | None:
         if request.method in ("GET", "HEAD"):
             return None
         return Reply(
             405, b"health checks and metrics are requested by GET\n", headers=[("allow", "GET, HEAD")]
         )
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: HttpRequest) -> Reply:
         status, text = 200, ""
         if request.path not in HEALTH:
             status, text = self.authorization.status(request.path, "get", request.bearer)

@@ -27,7 +27,7 @@ from moorage.answers.linear_program import SOLVER
 from moorage.errors import MoorageError
 
 from .health import DelegatedAuthorization
-from .web_server import HEALTH, Check, Reply, Request, WebServer, is_foreign, server_context
+from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign, server_context
 
 # ---- forked answers ----------------------------------------------------------------------------------------
 #
@@ -424,7 +424,7 @@ class TwinServer(WebServer):
         self.alive, self.ready, self.metrics = alive, ready, metrics
         super().__init__(address, None if files is None else server_context(*files), max_body=max_body)
 
-    async def refusal(self, request: Request) -> Reply | None:
+    async def refusal(self, request: HttpRequest) -> Reply | None:
         path = request.path
         if request.method not in ("GET", "HEAD", "POST"):
             text = b"questions are asked by GET or POST\n"
@@ -442,14 +442,14 @@ class TwinServer(WebServer):
             return Reply(404, f"no such path: questions are below {QUESTIONS}\n".encode())
         return None
 
-    def _reviewed(self, request: Request) -> Reply:
+    def _reviewed(self, request: HttpRequest) -> Reply:
         """Return whether an API server lets the client ask."""
         assert self.authorization is not None
         verb = "get" if request.method == "HEAD" else request.method.lower()
         status, text = self.authorization.status(request.path, verb, request.bearer)
         return Reply(status, f"{text}\n".encode())
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: HttpRequest) -> Reply:
         if request.asks_state:
             return self.state(request)
         if (file := self.page.get(request.path)) is not None:

@@ -40,7 +40,7 @@ Check = Callable[[], bool | str]
 """Returns whether a check passes; a text passes, and is told by ``verbose``."""
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request.
 
     Attributes
@@ -156,15 +156,15 @@ class WebServer:
         self._thread.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def refusal(self, request: Request) -> Reply | None:
+    async def refusal(self, request: HttpRequest) -> Reply | None:
         """Return why a request is refused before its body is read; None if it is not. It may not block."""
         return None
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: HttpRequest) -> Reply:
         """Answer a request; in a thread of the pool."""
         raise NotImplementedError
 
-    def state(self, request: Request) -> Reply:
+    def state(self, request: HttpRequest) -> Reply:
         """Answer a path of `STATE`."""
         if request.path == "/metrics":
             return Reply(200, self.metrics(), METRICS)
@@ -172,19 +172,19 @@ class WebServer:
         status, text = health_answer(name, self.ready if name == "readyz" else self.alive, query)
         return Reply(status, text.encode())
 
-    async def respond(self, request: Request, scope: Message, receive: Receive, send: Send) -> None:
+    async def respond(self, request: HttpRequest, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request whose body was read."""
         reply = await self.in_thread(self.answer, request)
         await send(_start(reply))
         await send({"type": "http.response.body", "body": reply.body})
 
-    async def in_thread(self, work: Callable[[Request], Reply], request: Request) -> Reply:
+    async def in_thread(self, work: Callable[[HttpRequest], Reply], request: HttpRequest) -> Reply:
         """Return what a function that may block returns for a request."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, request)
 
     async def serve(self, connection: HttpConnection, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request; see `http_connection.Served`."""
-        request = Request(
+        request = HttpRequest(
             scope["method"],
             scope["raw_path"].decode(),
             scope["query_string"].decode(),
@@ -202,7 +202,7 @@ class WebServer:
         if isinstance(body, Reply):
             await _refuse(body, receive, send)
 
-    async def _read(self, request: Request, receive: Receive, held: list[int]) -> bytes | Reply | None:
+    async def _read(self, request: HttpRequest, receive: Receive, held: list[int]) -> bytes | Reply | None:
         """Return the body, or why it is refused; None if the client has broken off.
 
         Parameters
@@ -259,7 +259,7 @@ async def _refuse(reply: Reply, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def is_foreign(request: Request) -> bool:
+def is_foreign(request: HttpRequest) -> bool:
     """Whether a request to a server on loopback comes from a page that it does not serve.
 
     A browser sends such requests for any page: the name of its host may lead here, and a page of another

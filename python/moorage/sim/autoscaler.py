@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler, Loop
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler, LoopDecision
 from moorage.autoscalers.cluster_autoscaler.flags import Memory, ScaleUpRequest
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscalers.cluster_autoscaler.scale_down_pass import ScaleDownResult
@@ -270,7 +270,7 @@ class Autoscaler:
         gone = self._remove(loop.down, members)
         return bool(loop.up.growths) or gone or loop.down.is_cut
 
-    def _note_due(self, loop: Loop, waiting: Sequence[Pod], now: float) -> None:
+    def _note_due(self, loop: LoopDecision, waiting: Sequence[Pod], now: float) -> None:
         """Note when system pods that keep their nodes are old enough to go, and pods to be helped."""
         timeout = self._flags.blocking_system_pod_disruption_timeout
         blockers = loop.down.blockers

@@ -20,7 +20,7 @@ from moorage.kube import Pod
 from .autoscaler import autoscale
 from .replay.coming_events import PodsAhead
 from .replay.recorder import End, Recorder
-from .replay.replay_timeline import Condition
+from .replay.replay_timeline import Clauses
 from .replay.replayer import Replayer, VirtualClock
 from .timeline import Timeline
 
@@ -60,7 +60,7 @@ class OfferedPod:
         self.attempts = 0
 
 
-class PodAtHand(Condition, frozen=True):
+class PodAtHand(Clauses, frozen=True):
     """The node of a pod is wanted."""
 
     def holds(self, replayer: Replayer) -> bool:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.answers.asked_pods import pending_pods
 from moorage.answers.pod_moves import pods_to_move
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
-from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, REASONS, VALIDATION_DELAY, Disruption
+from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, REASONS, VALIDATION_DELAY, DisruptionPass
 from moorage.autoscalers.karpenter.disruption_candidates import consolidatable_at, next_change, offered_until
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import is_true
@@ -163,11 +163,11 @@ class Disrupter:
         state.next_pass, state.passed_mark = now + PERIOD, self._replayer.mark()
         state.wakes = self._wakes(disruption.view, now)
 
-    def _disruption(self, now: float) -> Disruption:
+    def _disruption(self, now: float) -> DisruptionPass:
         came = self._nodes.stamp(now) if now else ""
         assume_claims(self._scheduler, came)  # of nodes that the timeline has made since
         self._nodes.note_hashes()
-        return Disruption(self._nodes.question(now).view())
+        return DisruptionPass(self._nodes.question(now).view())
 
     def _begin(self, method: str, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""

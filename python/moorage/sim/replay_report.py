@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moorage.answers.answer_pages import Cause, Explain, add_nodes, causes_block, use_facts, use_sentence
+from moorage.answers.answer_pages import (
+    Explain,
+    PendingCause,
+    add_nodes,
+    causes_block,
+    use_facts,
+    use_sentence,
+)
 from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
 from moorage.answers.node_use import RESOURCES, NodeUse, grouping_labels
 from moorage.answers.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
@@ -338,7 +345,7 @@ def _notes(counts: Mapping[str, int]) -> Lines | None:
     return Lines(texts, is_note=True) if texts else None
 
 
-def _causes(history: History) -> Iterable[Cause]:
+def _causes(history: History) -> Iterable[PendingCause]:
     """Group the pods that wait in the end, were dropped, or ended without a node, by their last reason."""
     pods, decisions = history.pod_columns, history.columns
     last = np.full(len(pods["created"]), -1, np.int64)
@@ -350,14 +357,14 @@ def _causes(history: History) -> Iterable[Cause]:
     )
     parts = {"": has_none & ~has_ended, "Dropped: ": is_dropped}
     parts["Ended without a node: "] = has_none & has_ended & ~is_dropped
-    causes: dict[str, Cause] = {}
+    causes: dict[str, PendingCause] = {}
     for status, mask in parts.items():
         numbers, firsts, counts = np.unique(last[mask], return_index=True, return_counts=True)
         where = np.flatnonzero(mask)
         for reason, at, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
             message = history.reasons[reason] if reason >= 0 else "not tried"
             title = status + _without_counts(message)
-            cause = causes.setdefault(title, Cause(title))
+            cause = causes.setdefault(title, PendingCause(title))
             if not cause.pods:
                 cause.message = message
                 cause.pod = history.pod_name(int(where[at]))

@@ -59,7 +59,7 @@ class ReplayOptions(Strict, frozen=True):
     tie_break: Literal["go-heap", "first", "random"] = "go-heap"
 
 
-class Spec(Strict, frozen=True):
+class SweepSpec(Strict, frozen=True):
     """The axes of a sweep, and what is measured.
 
     Attributes
@@ -90,7 +90,7 @@ class Sweep(Strict, frozen=True):
 
     api_version: str = API_VERSION
     kind: str = KIND
-    spec: Spec = msgspec.field(default_factory=lambda: Spec({}))
+    spec: SweepSpec = msgspec.field(default_factory=lambda: SweepSpec({}))
     metadata: dict[str, Any] = {}
 
 
@@ -166,7 +166,7 @@ def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:
     return list(_cells(sweep.spec, folder))
 
 
-def _cells(spec: Spec, folder: Path) -> Iterator[Cell]:
+def _cells(spec: SweepSpec, folder: Path) -> Iterator[Cell]:
     seeds = spec.seeds if isinstance(spec.seeds, list) else _consecutive(spec.seeds)
     axes = {
         "configurations": spec.configurations,

@@ -28,7 +28,7 @@ T_975 = (
 NORMAL_975 = 1.960
 
 
-class Spread(NamedTuple):
+class SampledMean(NamedTuple):
     """A mean over runs, and how certain it is.
 
     Attributes
@@ -46,7 +46,7 @@ class Spread(NamedTuple):
     margin: float
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> SampledMean:
     """Return the mean of values of independent runs with its 95 % confidence interval.
 
     Parameters
@@ -65,7 +65,7 @@ def spread(values: Sequence[float]) -> Spread:
     if runs > 1:
         quantile = T_975[runs - 2] if runs - 2 < len(T_975) else NORMAL_975
         margin = quantile * float(array.std(ddof=1)) / math.sqrt(runs)
-    return Spread(runs, float(array.mean()), float(array.min()), float(array.max()), margin)
+    return SampledMean(runs, float(array.mean()), float(array.min()), float(array.max()), margin)
 
 
 # ---- side by side ------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class SweepResult(Tabular):
         columns: dict[str, Any] = {
             name: [row[at] for row in rows] for at, name in enumerate((*KEYS, "measure"))
         }
-        for at, name in enumerate(Spread._fields, start=4):
+        for at, name in enumerate(SampledMean._fields, start=4):
             kind = np.int64 if name == "runs" else np.float64
             columns[name] = np.array([row[at] for row in rows], dtype=kind)
         return Table(columns)
@@ -231,7 +231,7 @@ class SweepResult(Tabular):
             columns[name] = np.array([result.get(name, np.nan) for result in self._results])
         return Table(columns)
 
-    def spreads(self) -> dict[Group, dict[str, Spread]]:
+    def spreads(self) -> dict[Group, dict[str, SampledMean]]:
         """Return the spread over seeds of each measure, by configuration, timeline and change."""
         groups: dict[Group, list[Mapping[str, float]]] = {}
         for cell, result in zip(self._cells, self._results, strict=True):

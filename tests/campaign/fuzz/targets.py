@@ -37,7 +37,7 @@ from tests.doors.engine import (
 from tests.doors.kube import (
     MAX_DEPTH,
     CompileError,
-    RefusedError,
+    UnplacedError,
     decode,
     documents,
     read_block_style,
@@ -106,7 +106,7 @@ def yaml(data: bytes) -> None:
     except InputError:
         found = None
     assert repr(found) == repr(expected), (found, expected)
-    with suppress(RefusedError):
+    with suppress(UnplacedError):
         read_block_style(text, resolve_plain, MAX_DEPTH)
 
 

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.doors.cli import Answer, AskedTwin, Question, StandingAnswers, read_questions
+from tests.doors.cli import AskedTwin, StandingAnswers, TwinAnswer, TwinQuestion, read_questions
 from tests.house.source import ROOT
 
 from moorage.errors import InputError
@@ -103,7 +103,7 @@ class Odd(AskedTwin):
         super().__init__(None, [str(SHOP)])
         self.rounds, self.stop = 0, stop
 
-    def ask(self, question: Question, max_age: float | None = None) -> Answer:
+    def ask(self, question: TwinQuestion, max_age: float | None = None) -> TwinAnswer:
         answer = super().ask(question, max_age)
         if "--survive=zone" in question.options or question.words == ("plan", "nodes"):
             text = b"a banner\n{}" if question.words == ("plan", "nodes") else b"{}"

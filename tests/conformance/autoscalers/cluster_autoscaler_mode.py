@@ -16,9 +16,9 @@ from tests.doors.autoscalers import (
     ClusterAutoscaler,
     Flags,
     Instance,
-    Loop,
-    NodeGroup,
+    LoopDecision,
     PodPrices,
+    ScaledGroup,
     ScaleUpResult,
 )
 from tests.doors.kube import seconds
@@ -95,11 +95,11 @@ def flags_of(scenario: Json) -> Flags:
     return Flags(**given)
 
 
-def group_of(given: Json) -> NodeGroup:
+def group_of(given: Json) -> ScaledGroup:
     options = given.get("options", {})
     overrides = {snake(name): value for name, value in options.items() if name not in OF_GROUP}
     requested = given.get("requested")
-    return NodeGroup(
+    return ScaledGroup(
         given["name"],
         node_of(given["template"]) if given.get("template") else None,
         given["min"],
@@ -174,7 +174,7 @@ class Names:
         found["pods"] = sorted(owner_of(pod) for pod in made.pods)
         return found | ({"taints": taints} if taints else {})
 
-    def down(self, made: Loop) -> Json:
+    def down(self, made: LoopDecision) -> Json:
         down = made.down
         found: Json = {
             "result": down.result,

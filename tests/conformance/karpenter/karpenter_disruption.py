@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tests.doors.autoscalers import METHODS, Catalogue, Command, Disruption, MethodResult
+from tests.doors.autoscalers import METHODS, Catalogue, Command, DisruptionPass, MethodResult
 
 from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario."""
     world = KarpenterWorld.of(scenario, seed, catalogue)
-    disruption = Disruption(world.view())
+    disruption = DisruptionPass(world.view())
     results = {method: disruption.play(method) for method in METHODS}
     first = next((method for method, result in results.items() if result.command is not None), "")
     methods = {method: shown(result, scenario, seed) for method, result in results.items()}

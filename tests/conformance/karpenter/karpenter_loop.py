@@ -18,7 +18,7 @@ from tests.doors.autoscalers import (
     VALIDATION_DELAY,
     Catalogue,
     Command,
-    Disruption,
+    DisruptionPass,
     Vocabulary,
     is_reschedulable,
     provision,
@@ -107,7 +107,7 @@ class _Loop:
         for method in METHODS:
             world = self.world()
             view = world.view()
-            command = Disruption(view).play(method).command
+            command = DisruptionPass(view).play(method).command
             if command is not None:
                 if method != "drift":
                     self.now += timedelta(seconds=VALIDATION_DELAY)

@@ -27,8 +27,8 @@ from tests.doors.autoscalers import (
     FinishedClaim,
     Fleet,
     KnownType,
+    PassInput,
     RequirementSet,
-    Situation,
     Vocabulary,
     fleet,
     go_sorted,
@@ -57,7 +57,7 @@ class KarpenterWorld:
     """What a scenario is about."""
 
     objects: ClusterObjects
-    situation: Situation
+    situation: PassInput
     options: KarpenterOptions
     catalogue: Catalogue
     provider: FakeProvider
@@ -76,7 +76,7 @@ class KarpenterWorld:
         options = karpenter_options(scenario, seed)
         provider = FakeProvider(by_pool, options)
         now, launcher = seconds(scenario["now"]), provider.launched
-        situation = Situation(by_pool, now, marked, nominated=nominated, launcher=launcher)
+        situation = PassInput(by_pool, now, marked, nominated=nominated, launcher=launcher)
         return cls(objects, situation, options, catalogue or Catalogue(options), provider)
 
     def view(self) -> ClusterView:

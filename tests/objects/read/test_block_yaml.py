@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.doors.kube import (
     MAX_DEPTH,
-    RefusedError,
+    UnplacedError,
     documents,
     dump_yaml,
     read_block_style,
@@ -32,7 +32,7 @@ def by_lines(text: str) -> list[Any] | None:
     """The documents as read line by line; None where that is refused."""
     try:
         return read_block_style(text, resolve_plain, MAX_DEPTH)
-    except RefusedError:
+    except UnplacedError:
         return None
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import (
+    ClaimPlugin,
     Route,
-    VolumePlugin,
     VolumesInUse,
     VolumeZone,
     schedule_one,
@@ -170,7 +170,7 @@ class NotingZone(VolumeZone):
         return super().pre_filter(state, pod, nodes)
 
 
-def profile_with(own: VolumePlugin, kind: type[Profile] = Profile, **gates: bool) -> Profile:
+def profile_with(own: ClaimPlugin, kind: type[Profile] = Profile, **gates: bool) -> Profile:
     """The default profile with a plugin in place of that of the same name."""
     return kind([own if one.name == own.name else one for one in default_profile(gates).plugins])
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.doors.engine import (
     BIND_COMPLETED,
+    ClaimPlugin,
     NodeVolumeLimits,
-    VolumePlugin,
     examine_preemption,
     schedule_one,
     sources_of,
@@ -50,7 +50,7 @@ DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
 REJECTED = Status(Code.UNSCHEDULABLE, ("volume pods sit there",))
 
 
-class OnePodEach(VolumePlugin, PreFilterPlugin, FilterPlugin):
+class OnePodEach(ClaimPlugin, PreFilterPlugin, FilterPlugin):
     """One pod with volumes for a node."""
 
     name = "OnePodEach"

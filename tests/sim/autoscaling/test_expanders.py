@@ -12,7 +12,7 @@ from msgspec.structs import replace
 import moorage as mo
 from moorage import Timeline
 from moorage.kube import Node
-from tests.doors.autoscalers import Flags, NodeGroup, Option, Template, _price_score, flags_of, narrow
+from tests.doors.autoscalers import Flags, NodeTemplate, Option, ScaledGroup, _price_score, flags_of, narrow
 from tests.doors.sim import AutoscalerSpec
 from tests.sim.autoscaling.made import group, pod, spec, steps, timeline
 
@@ -35,7 +35,7 @@ def option(given: AutoscalerSpec, name: str, nodes: int, pods: int) -> Option:
     one = next(one for one in given.node_groups if one.name == name)
     template: Node = one.template
     asked = [pod(f"p{at}", "1", "4Gi") for at in range(pods)]
-    return Option(NodeGroup(name, template, price=one.price), Template(template), nodes, [asked])
+    return Option(ScaledGroup(name, template, price=one.price), NodeTemplate(template), nodes, [asked])
 
 
 def chosen(given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: int = 3) -> str:
@@ -131,5 +131,5 @@ def test_the_score_of_a_price(nodes: int) -> None:
     assert _price_score(Flags(), made, 3) == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
     node = made.template.node
     status = replace(node.status, capacity=node.status.capacity | {"nvidia.com/gpu": "1"})
-    with_gpu = replace(made, template=Template(replace(node, status=status)))
+    with_gpu = replace(made, template=NodeTemplate(replace(node, status=status)))
     assert _price_score(Flags(), with_gpu, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.live import Cluster, Connection, User, connect, tls_context
+from tests.doors.live import ClusterEntry, Connection, User, connect, tls_context
 from tests.store.api.tls_server import ConnectProxy, TlsServer
 
 from moorage.errors import InputError
@@ -271,7 +271,7 @@ def test_certificates_in_the_kubeconfig_itself(server: TlsServer, opened: Any, t
 
 def test_threads_share_protocols_that_nobody_sets_again() -> None:
     """OpenSSL takes no lock to read them, and a context is in use by all connections at once."""
-    context = tls_context(Cluster("https://localhost"), User(), None)
+    context = tls_context(ClusterEntry("https://localhost"), User(), None)
     context.set_alpn_protocols(["h2"])  # as an HTTP library does, for each connection
     sent = ssl.MemoryBIO()
     with pytest.raises(ssl.SSLWantReadError):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.engine import BETA_STORAGE_CLASS, Utilization
+from tests.doors.engine import BETA_STORAGE_CLASS, StorageScore
 
 from moorage.engine.volume import BindingInfo, DynamicProvision, PodVolumes
 from moorage.kube import (
@@ -22,8 +22,8 @@ from moorage.kube import (
 )
 
 
-def shape(*points: tuple[int, int]) -> Utilization:
-    return Utilization([{"utilization": x, "score": y} for x, y in points])
+def shape(*points: tuple[int, int]) -> StorageScore:
+    return StorageScore([{"utilization": x, "score": y} for x, y in points])
 
 
 FULL = shape((0, 0), (100, 10))

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from moorage._core.base.resources import pod_requests
 from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM, ClaimError
 from moorage.controllers.resource_claim_controller import claim_of_template
-from moorage.engine.devices.claim_requests import ClaimRequests, ClassOf, Request
+from moorage.engine.devices.claim_requests import ClaimRequests, ClassOf, PreparedRequest
 from moorage.engine.devices.device_state import DeviceState
 from moorage.engine.devices.extended_resources import claim_spec, find_claim, new_claim
 from moorage.engine.devices.request_survey import (
@@ -82,7 +82,7 @@ class ClaimExplanation(Struct, frozen=True):
     requests: list[RequestSurvey] = msgspec.field(default_factory=list)
     resources: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def name_of(self, request: Request) -> str:
+    def name_of(self, request: PreparedRequest) -> str:
         """Return the name of a request with that of its claim, or with its extended resource."""
         if self.use:
             return f"{request.full_name} of claim {self.use}"

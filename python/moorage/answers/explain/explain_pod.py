@@ -17,7 +17,7 @@ from moorage._core.devices.claims_of_pods import ClaimError
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.group_index import PodGroups
-from moorage.engine.framework.in_tree_plugins import NativePlugin, VolumePlugin
+from moorage.engine.framework.in_tree_plugins import ClaimPlugin, NativePlugin
 from moorage.engine.framework.kernels import rejection
 from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.preemption.default_preemption import preemption_plugins
@@ -170,7 +170,7 @@ def _fork_engine(engine: Engine) -> Engine:
         cache.state = engine.cache.state.fork()
     handle = engine.handle.over(cache)
     plugins = [
-        plugin.another() if isinstance(plugin, VolumePlugin) else plugin for plugin in engine.profile.plugins
+        plugin.another() if isinstance(plugin, ClaimPlugin) else plugin for plugin in engine.profile.plugins
     ]
     profile = replace(engine.profile, plugins=plugins)  # their handle becomes that of the fork
     return Engine(profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)

@@ -14,7 +14,7 @@ from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.workload import DaemonSet, Job, ReplicaSet, ReplicationController, StatefulSet
 
 from .drain_rules import Budgets, DrainContext
-from .flags import Flags, Memory, NodeGroup
+from .flags import Flags, Memory, ScaledGroup
 from .group_states import ClusterStates, TemplateMaker
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import are_all_new, is_expendable, old_enough, pods_without_place, waiting_pods
@@ -26,7 +26,7 @@ UNTOLD = Object()
 CONTROLLERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
 
 
-class Loop(Struct):
+class LoopDecision(Struct):
     """What one loop decides."""
 
     up: ScaleUpResult = msgspec.field(default_factory=ScaleUpResult)
@@ -48,7 +48,7 @@ class ClusterAutoscaler:
 
     def __init__(
         self,
-        groups: Sequence[NodeGroup],
+        groups: Sequence[ScaledGroup],
         flags: Flags,
         memory: Memory | None = None,
         is_whole: bool = True,
@@ -63,7 +63,7 @@ class ClusterAutoscaler:
         now: float,
         waiting: Sequence[Pod] | None = None,
         draw: Draw = first,
-    ) -> Loop:
+    ) -> LoopDecision:
         """Decide for the cluster of a scheduler, which stays as it is.
 
         Parameters
@@ -86,7 +86,7 @@ class ClusterAutoscaler:
         states = ClusterStates(self.flags, memory, self.groups, nodes, slices, group_of, now)
         snapshot = self._snapshot(scheduler, nodes, pods)
         templates = TemplateMaker(states, list(client.list(DaemonSet)[0]), snapshot.pods_of).all()
-        loop, are_given = Loop(), waiting is not None
+        loop, are_given = LoopDecision(), waiting is not None
         if states.is_cluster_healthy():
             loop.up.templates = templates
             hidden = self._add_upcoming(snapshot, states, loop.up)

@@ -22,7 +22,7 @@ REPLICATED_KINDS = ("ReplicationController", "Job", "ReplicaSet", "StatefulSet")
 GRACE, EXTRA_GRACE = 30, 30.0
 
 
-class Outcome(Enum):
+class RuleVerdict(Enum):
     """What a rule says of a pod."""
 
     SKIPPED = "skipped"
@@ -81,7 +81,7 @@ class Rule(Struct, frozen=True):
     """A rule: its name in messages, what it says, and of which pods."""
 
     name: str
-    outcome: Outcome
+    outcome: RuleVerdict
     applies: Callable[[DrainContext, Pod], bool]
 
 
@@ -159,20 +159,20 @@ def _has_local_storage(context: DrainContext, pod: Pod) -> bool:
 
 
 RULES = (
-    Rule("Mirror", Outcome.SKIPPED, lambda context, pod: is_mirror_pod(pod)),
-    Rule("LongTerminating", Outcome.SKIPPED, lambda context, pod: is_long_terminating(pod, context.now)),
-    Rule("ControllerNotFound", Outcome.BLOCKS, _has_no_controller_object),
-    Rule("MinReplicasReached", Outcome.BLOCKS, _has_few_replicas),
-    Rule("DaemonSet", Outcome.MOVES, lambda context, pod: is_daemon_pod(pod)),
-    Rule("SafeToEvict", Outcome.MOVES, _annotated("true")),
-    Rule("Terminal", Outcome.MOVES, _is_terminal),
-    Rule("OnCompletion", Outcome.AWAITED, _annotated("on-completion")),
-    Rule("NotReplicated", Outcome.BLOCKS, _is_not_replicated),
-    Rule("OldSystemPod", Outcome.MOVES, _is_old_system_pod),
-    Rule("UnmovableKubeSystemPod", Outcome.BLOCKS, _is_system_pod),
-    Rule("NotSafeToEvictAnnotation", Outcome.BLOCKS, _annotated("false")),
-    Rule("LocalStorageRequested", Outcome.BLOCKS, _has_local_storage),
-    Rule("NotEnoughPdb", Outcome.BLOCKS, lambda context, pod: context.budgets.are_used_up(pod)),
+    Rule("Mirror", RuleVerdict.SKIPPED, lambda context, pod: is_mirror_pod(pod)),
+    Rule("LongTerminating", RuleVerdict.SKIPPED, lambda context, pod: is_long_terminating(pod, context.now)),
+    Rule("ControllerNotFound", RuleVerdict.BLOCKS, _has_no_controller_object),
+    Rule("MinReplicasReached", RuleVerdict.BLOCKS, _has_few_replicas),
+    Rule("DaemonSet", RuleVerdict.MOVES, lambda context, pod: is_daemon_pod(pod)),
+    Rule("SafeToEvict", RuleVerdict.MOVES, _annotated("true")),
+    Rule("Terminal", RuleVerdict.MOVES, _is_terminal),
+    Rule("OnCompletion", RuleVerdict.AWAITED, _annotated("on-completion")),
+    Rule("NotReplicated", RuleVerdict.BLOCKS, _is_not_replicated),
+    Rule("OldSystemPod", RuleVerdict.MOVES, _is_old_system_pod),
+    Rule("UnmovableKubeSystemPod", RuleVerdict.BLOCKS, _is_system_pod),
+    Rule("NotSafeToEvictAnnotation", RuleVerdict.BLOCKS, _annotated("false")),
+    Rule("LocalStorageRequested", RuleVerdict.BLOCKS, _has_local_storage),
+    Rule("NotEnoughPdb", RuleVerdict.BLOCKS, lambda context, pod: context.budgets.are_used_up(pod)),
 )
 """The name of a rule that blocks is upstream's reason. A pod to which none applies can be moved."""
 
@@ -192,11 +192,11 @@ def pods_to_move(context: DrainContext, pods: Iterable[Pod]) -> PodsToMove:
     out = PodsToMove()
     for pod in pods:
         rule = next((rule for rule in RULES if rule.applies(context, pod)), None)
-        if rule is None or rule.outcome is Outcome.MOVES:
+        if rule is None or rule.outcome is RuleVerdict.MOVES:
             (out.daemons if is_daemon_pod(pod) else out.pods).append(pod)
-        elif rule.outcome is Outcome.AWAITED:
+        elif rule.outcome is RuleVerdict.AWAITED:
             out.awaited.append(pod)
-        elif rule.outcome is Outcome.BLOCKS:
+        elif rule.outcome is RuleVerdict.BLOCKS:
             out.blocker = pod, rule.name
             break
     return out

@@ -16,7 +16,7 @@ from moorage.kube.model.meta import Resources
 from moorage.kube.model.node import HOSTNAME
 
 from .flags import Flags
-from .group_states import Template
+from .group_states import NodeTemplate
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import PodClass
 
@@ -56,7 +56,7 @@ class Estimate:
         The pods that have a place, in the order in which they got it: runs of equal ones.
     """
 
-    def __init__(self, snapshot: NodeSnapshot, template: Template, limit: int) -> None:
+    def __init__(self, snapshot: NodeSnapshot, template: NodeTemplate, limit: int) -> None:
         self._snapshot, self._template, self._limit = snapshot, template, limit
         self._before = len(snapshot.nodes)
         self._last, self._added = "", 0
@@ -276,7 +276,7 @@ def _terms(pod: Pod) -> Sequence[PodAffinityTerm]:
 # ---- limits of the cores and the memory of all nodes together ----------------------------------------------
 
 
-class Quotas:
+class RemainingQuotas:
     """How much may still come, or still leave, of each resource that is limited.
 
     Parameters
@@ -304,12 +304,12 @@ class Quotas:
         }
 
     @classmethod
-    def greatest(cls, flags: Flags, nodes: Iterable[Node], group_of: Mapping[str, str]) -> Quotas:
+    def greatest(cls, flags: Flags, nodes: Iterable[Node], group_of: Mapping[str, str]) -> RemainingQuotas:
         """Return what may come."""
         return cls({"cpu": flags.max_cores, "memory": flags.max_memory}, nodes, group_of, False)
 
     @classmethod
-    def least(cls, flags: Flags, nodes: Iterable[Node], group_of: Mapping[str, str]) -> Quotas:
+    def least(cls, flags: Flags, nodes: Iterable[Node], group_of: Mapping[str, str]) -> RemainingQuotas:
         """Return what may leave."""
         return cls({"cpu": flags.min_cores, "memory": flags.min_memory}, nodes, group_of, True)
 

@@ -15,8 +15,8 @@ from moorage.kube import Node, Pod, Quantity, parse_milli
 from moorage.kube.model.node import HOSTNAME
 
 from .estimator import amounts, capacity, requests
-from .flags import GPUS, Flags, NodeGroup
-from .group_states import Template
+from .flags import GPUS, Flags, ScaledGroup
+from .group_states import NodeTemplate
 
 # ---- expanders: which of the groups that could help grows --------------------------------------------------
 
@@ -39,8 +39,8 @@ class Option(Struct, frozen=True):
         Groups among which the nodes are spread.
     """
 
-    group: NodeGroup
-    template: Template
+    group: ScaledGroup
+    template: NodeTemplate
     nodes: int
     runs: Sequence[Sequence[Pod]]
     similar: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ MEMORY_TOLERANCE, TOLERANCE = 0.015, 0.05
 _COUNTED = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
-def are_similar(template: Template, other: Template, flags: Flags) -> bool:
+def are_similar(template: NodeTemplate, other: NodeTemplate, flags: Flags) -> bool:
     """Whether new nodes of two groups are alike, but for their zone, as the provider compares them. Without
     the flag, the nodes show which provider that is."""
     mine, its = template.node.metadata.labels, other.node.metadata.labels
@@ -241,7 +241,7 @@ def _are_close(own: dict[str, int], other: dict[str, int], tolerance: float) -> 
     return True
 
 
-def _free(template: Template) -> dict[str, int]:
+def _free(template: NodeTemplate) -> dict[str, int]:
     """What the pods of a new node leave of each resource that is counted."""
     used: dict[str, int] = dict.fromkeys(_COUNTED, 0)
     for pod in template.pods:

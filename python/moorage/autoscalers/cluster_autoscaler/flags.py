@@ -94,7 +94,7 @@ class Instance(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class NodeGroup:
+class ScaledGroup:
     """A group of equal nodes.
 
     Attributes
@@ -137,7 +137,7 @@ class NodeGroup:
         return replace(flags, **changed) if changed else flags
 
 
-class Hints(Struct):
+class PlacementHints(Struct):
     """On which node pods were placed last, by UID, in this loop and in the one before."""
 
     current: dict[str, str] = msgspec.field(default_factory=dict)
@@ -189,8 +189,8 @@ class Memory(Struct):
     templates: dict[str, Any] = msgspec.field(default_factory=dict)
     unneeded: dict[str, float] = msgspec.field(default_factory=dict)
     recheck: dict[str, float] = msgspec.field(default_factory=dict)
-    hints: Hints = msgspec.field(default_factory=Hints)
-    move_hints: Hints = msgspec.field(default_factory=Hints)
+    hints: PlacementHints = msgspec.field(default_factory=PlacementHints)
+    move_hints: PlacementHints = msgspec.field(default_factory=PlacementHints)
     last_hit: int = 0
     added: float = -math.inf
     deleted: float = -math.inf

@@ -21,7 +21,7 @@ from moorage.kube.model.workload import DaemonSet
 from moorage.kube.workloads.daemon_pods import should_run
 from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 
-from .flags import Flags, Memory, NodeGroup, ScaleUpRequest
+from .flags import Flags, Memory, ScaledGroup, ScaleUpRequest
 
 # ---- which nodes are ready, and which groups lack nodes ----------------------------------------------------
 
@@ -105,7 +105,7 @@ class ClusterStates:
 
     flags: Flags
     memory: Memory
-    groups: Mapping[str, NodeGroup]
+    groups: Mapping[str, ScaledGroup]
     nodes: Sequence[Node]
     slices: Mapping[str, Sequence[ResourceSlice]]
     group_of: Mapping[str, str]
@@ -245,7 +245,7 @@ _OLD_LABELS = {
 
 
 @dataclass(frozen=True)
-class Template:
+class NodeTemplate:
     """A new node of a group, with the pods and device slices that it has from the start; `like` is the node
     that it copies, or ""."""
 
@@ -254,12 +254,12 @@ class Template:
     slices: tuple[ResourceSlice, ...] = ()
     like: str = ""
 
-    def copy(self, suffix: str) -> Template:
+    def copy(self, suffix: str) -> NodeTemplate:
         """Return another node of the group; the suffix makes its name and those of its pods."""
         name = f"{self.node.name}-{suffix}"
         pods = tuple([_fresh_pod(pod, name, suffix) for pod in self.pods])
         slices = _fresh_slices(self.slices, name, suffix)
-        return Template(_renamed(self.node, name), pods, slices)
+        return NodeTemplate(_renamed(self.node, name), pods, slices)
 
 
 def is_daemon_pod(pod: Pod) -> bool:
@@ -288,10 +288,10 @@ class TemplateMaker(Struct, frozen=True):
     daemon_sets: Sequence[DaemonSet]
     pods_of: Callable[[str], Iterable[Pod]]
 
-    def all(self) -> dict[str, Template]:
+    def all(self) -> dict[str, NodeTemplate]:
         """Return the template of each group that has one: of its first good node, else the one remembered,
         else the provider's, else of a bad node."""
-        known, templates = self.states.memory.templates, dict[str, Template]()
+        known, templates = self.states.memory.templates, dict[str, NodeTemplate]()
         good, bad = list[Node](), list[Node]()
         for node in self.states.nodes:
             (good if self._is_good(node) else bad).append(node)
@@ -305,7 +305,7 @@ class TemplateMaker(Struct, frozen=True):
         self._add_of_nodes(bad, templates)
         return templates
 
-    def _add_of_nodes(self, nodes: Iterable[Node], templates: dict[str, Template]) -> None:
+    def _add_of_nodes(self, nodes: Iterable[Node], templates: dict[str, NodeTemplate]) -> None:
         """Add templates of groups without one, like the first of some nodes."""
         for node in nodes:
             group = self.states.group_of.get(node.name)
@@ -322,14 +322,14 @@ class TemplateMaker(Struct, frozen=True):
         marked = any(taint.key == TO_BE_DELETED for taint in node.spec.taints)
         return is_stable and not node.spec.unschedulable and not marked
 
-    def _of_group(self, group: NodeGroup, template: Node) -> Template:
+    def _of_group(self, group: ScaledGroup, template: Node) -> NodeTemplate:
         labels = template.metadata.labels
         old = {name: labels[new] for new, name in _OLD_LABELS.items() if new in labels}
         node = replace(template, metadata=replace(template.metadata, labels=labels | old))
         new = self._made(node, group.name, group.template_pods, True)
         return replace_fields(new, slices=_fresh_slices(group.template_slices, new.node.name, "t"))
 
-    def _made(self, node: Node, group: str, pods: Iterable[Pod], forces: bool) -> Template:
+    def _made(self, node: Node, group: str, pods: Iterable[Pod], forces: bool) -> NodeTemplate:
         """A template with mirror pods and those of DaemonSets: all of them that may run there if `forces`."""
         clean = self._clean(node, f"template-node-for-{group}")
         there = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -345,7 +345,7 @@ class TemplateMaker(Struct, frozen=True):
                     kept.append(pod)
         fresh = tuple([_fresh_pod(pod, clean.name, "t") for pod in kept])
         labels = clean.metadata.labels | {TEMPLATE_LABEL: "true"}
-        return Template(replace(clean, metadata=replace(clean.metadata, labels=labels)), fresh)
+        return NodeTemplate(replace(clean, metadata=replace(clean.metadata, labels=labels)), fresh)
 
     def _clean(self, node: Node, name: str) -> Node:
         """A copy without what belongs to the moment."""

@@ -19,7 +19,7 @@ from moorage.engine.plugins.pod_topology_spread import HARD, PodTopologySpread
 from moorage.engine.scheduler.cycle.examine import check
 from moorage.kube import Node, Pod
 
-from .group_states import Template
+from .group_states import NodeTemplate
 
 Mask = npt.NDArray[np.bool_]
 
@@ -208,7 +208,7 @@ class NodeSnapshot:
         for pod in pods:
             self.cache.discard_pod(pod)
 
-    def add(self, *templates: Template) -> None:
+    def add(self, *templates: NodeTemplate) -> None:
         """Add nodes, with their pods and devices."""
         nodes = [template.node for template in templates]
         slices = [each for template in templates for each in template.slices]

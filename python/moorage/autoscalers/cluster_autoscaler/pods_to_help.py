@@ -18,7 +18,7 @@ from moorage.kube.go_texts import SECOND, parse_duration
 from moorage.kube.model.cluster import seconds
 from moorage.kube.workloads.ownership import FINISHED
 
-from .flags import GPUS, Flags, Hints
+from .flags import GPUS, Flags, PlacementHints
 from .group_states import TEMPLATE_LABEL, is_daemon_pod
 from .node_snapshot import Mask, NodeSnapshot, Plain
 
@@ -125,7 +125,9 @@ def waiting_pods(pods: Iterable[Pod], flags: Flags) -> list[Pod]:
     return known + new
 
 
-def pods_without_place(snapshot: NodeSnapshot, pods: Sequence[Pod], flags: Flags, hints: Hints) -> list[Pod]:
+def pods_without_place(
+    snapshot: NodeSnapshot, pods: Sequence[Pod], flags: Flags, hints: PlacementHints
+) -> list[Pod]:
     """Place waiting pods in the snapshot, the most important first; return those that fit nowhere."""
     left = [pod for pod in pods if not is_expendable(pod, flags)]
     left.sort(key=lambda pod: -(pod.spec.priority or 0))
@@ -137,7 +139,7 @@ def pods_without_place(snapshot: NodeSnapshot, pods: Sequence[Pod], flags: Flags
 def place_pods(
     snapshot: NodeSnapshot,
     pods: Sequence[Pod],
-    hints: Hints,
+    hints: PlacementHints,
     accepted: Mask,
     until_failure: bool = False,
 ) -> list[str]:
@@ -192,7 +194,7 @@ def place_pods(
     return out
 
 
-def _note(snapshot: NodeSnapshot, pods: Sequence[Pod], nodes: Sequence[str], hints: Hints) -> None:
+def _note(snapshot: NodeSnapshot, pods: Sequence[Pod], nodes: Sequence[str], hints: PlacementHints) -> None:
     """Note where pods were placed; template nodes have other names next time."""
     for pod, name in zip(pods, nodes, strict=False):
         if TEMPLATE_LABEL not in snapshot.nodes[name].metadata.labels:

@@ -20,8 +20,8 @@ from moorage.kube import Node, Pod
 from moorage.kube.model.node import Taint
 
 from .drain_rules import Budgets, DrainContext, is_long_terminating, pods_to_move
-from .estimator import Quotas, capacity
-from .flags import GPUS, Flags, NodeGroup
+from .estimator import RemainingQuotas, capacity
+from .flags import GPUS, Flags, ScaledGroup
 from .group_states import TO_BE_DELETED, ClusterStates, is_daemon_pod, is_mirror_pod
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import place_pods
@@ -75,11 +75,11 @@ DELETION_TIME = 300.0
 
 
 @dataclass
-class Removal:
+class RemovableNode:
     """A node that could leave, with the pods that move; a risky one takes more than its budgets allow."""
 
     node: str
-    group: NodeGroup
+    group: ScaledGroup
     pods: list[Pod]
     awaited: list[Pod]
     is_risky: bool = False
@@ -128,7 +128,7 @@ class ScaleDownPass(Struct):
     context: DrainContext
     result: ScaleDownResult
 
-    def _group(self, node: str) -> NodeGroup:
+    def _group(self, node: str) -> ScaledGroup:
         return self.states.groups[self.states.group_of[node]]
 
     def run(self, hidden: Sequence[str], may_delete: bool) -> None:
@@ -210,9 +210,9 @@ class ScaleDownPass(Struct):
 
     # ---- can its pods go -----------------------------------------------------------------------------------
 
-    def _removals(self, destinations: set[str]) -> list[Removal]:
+    def _removals(self, destinations: set[str]) -> list[RemovableNode]:
         """The nodes that could leave, one after the other: what one has moved stays there for the next."""
-        memory, result, out = self.states.memory, self.result, list[Removal]()
+        memory, result, out = self.states.memory, self.result, list[RemovableNode]()
         recheck = self.states.now + self.states.flags.unremovable_node_recheck_timeout
         memory.recheck = {
             name: until
@@ -244,7 +244,7 @@ class ScaleDownPass(Struct):
         loops = math.floor(span / self.states.memory.interval) if self.states.memory.interval > 0 else 1 << 30
         return min(len(self.states.memory.unneeded) + 2 * most, most * loops + most)
 
-    def _removal(self, name: str, destinations: set[str]) -> Removal | None:
+    def _removal(self, name: str, destinations: set[str]) -> RemovableNode | None:
         """The removal of a node; None, with the reason noted, if it cannot leave."""
         to_move = pods_to_move(self.context, self.snapshot.pods_of(name))
         if to_move.blocker is not None:
@@ -253,7 +253,7 @@ class ScaleDownPass(Struct):
         with self.snapshot.trial() as kept:
             if self._moves(to_move.pods, name, destinations):
                 kept.append(True)
-                return Removal(name, self._group(name), to_move.pods, to_move.awaited)
+                return RemovableNode(name, self._group(name), to_move.pods, to_move.awaited)
         self.result.reasons[name] = "NoPlaceToMovePods"
         return None
 
@@ -286,10 +286,10 @@ class ScaleDownPass(Struct):
 
     # ---- who leaves now ------------------------------------------------------------------------------------
 
-    def _due(self, removals: Sequence[Removal]) -> list[Removal]:
+    def _due(self, removals: Sequence[RemovableNode]) -> list[RemovableNode]:
         """The nodes that have waited long enough, as far as limits allow: empty ones first."""
         sizes = Counter({name: self.states.target(name) for name in self.states.groups})
-        quotas = Quotas.least(self.states.flags, self.snapshot.nodes.values(), self.states.group_of)
+        quotas = RemainingQuotas.least(self.states.flags, self.snapshot.nodes.values(), self.states.group_of)
         ordered = sorted(removals, key=lambda removal: bool(removal.pods))
         due = [each for each in ordered if self._may_leave(each, sizes, quotas)]
         due.sort(key=lambda each: each.is_risky and bool(each.pods))
@@ -297,7 +297,7 @@ class ScaleDownPass(Struct):
         self.result.reasons |= {each.node: "BlockedByOnCompletionPod" for each in due if each.awaited}
         return sorted([each for each in due if not each.awaited], key=lambda each: bool(each.pods))
 
-    def _may_leave(self, removal: Removal, sizes: Counter[str], quotas: Quotas) -> bool:
+    def _may_leave(self, removal: RemovableNode, sizes: Counter[str], quotas: RemainingQuotas) -> bool:
         name, group = removal.node, removal.group
         node, flags = self.snapshot.nodes[name], group.flags(self.states.flags)
         is_ready = self.states.of[name].is_ready
@@ -318,7 +318,7 @@ class ScaleDownPass(Struct):
         sizes[group.name] -= 1
         return True
 
-    def _without_partial_groups(self, due: list[Removal]) -> list[Removal]:
+    def _without_partial_groups(self, due: list[RemovableNode]) -> list[RemovableNode]:
         """Groups that have no node or all leave as a whole; they come last."""
         single = [each for each in due if not each.group.zero_or_max]
         for nodes in _by_group(each for each in due if each.group.zero_or_max):
@@ -328,11 +328,11 @@ class ScaleDownPass(Struct):
                 self.result.reasons |= {node.node: "AtomicScaleDownFailed" for node in nodes}
         return single
 
-    def _is_whole(self, nodes: Sequence[Removal]) -> bool:
+    def _is_whole(self, nodes: Sequence[RemovableNode]) -> bool:
         name = nodes[0].group.name
         return len(nodes) in (self.states.target(name), len(self.states.members[name]))
 
-    def _delete(self, due: Sequence[Removal]) -> None:
+    def _delete(self, due: Sequence[RemovableNode]) -> None:
         """Have nodes leave: whole groups first, one in any case, then as many as may leave at once."""
         flags, may_exceed = self.states.flags, True
         left, drains = flags.max_scale_down_parallelism, flags.max_drain_parallelism
@@ -354,7 +354,7 @@ class ScaleDownPass(Struct):
             self._leave(leaving)
             left -= len(leaving)
 
-    def _leave(self, removals: Sequence[Removal]) -> None:
+    def _leave(self, removals: Sequence[RemovableNode]) -> None:
         for removal in removals:
             pods = self.snapshot.pods_of(removal.node) if removal.pods else []
             self.result.deleted[removal.node] = [
@@ -364,8 +364,8 @@ class ScaleDownPass(Struct):
                 self.result.drained.add(removal.node)
 
 
-def _by_group(removals: Iterable[Removal]) -> list[list[Removal]]:
-    out: dict[str, list[Removal]] = {}
+def _by_group(removals: Iterable[RemovableNode]) -> list[list[RemovableNode]]:
+    out: dict[str, list[RemovableNode]] = {}
     for removal in removals:
         out.setdefault(removal.group.name, []).append(removal)
     return list(out.values())

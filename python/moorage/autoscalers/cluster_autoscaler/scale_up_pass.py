@@ -12,10 +12,10 @@ from msgspec import Struct
 from moorage.engine.framework.status import Status
 from moorage.kube import Pod
 
-from .estimator import Estimate, Quotas
+from .estimator import Estimate, RemainingQuotas
 from .expanders import GroupSize, Option, are_similar, narrow, spread
-from .flags import NodeGroup, ScaleUpRequest
-from .group_states import ClusterStates, Template
+from .flags import ScaledGroup, ScaleUpRequest
+from .group_states import ClusterStates, NodeTemplate
 from .node_snapshot import NodeSnapshot
 from .pods_to_help import PodClass, pod_classes
 
@@ -66,7 +66,7 @@ class ScaleUpResult(Struct):
     result: str = "NotTried"
     error: str = ""
     to_help: list[Pod] = msgspec.field(default_factory=list)
-    templates: dict[str, Template] = msgspec.field(default_factory=dict)
+    templates: dict[str, NodeTemplate] = msgspec.field(default_factory=dict)
     upcoming: list[str] = msgspec.field(default_factory=list)
     classes: list[PodClass] = msgspec.field(default_factory=list)
     estimates: dict[str, int] = msgspec.field(default_factory=dict)
@@ -91,14 +91,14 @@ class ScaleUpPass:
 
     states: ClusterStates
     snapshot: NodeSnapshot
-    templates: dict[str, Template]
+    templates: dict[str, NodeTemplate]
     result: ScaleUpResult
     draw: Draw = first
 
     def run(self, pods: Sequence[Pod]) -> None:
         """Find the groups that grow, and note the request of their nodes."""
         states, result = self.states, self.result
-        self._quotas = Quotas.greatest(states.flags, self.snapshot.nodes.values(), states.group_of)
+        self._quotas = RemainingQuotas.greatest(states.flags, self.snapshot.nodes.values(), states.group_of)
         skipped = {name: why for name, group in states.groups.items() if (why := self._why_skipped(group))}
         valid = [group for name, group in states.groups.items() if name not in skipped]
         result.classes = pod_classes(self.snapshot, pods)
@@ -114,7 +114,7 @@ class ScaleUpPass:
 
     # ---- groups --------------------------------------------------------------------------------------------
 
-    def _why_skipped(self, group: NodeGroup) -> str:
+    def _why_skipped(self, group: ScaledGroup) -> str:
         """Why a group may not grow; "" where it may."""
         name, nodes, limit = group.name, 1, self.states.flags.max_nodes_total
         size = self.states.target(name)
@@ -133,7 +133,7 @@ class ScaleUpPass:
         exceeded = self._quotas.exceeded(self.templates[name].node, name, nodes)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
-    def _fitting(self, classes: Sequence[PodClass], group: NodeGroup) -> list[PodClass]:
+    def _fitting(self, classes: Sequence[PodClass], group: ScaledGroup) -> list[PodClass]:
         """The classes whose first pod fits on one new node of a group."""
         template, out = self.templates[group.name], list[PodClass]()
         known: dict[object, Status | None] = {}
@@ -152,7 +152,7 @@ class ScaleUpPass:
                     each.rejected[group.name] = [status.plugin, *status.reasons]
         return out
 
-    def _similar(self, group: NodeGroup) -> list[str]:
+    def _similar(self, group: ScaledGroup) -> list[str]:
         """The groups like one that can take the same pods and may grow."""
         states, needed = self.states, {id(taker) for taker in self._takers[group.name]}
         if not states.flags.balance_similar_node_groups or group.zero_or_max or not needed:
@@ -168,7 +168,7 @@ class ScaleUpPass:
             and needed <= {id(taker) for taker in self._takers.get(name, ())}
         ]
 
-    def _option(self, group: NodeGroup) -> Option | None:
+    def _option(self, group: ScaledGroup) -> Option | None:
         name, result, classes = group.name, self.result, self._takers[group.name]
         if not classes:
             return None
@@ -182,7 +182,7 @@ class ScaleUpPass:
             return None
         return Option(group, self.templates[name], nodes, estimate.helped, tuple(similar))
 
-    def _limit(self, group: NodeGroup, similar: Sequence[str]) -> int:
+    def _limit(self, group: ScaledGroup, similar: Sequence[str]) -> int:
         """The greatest number of new nodes of an estimate."""
         groups = [group, *(self.states.groups[name] for name in similar)]
         room = sum(max(0, group.max_size - self.states.target(group.name)) for group in groups)

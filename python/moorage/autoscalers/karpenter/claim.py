@@ -276,7 +276,7 @@ Refusal = object
 
 
 @dataclass(eq=False)
-class Candidate:
+class TriedPod:
     """A pod that is being placed.
 
     Attributes
@@ -299,7 +299,7 @@ class Candidate:
         return uid_of(self.pod)
 
 
-class Placement(NamedTuple):
+class ClaimWithPod(NamedTuple):
     """What a claim becomes with one more pod."""
 
     requirements: RequirementSet
@@ -307,7 +307,7 @@ class Placement(NamedTuple):
     reserved: list[KnownOffering]
 
 
-def narrowed(host: Host, candidate: Candidate, topology: Topology) -> Iterator[RequirementSet | Refusal]:
+def narrowed(host: Host, candidate: TriedPod, topology: Topology) -> Iterator[RequirementSet | Refusal]:
     """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
     shape = candidate.shape
     base = host.requirements.meet(shape.requirements).without(HOSTNAME)
@@ -343,7 +343,7 @@ class Claim(Struct, eq=False):
     host: RequirementSet
     requirements: RequirementSet
     types: int
-    pods: list[Candidate] = msgspec.field(default_factory=list)
+    pods: list[TriedPod] = msgspec.field(default_factory=list)
     amounts: dict[str, int] = msgspec.field(default_factory=dict)
     volumes: Volumes = msgspec.field(default_factory=dict)
     ports: list[tuple[str, tuple[HostPort, ...]]] = msgspec.field(default_factory=list)
@@ -357,8 +357,8 @@ class Claim(Struct, eq=False):
         return self.template.columns.largest_allocatable(name, self.types) - self.amounts.get(name, 0)
 
     def placement(
-        self, candidate: Candidate, topology: Topology, reservations: Reservations | None, best_effort: bool
-    ) -> Placement | Refusal:
+        self, candidate: TriedPod, topology: Topology, reservations: Reservations | None, best_effort: bool
+    ) -> ClaimWithPod | Refusal:
         """What the claim would become with a pod, or why it cannot take it.
 
         Parameters
@@ -379,23 +379,23 @@ class Claim(Struct, eq=False):
         host = self.as_host(self.requirements)
         if refusal := refusal_of(host, shape.requirements):
             return f"incompatible requirements, {refusal}"
-        result: Placement | Refusal = ""
+        result: ClaimWithPod | Refusal = ""
         for requirements in narrowed(host, candidate, topology):
             result = requirements
             if isinstance(requirements, RequirementSet):
                 result = self._filtered(candidate, types, requirements, reservations, best_effort)
-            if isinstance(result, Placement):
+            if isinstance(result, ClaimWithPod):
                 break
         return result
 
     def _filtered(
         self,
-        candidate: Candidate,
+        candidate: TriedPod,
         types: int,
         requirements: RequirementSet,
         reservations: Reservations | None,
         best_effort: bool,
-    ) -> Placement | Refusal:
+    ) -> ClaimWithPod | Refusal:
         shape, columns = candidate.shape, self.template.columns
         amounts = dict(self.amounts)
         for name, amount in shape.amounts.items():
@@ -406,14 +406,14 @@ class Claim(Struct, eq=False):
             return left
         types, requirements = left
         if reservations is None or not columns.reserved & columns.all:
-            return Placement(requirements, types, [])
+            return ClaimWithPod(requirements, types, [])
         chosen = reservations.choose(self.name, columns.chosen(types), requirements, bool(self.reserved))
-        return chosen if isinstance(chosen, str) else Placement(requirements, types, chosen)
+        return chosen if isinstance(chosen, str) else ClaimWithPod(requirements, types, chosen)
 
     def add(
         self,
-        candidate: Candidate,
-        placement: Placement,
+        candidate: TriedPod,
+        placement: ClaimWithPod,
         topology: Topology,
         reservations: Reservations | None,
     ) -> None:

@@ -149,7 +149,7 @@ _NODES = "nodes"
 _CONDITIONS = ("ValidationSucceeded", "NodeClassReady", "Ready")
 
 
-class Limits:
+class PoolLimits:
     """What the limits of a pool leave.
 
     Attributes
@@ -162,7 +162,7 @@ class Limits:
         self.left = {name: parse(raw).nanos() for name, raw in pool.spec.limits.items()}
         self._known: tuple[TypeColumns, int] | None = None
 
-    def without(self, capacities: Iterable[Mapping[str, int]]) -> Limits:
+    def without(self, capacities: Iterable[Mapping[str, int]]) -> PoolLimits:
         """The same limits where some nodes are gone."""
         template = copy(self)
         template.left = dict(self.left)

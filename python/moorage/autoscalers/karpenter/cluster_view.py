@@ -36,11 +36,11 @@ from moorage.kube.model.node import HOSTNAME
 from moorage.kube.workloads.disruption import BudgetSelectors
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
-from .claim import Candidate, Reservations, reserved_instances
+from .claim import Reservations, TriedPod, reserved_instances
 from .claim_template import (
     ClaimTemplate,
     Daemon,
-    Limits,
+    PoolLimits,
     by_weight,
     claim_template,
     daemons,
@@ -100,7 +100,7 @@ class ClusterObjects:
 
 
 @dataclass(frozen=True)
-class Situation:
+class PassInput:
     """What a pass is about, besides the objects.
 
     Attributes
@@ -167,7 +167,7 @@ class ClusterView:
     def __init__(
         self,
         objects: ClusterObjects,
-        situation: Situation,
+        situation: PassInput,
         options: KarpenterOptions,
         catalogue: Catalogue | None = None,
     ) -> None:
@@ -185,7 +185,7 @@ class ClusterView:
         self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
         self.ignored: dict[str, str] = {}
         self.finisher = Finisher(options, situation.launcher)
-        self._candidates: dict[str, tuple[Candidate, bool]] = {}
+        self._candidates: dict[str, tuple[TriedPod, bool]] = {}
 
     def with_options(self, options: KarpenterOptions) -> ClusterView:
         """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
@@ -231,7 +231,7 @@ class ClusterView:
         kinds: tuple[type[Object], ...] = (ReplicaSet, ReplicationController, StatefulSet)
         return {(kind, each.key): each for kind in kinds for each in self.objects.list(kind)}
 
-    def _candidate(self, pod: Pod) -> tuple[Candidate, bool]:
+    def _candidate(self, pod: Pod) -> tuple[TriedPod, bool]:
         """A pod that is placed, and whether its volumes were found."""
         known = self._candidates.get(pod.key)
         if known is not None:
@@ -246,7 +246,7 @@ class ClusterView:
         except VolumeLookupError:
             alternatives, spread, located = (), pod, False
         volumes = volumes_of(pod, self.storage)
-        known = Candidate(pod, self.book.shape(spread), volumes, alternatives), located
+        known = TriedPod(pod, self.book.shape(spread), volumes, alternatives), located
         self._candidates[pod.key] = known
         return known
 
@@ -321,9 +321,9 @@ class ClusterView:
         return next((kind for kind in types if kind.name == name), None)
 
     @cached_property
-    def _limits(self) -> dict[str, Limits]:
+    def _limits(self) -> dict[str, PoolLimits]:
         """What the limits of pools leave; the capacity of nodes that stay counts."""
-        limits = {pool.name: Limits(pool) for pool in self.pools}
+        limits = {pool.name: PoolLimits(pool) for pool in self.pools}
         for node in self._nodes.hosts:
             if (pool := node.state.labels.get(POOL, "")) in limits:
                 limits[pool].use(node.state.capacity_amounts)
@@ -393,7 +393,7 @@ class ClusterView:
         taints = [taint for pool in self.pools for taint in pool.spec.template.spec.taints]
         return any(taint.effect == "PreferNoSchedule" for taint in taints)
 
-    def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, Limits]:
+    def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, PoolLimits]:
         return {
             name: limits.without([state.capacity_amounts for state in gone if state.labels.get(POOL) == name])
             for name, limits in self._limits.items()

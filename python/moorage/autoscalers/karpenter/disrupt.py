@@ -27,9 +27,9 @@ from .disruption_candidates import (
 )
 from .disruption_moves import (
     Command,
-    Outcome,
     PoolTotals,
     Score,
+    SimulatedMoves,
     Simulations,
     is_balanced,
     move,
@@ -85,7 +85,7 @@ class MethodResult(Struct):
         return self.seconds > LONGEST.get(self.method, self.seconds)
 
 
-class Disruption:
+class DisruptionPass:
     """The methods of a pass, over one cluster."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -130,7 +130,7 @@ class Disruption:
     def validated(self, method: str, command: Command, delay: float = 0.0) -> Command | None:
         """The command as it still holds some seconds after the time of this cluster; None if it does not.
 
-        Another `Disruption` may have proposed it, before."""
+        Another `DisruptionPass` may have proposed it, before."""
         if method == DRIFT:  # is not validated
             return command
         still, left = self._still(method, command, delay)
@@ -230,7 +230,7 @@ class Disruption:
             return Command([each], outcome.claims, outcome.moves)
         return None
 
-    def _freed(self, candidate: NodeCandidate) -> Outcome | None:
+    def _freed(self, candidate: NodeCandidate) -> SimulatedMoves | None:
         """Where pods go once the reservation of their node is free; None if that does not help them."""
         reservation_id = self.view.vocabulary.registration.reservation_labels[0]
         reservation = candidate.state.labels.get(reservation_id, "")
@@ -285,7 +285,7 @@ class Disruption:
 
     # ---- consolidation -------------------------------------------------------------------------------------
 
-    def _simulated(self, candidates: Sequence[NodeCandidate], now: float, most: int | None) -> Outcome:
+    def _simulated(self, candidates: Sequence[NodeCandidate], now: float, most: int | None) -> SimulatedMoves:
         fresh = self._simulations.fresh(now) - {candidate.name for candidate in candidates}
         removal = Removal(strict=False, fresh=fresh, most_claims=most if self._may_end_early else None)
         return self._simulations.without(candidates, now, removal)
@@ -357,7 +357,7 @@ def why_stays(view: ClusterView, name: str) -> StayingNode:
 
 
 def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
-    disruption = Disruption(view)
+    disruption = DisruptionPass(view)
     results = {method: disruption.play(method, only) for method in METHODS}
     commands = [result.command for result in results.values() if result.command is not None]
     going = {candidate.name for command in commands for candidate in command.candidates}

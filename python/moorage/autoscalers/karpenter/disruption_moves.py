@@ -96,7 +96,7 @@ class Command(Struct, eq=False):
 _MOST_ERRORS = 5
 
 
-class Outcome(Struct):
+class SimulatedMoves(Struct):
     """Where pods would go.
 
     Attributes
@@ -150,7 +150,7 @@ class Simulations:
             )
         return self._fresh[now]
 
-    def without(self, candidates: Sequence[NodeCandidate], now: float, removal: Removal) -> Outcome:
+    def without(self, candidates: Sequence[NodeCandidate], now: float, removal: Removal) -> SimulatedMoves:
         """Place the pods of candidates, those that wait, and those of nodes that are being deleted."""
         view = self.view
         if now not in self._moving:
@@ -166,7 +166,7 @@ class Simulations:
         self.hosts = solver.hosts
         return self._outcome(solver, {pod.key for pod in moving})
 
-    def _outcome(self, solver: Solver, moving: set[str]) -> Outcome:
+    def _outcome(self, solver: Solver, moving: set[str]) -> SimulatedMoves:
         errors: dict[str, object] = dict(solver.errors)
         claims = []
         for claim in solver.claims:
@@ -181,7 +181,7 @@ class Simulations:
                 errors |= {pod.pod.key: _unready(node) for pod in node.pods if pod.pod.key not in moving}
         moves = {node.state.name: tuple([pod.pod.key for pod in node.pods]) for node in taking}
         left: Mapping[str, object] = {key: why for key, why in errors.items() if key not in self._pending}
-        return Outcome(claims, moves, dict(left))
+        return SimulatedMoves(claims, moves, dict(left))
 
 
 def _unready(node: ExistingNode) -> str:
@@ -201,7 +201,7 @@ SPOT_DISABLED = "SpotToSpotConsolidation is disabled, can't replace a spot node 
 _LARGEST = sys.float_info.max
 
 
-def move(view: ClusterView, candidates: Sequence[NodeCandidate], outcome: Outcome) -> Command | str:
+def move(view: ClusterView, candidates: Sequence[NodeCandidate], outcome: SimulatedMoves) -> Command | str:
     """The command that an outcome leads to; or why it leads to none."""
     if outcome.errors:
         return outcome.error_text()

@@ -13,7 +13,7 @@ from moorage.kube import Condition, CSINode, Node, NodeClaim, Pod, Taint
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
-from .claim import Candidate, conflicts, narrowed, refusal_of
+from .claim import TriedPod, conflicts, narrowed, refusal_of
 from .claim_template import Daemon
 from .label_requirements import RequirementSet
 from .pod_shape import HostPort, ShapeBook
@@ -195,7 +195,7 @@ class ExistingNode:
     ports: list[tuple[str, tuple[HostPort, ...]]]
     volumes: Volumes
     volume_limits: Mapping[str, int]
-    pods: list[Candidate] = field(default_factory=list)
+    pods: list[TriedPod] = field(default_factory=list)
 
     def copied(self) -> ExistingNode:
         """The node, for a pass that places pods there."""
@@ -204,7 +204,7 @@ class ExistingNode:
     def as_host(self, requirements: RequirementSet) -> Host:
         return Host(self.state.host, self.state.taints, requirements, self.host, False)
 
-    def placement(self, candidate: Candidate, topology: Topology) -> RequirementSet | None:
+    def placement(self, candidate: TriedPod, topology: Topology) -> RequirementSet | None:
         """What the node would have to have with a pod; None if it cannot take it."""
         shape = candidate.shape
         if shape.taint_refusal(self.state.taints):
@@ -225,7 +225,7 @@ class ExistingNode:
         ways = narrowed(host, candidate, topology)
         return next((way for way in ways if isinstance(way, RequirementSet)), None)
 
-    def add(self, candidate: Candidate, requirements: RequirementSet, topology: Topology) -> None:
+    def add(self, candidate: TriedPod, requirements: RequirementSet, topology: Topology) -> None:
         """Take a pod."""
         shape = candidate.shape
         self.pods.append(candidate)

@@ -25,7 +25,7 @@ from ..providers.aws.ec2_instance_types import DOMAIN
 from ..providers.aws.fleet import launched
 from ..providers.instance_type import InstanceType
 from ..providers.pool_types import Types, stored_types
-from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, Removal, Situation
+from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, PassInput, Removal
 from .karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
@@ -143,7 +143,7 @@ class PassQuestion:
     """What a pass is asked: the objects of a scheduler's store, the pods, and types by pool."""
 
     stored: dict[type[Object], list[Object]]
-    situation: Situation
+    situation: PassInput
     options: KarpenterOptions
     catalogue: Catalogue
     source: str = ""
@@ -205,7 +205,7 @@ def pass_question(
     flags = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
     settings = dataclasses.replace(flags, seed=seed, provider=flags.provider | types_there.provider)
     now = now_of(chain.from_iterable(stored.values()))
-    situation = Situation(types_there.by_pool, now, chosen=chosen, launcher=launched)
+    situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
     if catalogue is None or catalogue.options != settings:
         catalogue = Catalogue(settings)
     return PassQuestion(stored, situation, settings, catalogue, types_there.source, types_there.notes)

@@ -20,8 +20,8 @@ from moorage.kube import Toleration
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
 
-from .claim import Candidate, Claim, Placement, Refusal, ReservationError, Reservations
-from .claim_template import ClaimTemplate, Limits
+from .claim import Claim, ClaimWithPod, Refusal, ReservationError, Reservations, TriedPod
+from .claim_template import ClaimTemplate, PoolLimits
 from .existing_nodes import ExistingNode
 from .label_requirements import Requirement, RequirementSet, Vocabulary
 from .pod_shape import relaxed, with_values
@@ -102,7 +102,7 @@ class HostTable(Generic[T]):
             self._kinds.append(seen)
         return flags
 
-    def possible(self, candidate: Candidate, topology: Topology) -> Flags:
+    def possible(self, candidate: TriedPod, topology: Topology) -> Flags:
         """By row, whether a host could take a pod."""
         size, amounts = len(self.hosts), candidate.shape.amounts
         fits: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
@@ -118,7 +118,7 @@ class HostTable(Generic[T]):
         return fits
 
     def _agreeing(
-        self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
+        self, candidate: TriedPod, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
     ) -> Flags:
         """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
         shape = candidate.shape
@@ -146,13 +146,13 @@ class HostTable(Generic[T]):
         return values, value_of_kind
 
     @staticmethod
-    def _with_preference(candidate: Candidate, key: str, nodes: Requirement) -> Requirement:
+    def _with_preference(candidate: TriedPod, key: str, nodes: Requirement) -> Requirement:
         """What a node would have to have of a label with the pod."""
         own = candidate.shape.requirements.by_key.get(key)
         return nodes if own is None else nodes.meet(own)
 
     @staticmethod
-    def _agrees(candidate: Candidate, host: Host) -> bool:
+    def _agrees(candidate: TriedPod, host: Host) -> bool:
         shape = candidate.shape
         if shape.taint_refusal(host.taints):
             return False
@@ -203,7 +203,7 @@ class Solver:
     nodes: HostTable[ExistingNode]
     fresh: Flags
     templates: Sequence[ClaimTemplate]
-    limits: dict[str, Limits]
+    limits: dict[str, PoolLimits]
     topology: Topology
     reservations: Reservations | None
     tolerating: bool
@@ -224,7 +224,7 @@ class Solver:
         """The claims, in the order in which the last sort left them."""
         return [self._claims.hosts[row] for row in self._order[: len(self._claims.hosts)]]
 
-    def solve(self, candidates: Sequence[Candidate]) -> None:
+    def solve(self, candidates: Sequence[TriedPod]) -> None:
         """Place pods, until nothing has moved for a whole round."""
         queue = deque(sorted(candidates, key=_turn))
         length_at_return: dict[str, int] = {}
@@ -245,11 +245,11 @@ class Solver:
             queue.append(candidate)
             length_at_return[candidate.uid] = len(queue)
 
-    def _update(self, candidate: Candidate) -> None:
+    def _update(self, candidate: TriedPod) -> None:
         self.topology.update(candidate.uid, candidate.shape)
         candidate.updates += 1
 
-    def _try(self, original: Candidate) -> Refusal | None:
+    def _try(self, original: TriedPod) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
         if self.refuses_claims and has_claims(original.pod):
             return HAS_CLAIMS
@@ -265,7 +265,7 @@ class Solver:
             candidate.shape = step.shape
             self._update(candidate)
 
-    def _add(self, candidate: Candidate) -> Refusal | None:
+    def _add(self, candidate: TriedPod) -> Refusal | None:
         self.topology.ties.attempt += 1
         if self._add_to_node(candidate) or self._add_to_claim(candidate):
             return None
@@ -273,7 +273,7 @@ class Solver:
             return NO_TEMPLATE
         return self._add_claim(candidate)
 
-    def _add_to_node(self, candidate: Candidate) -> bool:
+    def _add_to_node(self, candidate: TriedPod) -> bool:
         """Place a pod on the first node that takes it."""
         if not self.nodes.hosts:
             return False
@@ -291,7 +291,7 @@ class Solver:
                 return True
         return False
 
-    def _add_to_claim(self, candidate: Candidate) -> bool:
+    def _add_to_claim(self, candidate: TriedPod) -> bool:
         """Place a pod on a claim in the making: those with the fewest pods come first."""
         claims = self._claims.hosts
         if not claims:
@@ -301,14 +301,14 @@ class Solver:
         for row in map(int, order[self._claims.possible(candidate, self.topology)[order]]):
             claim = claims[row]
             placement = claim.placement(candidate, self.topology, self.reservations, False)
-            if isinstance(placement, Placement):
+            if isinstance(placement, ClaimWithPod):
                 claim.add(candidate, placement, self.topology, self.reservations)
                 self._counts[row] += 1
                 self._claims.update(row, claim.as_host(claim.requirements), _room(claim))
                 return True
         return False
 
-    def _add_claim(self, candidate: Candidate) -> Refusal | None:
+    def _add_claim(self, candidate: TriedPod) -> Refusal | None:
         """Make a claim of the first pool that accepts a pod; else why none does, in order of the pools."""
         refusals: list[Refusal] = []
         for template in self.templates:
@@ -324,7 +324,7 @@ class Solver:
                 continue
             claim = self._new_claim(template, types)
             placement = claim.placement(candidate, self.topology, self.reservations, self.best_effort)
-            if not isinstance(placement, Placement):
+            if not isinstance(placement, ClaimWithPod):
                 refusals.append(placement)
                 if isinstance(placement, ReservationError):
                     break
@@ -334,7 +334,7 @@ class Solver:
             self._keep(claim)
             limits.use({name: columns.capacity.largest(name, claim.types) for name in limits.left})
             return None
-        return Joined(refusals)
+        return JoinedRefusals(refusals)
 
     def _keep(self, claim: Claim) -> None:
         """Take a new claim, with its first pod, among those in the making."""
@@ -355,7 +355,7 @@ def _room(claim: Claim) -> dict[str, int]:
     return {name: claim.room(name) for name in RESOURCES}
 
 
-class Joined(Struct, eq=False):
+class JoinedRefusals(Struct, eq=False):
     """Several refusals; each text is made when it is asked for."""
 
     refusals: Sequence[Refusal]
@@ -366,11 +366,11 @@ class Joined(Struct, eq=False):
 
 def waits_for_reservation(refusal: Refusal) -> bool:
     """Whether a pod only waits until a reservation is free."""
-    last = refusal.refusals[-1] if isinstance(refusal, Joined) else refusal
+    last = refusal.refusals[-1] if isinstance(refusal, JoinedRefusals) else refusal
     return isinstance(last, ReservationError)
 
 
-def _is_lowered(claim: Claim, placement: Placement) -> bool:
+def _is_lowered(claim: Claim, placement: ClaimWithPod) -> bool:
     """Whether minValues of some label is lower than the pool asks for."""
     for name, before in claim.requirements.by_key.items():
         now = placement.requirements.get(name).min_values
@@ -379,7 +379,7 @@ def _is_lowered(claim: Claim, placement: Placement) -> bool:
     return False
 
 
-def _turn(candidate: Candidate) -> tuple[int, int, float, str]:
+def _turn(candidate: TriedPod) -> tuple[int, int, float, str]:
     """Pods with the largest requests come first, then the oldest."""
     amounts, created = candidate.shape.amounts, candidate.pod.metadata.creation_timestamp
     age = seconds(created) if created else float("-inf")

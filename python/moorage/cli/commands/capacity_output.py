@@ -21,7 +21,7 @@ from moorage.engine.framework.evidence import readable
 from moorage.errors import first_of, number_of
 from moorage.table import Tabular
 
-from .printing import COMMENT_ROWS, Table, columns_table, print_names, write_answer
+from .printing import COMMENT_ROWS, PrintedTable, columns_table, print_names, write_answer
 
 if TYPE_CHECKING:
     from .printing import PageOf
@@ -97,7 +97,7 @@ def _end(found: Capacity) -> str:
     return f"next replica of {found.failed}: {found.message}"
 
 
-def _counts(found: Capacity) -> Table:
+def _counts(found: Capacity) -> PrintedTable:
     some = any(each.skipped for each in found.templates)
     gangs = [str(found.rounds)] if found.gang else []
     rows = [
@@ -107,10 +107,10 @@ def _counts(found: Capacity) -> Table:
     ]
     named = ["GANGS"] if found.gang else []
     columns = ("TEMPLATE", *named, "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
-    return Table(columns, rows)
+    return PrintedTable(columns, rows)
 
 
-def _binding(found: Capacity) -> Table:
+def _binding(found: Capacity) -> PrintedTable:
     rows = []
     some = any(each.devices for each in found.binding)
     for each in found.binding:
@@ -120,13 +120,13 @@ def _binding(found: Capacity) -> Table:
         rows.append((*cells, *([devices] if some else [])))
     headings = "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else [])
     columns = (short_label(found.label), *headings)
-    return Table(columns, rows)
+    return PrintedTable(columns, rows)
 
 
-def _nodes(found: Capacity) -> Table:
+def _nodes(found: Capacity) -> PrintedTable:
     columns = found.table().to_dict()
     rows = list(zip(columns["template"], columns["node"], map(str, columns["replicas"]), strict=True))
-    return Table(("TEMPLATE", "NODE", "REPLICAS"), rows)
+    return PrintedTable(("TEMPLATE", "NODE", "REPLICAS"), rows)
 
 
 # ---- plan output -------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _left_out(found: Tabular) -> Iterator[str]:
             yield f"relaxed: {text}"
 
 
-def _places(found: Consolidation, most: int) -> Table:
+def _places(found: Consolidation, most: int) -> PrintedTable:
     """Which pods each node takes after each command; at most so many rows."""
     rows = []
     for number, step in enumerate(found.steps, 1):
@@ -195,15 +195,15 @@ def _places(found: Consolidation, most: int) -> Table:
         rows += [(str(number), node, first_of(pods, 3)) for node, pods in sorted(by_node.items())]
     if len(rows) > most:
         rows = [*rows[:most], (f"… and {len(rows) - most} more", "", "see -o json")]
-    return Table(("AFTER COMMAND", "NODE", "TAKES"), rows)
+    return PrintedTable(("AFTER COMMAND", "NODE", "TAKES"), rows)
 
 
-def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[Table]:
+def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
     """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
     if isinstance(found, EmptyingPlan):
         title = f"NODE WITH FREE {found.resource}" if found.resource else "EMPTIED NODE"
-        yield Table((title,), [(node,) for node in found.nodes])
-        yield Table(
+        yield PrintedTable((title,), [(node,) for node in found.nodes])
+        yield PrintedTable(
             ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
         )
     if isinstance(found, Consolidation):
@@ -212,9 +212,9 @@ def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[Table]:
         for one in found.stays:
             by_why.setdefault(one.message, []).append(one.node)
         rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
-        yield Table(("NODE THAT STAYS", "WHY"), rows)
+        yield PrintedTable(("NODE THAT STAYS", "WHY"), rows)
     if isinstance(found, NodesNeeded):
-        yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))
+        yield PrintedTable(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))
 
 
 # ---- nodes output ------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str,
     totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
     amounts = [f"{total} {name}" for name, total in zip(FIRST, totals, strict=True)]
-    write_answer(form, document, [f"{pods} {' and '.join(amounts)}"], [Table(titles, rows)])
+    write_answer(form, document, [f"{pods} {' and '.join(amounts)}"], [PrintedTable(titles, rows)])
 
 
 def _quotas(use: NamespaceUse) -> str:
@@ -302,7 +302,7 @@ def _quotas(use: NamespaceUse) -> str:
     )
 
 
-def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:
+def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
     names = list(rooms[0].allocatable) if rooms else []
     # Disks are rarely what is short; devices are.
     shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
@@ -320,7 +320,7 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:
         rows.append([*row, _largest(room), *_more_nodes(room, is_wide)])
     titles = (title for name in shown for title in (name.upper(), "USE", f"{name.upper()} FREE"))
     first = [by or "NODE", *(["NODES"] if by else []), "PODS", *titles, "LARGEST POD"]
-    return Table([*first, *(["TAINTS", "HELD BY"] if is_wide else ["CORDONED"])], rows)
+    return PrintedTable([*first, *(["TAINTS", "HELD BY"] if is_wide else ["CORDONED"])], rows)
 
 
 def _largest(room: Room) -> str:
@@ -345,7 +345,7 @@ def _held_by(room: Room) -> str:
     )
 
 
-def _raw_table(rooms: Sequence[Room], by: str) -> Table:
+def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     names = list(rooms[0].allocatable) if rooms else []
     rows = []
     for room in rooms:
@@ -357,4 +357,4 @@ def _raw_table(rooms: Sequence[Room], by: str) -> Table:
     kinds = ("allocatable", "requested", "free")
     columns = [f"{name}_{kind}" for name in names for kind in kinds]
     largest = [f"largest_pod_{name}" for name in FIRST]
-    return Table([by or "node", "nodes", "cordoned", *columns, *largest, "taints", "held_by"], rows)
+    return PrintedTable([by or "node", "nodes", "cordoned", *columns, *largest, "taints", "held_by"], rows)

@@ -11,11 +11,11 @@ from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
 from ..runs.gate import HINT, Finding, GroupFit, Removed, Verdict, group_fits
-from ..runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, Outcome, Simulation
+from ..runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
 from .ci_output import ci_text, compared_lines, counts_text, survival_lines, survival_table, why
 from .printing import (
     CommandLine,
-    Table,
+    PrintedTable,
     first_rows,
     ignore_broken_pipe,
     print_names,
@@ -162,7 +162,7 @@ def _placed_text(verdict: Verdict) -> str:
     return f"every pod that {which} has a node"
 
 
-def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
+def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTable:
     """The pods without a node; as a whole with their names, and with what preemption adds to a reason."""
     with_node: dict[Workload, str] = {}
     for workload, members in by_workload(simulation.outcomes).items():
@@ -170,7 +170,7 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
         placed = sum(one.status == PLACED for one in members)
         with_node[workload] = f"{running + placed}/{running + len(members)}"
     has_causes = any(finding.because for finding in verdict.findings)
-    parts: dict[tuple[Workload, str, str, str, str], list[Outcome]] = {}
+    parts: dict[tuple[Workload, str, str, str, str], list[PodOutcome]] = {}
     for finding in verdict.findings:
         workload, status, reason, outcomes = finding.group
         reason = reason if whole or not outcomes else outcomes[0].short_reason
@@ -184,7 +184,7 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
         rows.append((workload.namespace, workload.text, *numbers, *more, reason))
     extra = [*(["NAMES"] if whole else []), *(["BECAUSE OF"] if has_causes else [])]
     columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *extra, "REASON")
-    return Table(("NAMESPACE", "WORKLOAD", *columns), rows)
+    return PrintedTable(("NAMESPACE", "WORKLOAD", *columns), rows)
 
 
 def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
@@ -214,14 +214,14 @@ def _removed(one: Removed) -> dict[str, Any]:
     }
 
 
-def _placed(simulation: Simulation) -> Table:
+def _placed(simulation: Simulation) -> PrintedTable:
     """The pods that have found a node."""
     rows = [
         (one.pod.namespace, one.workload.text, one.pod.name, one.node, one.reason)
         for one in simulation.outcomes
         if one.status == PLACED
     ]
-    return Table(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
+    return PrintedTable(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

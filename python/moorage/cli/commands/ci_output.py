@@ -14,7 +14,7 @@ from moorage.errors import number_of, printable
 from ..options.change_options import RequestedChange, explain_command
 from ..runs.gate import Finding, LossFinding, Verdict
 from ..runs.simulation import KEPT, NOT_STARTED
-from .printing import COMMENT_ROWS, Table
+from .printing import COMMENT_ROWS, PrintedTable
 
 if TYPE_CHECKING:
     from moorage.answers.survival import Survival
@@ -48,7 +48,7 @@ def survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
         yield f"not tried: {nodes} no label {short_label(survival.by)}"
 
 
-def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
+def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> PrintedTable:
     """Return a row for each loss, workload and reason: first those that count, and that leave most pods
     out."""
     from moorage.answers.survival import NODE
@@ -61,7 +61,7 @@ def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
         rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
     first = "NODE" if survival.by == NODE else short_label(survival.by)
     headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
-    return Table(headings, rows)
+    return PrintedTable(headings, rows)
 
 
 def counts_text(finding: Finding | LossFinding) -> str:

@@ -23,7 +23,7 @@ from ..options.new_node_options import checked_time, coming_nodes, node_source_o
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
-    from ..runs.simulation import Group, Preparation
+    from ..runs.simulation import PodsAlike, Preparation
     from ..runs.targets import Target
 
 ALL = "all"
@@ -218,7 +218,7 @@ def _prepare(options: dict[str, Any]) -> Preparation:
 
 
 def _pinned(
-    preparation: Preparation, targets: list[Target], unmade: list[Group]
+    preparation: Preparation, targets: list[Target], unmade: list[PodsAlike]
 ) -> tuple[list[Target], list[str]]:
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
@@ -264,7 +264,7 @@ def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[li
 
 def _targets(
     preparation: Preparation, target: str | None, namespace: str | None
-) -> tuple[list[Target], list[Group], bool]:
+) -> tuple[list[Target], list[PodsAlike], bool]:
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
     from ..runs.targets import (
         groups_not_made,

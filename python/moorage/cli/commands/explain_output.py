@@ -84,7 +84,7 @@ def write_explanations(
             write_value(form, (listed if is_list else documents[0]) | dict(told))
 
 
-class Grid(NamedTuple):
+class CaptionedTable(NamedTuple):
     """A table of an explanation, with a caption for its page."""
 
     caption: str
@@ -92,13 +92,13 @@ class Grid(NamedTuple):
     rows: Sequence[Sequence[str | int]]
 
 
-Block = list[str] | Grid
+Block = list[str] | CaptionedTable
 """Lines, of which an empty one parts what is before it from a table; or a table."""
 
 
 def _print(blocks: Iterable[Block]) -> None:
     for block in blocks:
-        if isinstance(block, Grid):
+        if isinstance(block, CaptionedTable):
             print_table(block.headings, [[*map(str, row)] for row in block.rows])
         else:
             print_lines(block)
@@ -141,7 +141,7 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         if explanation.feasible or explanation.groups:
             yield [f"one pod of the group, {explanation.pod.key}:"]
     if explanation.feasible:
-        yield Grid("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
+        yield CaptionedTable("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
         yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
@@ -152,17 +152,19 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
         yield lines if cells else [*lines, ""]
         if cells:
-            yield Grid("Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
+            yield CaptionedTable(
+                "Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells
+            )
     yield from _of_changes(explanation)
     for name in nodes:
         node = explanation.node(name)
-        yield Grid(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
+        yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
         if node.comparison is not None:
             yield [node.comparison.text]
-            yield Grid(f"Scores of node {name}", *_compared(node.comparison))
+            yield CaptionedTable(f"Scores of node {name}", *_compared(node.comparison))
     if explained.own:
         own = [(pod, ", ".join(named)) for pod, named in explained.own.items()]
-        yield Grid("Pods like it", ("POD", "ITS OWN"), own)
+        yield CaptionedTable("Pods like it", ("POD", "ITS OWN"), own)
 
 
 def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
@@ -174,7 +176,7 @@ def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
     if group.changes:
         rows = [(one.text, one.placed) for one in group.changes]
         caption = "What would place the group, each tried on the engine"
-        yield Grid(caption, ("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
+        yield CaptionedTable(caption, ("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
 
 
 def _group_lines(group: ExplainedGroup) -> Iterator[str]:
@@ -195,7 +197,7 @@ def _of_claims(explanation: Explanation) -> Iterator[Block]:
         for survey in claim.requests:
             yield [claim.request_text(survey)]
             caption = f"Devices of claim {claim.claim}, request {survey.request.full_name}"
-            yield Grid(caption, STEP_COLUMNS, _steps(survey))
+            yield CaptionedTable(caption, STEP_COLUMNS, _steps(survey))
 
 
 def _steps(survey: RequestSurvey) -> list[tuple[str | int, ...]]:
@@ -218,17 +220,19 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
     """Yield the changes that place the pod, or what keeps it from being placed."""
     tried = "What would help, each tried on the engine"
     if explanation.changes:
-        yield Grid(tried, ("CHANGE", "REDUCTION", "NODES ENABLED"), [*map(_change, explanation.changes)])
+        yield CaptionedTable(
+            tried, ("CHANGE", "REDUCTION", "NODES ENABLED"), [*map(_change, explanation.changes)]
+        )
     if explanation.pairs:
         pairs = [
             (_change(pair.first)[0], _change(pair.second)[0], pair.feasible_nodes)
             for pair in explanation.pairs
         ]
-        yield Grid(tried, ("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
+        yield CaptionedTable(tried, ("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
     for conflict in explanation.conflicts:
         cells = [(constraint.kind, constraint.name) for constraint in conflict]
         heading = "NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else "")
-        yield Grid("What no node satisfies", (heading, ""), cells)
+        yield CaptionedTable("What no node satisfies", (heading, ""), cells)
 
 
 def _head(explanation: Explanation) -> Iterator[str]:
@@ -308,10 +312,10 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
     return normalized if raw == normalized else f"{normalized} (raw {raw})"
 
 
-def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> Grid:
+def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> CaptionedTable:
     names = "NAMES" if limit is None else "EXAMPLES"
     headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
-    return Grid(caption, headings, [_group(one, limit) for one in groups])
+    return CaptionedTable(caption, headings, [_group(one, limit) for one in groups])
 
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moorage.kube import Node, Pod
     from moorage.table import Tabular
 
-    from ..runs.pod_templates import Template
+    from ..runs.pod_templates import PodTemplateFile
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
 Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
@@ -390,7 +390,7 @@ def _answer(
     write_plan(options["output"], found, told(cluster, warnings))
 
 
-def _notes(scheduler: Scheduler, given: Sequence[Template]) -> Iterator[str]:
+def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:
     """Yield what to know about the pods of a question: those that are given, or else the pending ones."""
     from moorage.kube import group_of
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from moorage.table import Table as Columns
 
     PageOf = tuple[Page, Iterable[Mapping[str, str]], Iterable[str]]
-    from moorage.answers.page import Page
 
 
 # ---- printing ----------------------------------------------------------------------------------------------
@@ -48,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
 
 
-class Table(NamedTuple):
+class PrintedTable(NamedTuple):
     """Headings of the columns, and cells by row."""
 
     headings: Sequence[str]
@@ -63,8 +62,8 @@ def write_answer(
     form: str,
     document: Callable[[], Any],
     lines: Iterable[str],
-    tables: Iterable[Table],
-    rows: Callable[[], Table] | None = None,
+    tables: Iterable[PrintedTable],
+    rows: Callable[[], PrintedTable] | None = None,
     page: Callable[[], PageOf] | None = None,
 ) -> None:
     """Print an answer in one of the formats that commands share: its first line is the answer.
@@ -109,23 +108,23 @@ def text_of(value: object, digits: int = 12) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
-def columns_table(columns: Columns, digits: int = 12) -> Table:
+def columns_table(columns: Columns, digits: int = 12) -> PrintedTable:
     """Return columns of a result as a table of texts."""
     values = columns.to_dict()
     rows = [[text_of(value, digits) for value in row] for row in zip(*values.values(), strict=True)]
-    return Table([name.upper() for name in values], rows)
+    return PrintedTable([name.upper() for name in values], rows)
 
 
-def first_rows(table: Table) -> Table:
+def first_rows(table: PrintedTable) -> PrintedTable:
     """A table for a comment: its first rows, and how many others there are."""
     more = len(table.cells) - COMMENT_ROWS
     if more <= 0:
         return table
     rest = [f"… and {more} more", *[""] * (len(table.headings) - 1)]
-    return Table(table.headings, [*table.cells[:COMMENT_ROWS], rest])
+    return PrintedTable(table.headings, [*table.cells[:COMMENT_ROWS], rest])
 
 
-def csv_text(table: Table) -> str:
+def csv_text(table: PrintedTable) -> str:
     """Return a table as CSV (RFC 4180, with line feeds), upper-case headings in lower case with
     underscores."""
     out = StringIO()
@@ -142,7 +141,7 @@ def _csv_cell(text: str) -> str:
     return printable(f"'{text}" if is_formula else text)
 
 
-def markdown_text(table: Table) -> str:
+def markdown_text(table: PrintedTable) -> str:
     """Return a table as GitHub shows tables in Markdown."""
     headings, *cells = _filled(table.headings, table.cells)
     head, *rows = (f"| {' | '.join(map(_markdown, row))} |\n" for row in (headings, *cells))

@@ -14,7 +14,15 @@ from moorage.sim.replay import History, Verification
 from moorage.sim.sweep_result import Mean, SweepResult, drawn_measures, side_by_side
 from moorage.table import rows_of
 
-from .printing import PICTURES, Table, columns_table, ignore_broken_pipe, text_of, write_answer, write_picture
+from .printing import (
+    PICTURES,
+    PrintedTable,
+    columns_table,
+    ignore_broken_pipe,
+    text_of,
+    write_answer,
+    write_picture,
+)
 
 if TYPE_CHECKING:
     from .printing import PageOf
@@ -54,7 +62,9 @@ def write_history(
     if show == "summary":
         summary = history.summary() | numbers
         part: dict[str, Any] = {"summary": summary, "counts": history.counts}
-        table = Table(("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()])
+        table = PrintedTable(
+            ("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()]
+        )
     else:
         parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
         parts |= {"scalings": history.scalings, "disruptions": history.disruptions}
@@ -95,7 +105,7 @@ def write_measures(form: str, history: History, measured: dict[str, Measurement]
         if one.over_time is None:
             rows += [(None, name, value) for name, value in one.numbers.items()]
     found = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
-    table = Table(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
+    table = PrintedTable(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
     write_answer(form, lambda: HEAD | {"measures": found}, [history.headline()], [table])
 
 
@@ -137,7 +147,7 @@ def write_sweep(form: str, result: SweepResult) -> None:
     """
     document = _document(result)
     about, names, cells = side_by_side(document["means"])
-    table = Table([*map(str.upper, about), *names], cells)
+    table = PrintedTable([*map(str.upper, about), *names], cells)
 
     lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
 
@@ -177,7 +187,7 @@ def _note(document: Mapping[str, Any]) -> str:
     return f"means of {counts} replays, ± half the width of their 95 % confidence interval"
 
 
-def _latex_text(table: Table, keys: int, note: str) -> str:
+def _latex_text(table: PrintedTable, keys: int, note: str) -> str:
     """Return a table as LaTeX with booktabs, the columns after the keys to the right."""
     head, *rows = (" & ".join(map(_latex, row)) + r" \\" for row in (table.headings, *table.cells))
     columns = "l" * keys + "r" * (len(table.headings) - keys)

@@ -28,15 +28,15 @@ from ..runs.simulation import (
     PLACED,
     REPLACED,
     SKIPPED_KIND,
-    Group,
-    Outcome,
+    PodOutcome,
+    PodsAlike,
     Simulation,
     group_outcomes,
 )
 from .printing import (
     COMMENT_ROWS,
     PICTURES,
-    Table,
+    PrintedTable,
     first_rows,
     ignore_broken_pipe,
     left_out_document,
@@ -79,7 +79,7 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def write_simulation(
-    form: str, simulation: Simulation, outcomes: list[Outcome] | None, bound: Sequence[Outcome] = ()
+    form: str, simulation: Simulation, outcomes: list[PodOutcome] | None, bound: Sequence[PodOutcome] = ()
 ) -> None:
     """Print the outcomes of pods and the summary.
 
@@ -120,18 +120,18 @@ def write_simulation(
         if (grown := simulation.grown) is not None:
             yield from (grown.text(), *grown.lines())
 
-    def tables() -> Iterator[Table]:
+    def tables() -> Iterator[PrintedTable]:
         yield from [rows(False)] if form == "wide" else _workload_tables(simulation, shown)
         yield from group_tables(group_fits(simulation, shown))
         yield from _summary_tables(simulation.summary)
 
-    def rows(is_exact: bool = True) -> Table:
+    def rows(is_exact: bool = True) -> PrintedTable:
         return _pod_table(simulation, [*shown, *bound], is_exact)
 
     write_answer(form, lambda: _simulation_document(simulation, outcomes), lines(), tables(), rows, page)
 
 
-def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str:
+def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> str:
     """Return how many of the pods that are shown have found a node; of all where none is shown."""
     shown = simulation.outcomes if outcomes is None else outcomes
     placed = sum(one.status == PLACED for one in shown)
@@ -147,12 +147,12 @@ def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str
     return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
 
 
-def _pod_row(one: Outcome) -> PodRow:
+def _pod_row(one: PodOutcome) -> PodRow:
     of = one.pod.namespace, one.pod.name, one.workload.text
     return PodRow(*of, one.node, one.status, one.reason, one.victims, one.budgets)
 
 
-def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome], is_exact: bool) -> Table:
+def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact: bool) -> PrintedTable:
     """Rows with zone, effective requests (init containers and overhead included) and priority."""
     zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
     cells, gates = [], simulation.scheduler.cache.state.classes.gates
@@ -164,22 +164,22 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome], is_exact: bo
         place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
         cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
     place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
-    return Table(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
+    return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
 
 
 # ---- workloads ---------------------------------------------------------------------------------------------
 
 
-def by_workload(outcomes: Iterable[Outcome]) -> dict[Workload, list[Outcome]]:
+def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcome]]:
     """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
-    groups: dict[Workload, list[Outcome]] = {}
+    groups: dict[Workload, list[PodOutcome]] = {}
     for one in outcomes:
         if one.status not in (REPLACED, KEPT):
             groups.setdefault(one.workload, []).append(one)
     return groups
 
 
-def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Iterator[Table]:
+def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> Iterator[PrintedTable]:
     """Yield the workloads with the number of their pods that have a node, and the pods without one."""
     cells = []
     for workload, members in by_workload(outcomes).items():
@@ -187,7 +187,7 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Ite
         placed = Counter(one.node for one in members if one.status == PLACED)
         pods = f"{running + placed.total()}/{running + len(members)}"
         cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
-    yield Table(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
+    yield PrintedTable(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
     groups = [
         group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
     ]
@@ -195,7 +195,7 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[Outcome]) -> Ite
         (one.workload.namespace, one.workload.text, str(len(one.outcomes)), one.status, one.reason)
         for one in groups
     ]
-    yield Table(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
+    yield PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
 
 
 def nodes_text(placed: Mapping[str, int]) -> str:
@@ -210,7 +210,7 @@ def nodes_text(placed: Mapping[str, int]) -> str:
     return first_of(texts, NODES)
 
 
-def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[Outcome]) -> Any:
+def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[PodOutcome]) -> Any:
     running = simulation.running[workload]
     placed = Counter(one.node for one in members if one.status == PLACED)
     return {
@@ -226,7 +226,7 @@ def _workload_document(simulation: Simulation, workload: Workload, members: Sequ
     }
 
 
-def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
+def group_tables(groups: Sequence[GroupFit]) -> Iterator[PrintedTable]:
     """Yield the table of pod groups, if there are any."""
     if not groups:
         return
@@ -237,10 +237,10 @@ def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
         stop = f"{one.next}{where}: {one.message}" if one.next else one.message
         numbers = str(one.min_count or ""), f"{one.with_node}/{one.pods}", fit
         rows.append((one.namespace, one.group, *numbers, stop))
-    yield Table(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)
+    yield PrintedTable(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)
 
 
-def unplaced_document(group: Group) -> dict[str, Any]:
+def unplaced_document(group: PodsAlike) -> dict[str, Any]:
     """Return pods without a node that have one reason, as a JSON value.
 
     Returns
@@ -269,7 +269,7 @@ def _rejections(failure: Failure | None) -> list[dict[str, Any]]:
 # ---- summary -----------------------------------------------------------------------------------------------
 
 
-def _simulation_document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dict[str, Any]:
+def _simulation_document(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> dict[str, Any]:
     summary = simulation.summary
     zones = [asdict(zone) | {"use": [_use(use) for use in zone.use]} for zone in summary.zones]
     shown = asdict(summary) | {"use": [_use(use) for use in summary.use], "zones": zones}
@@ -293,24 +293,24 @@ def _use(use: Use) -> dict[str, Any]:
     return {"resource": use.resource, "unit": unit(use.resource)} | amounts
 
 
-def _summary_tables(summary: Summary) -> Iterator[Table]:
+def _summary_tables(summary: Summary) -> Iterator[PrintedTable]:
     pods = {"already bound": summary.running, "placed": summary.placed}
     pods["unschedulable"] = summary.unschedulable
     pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
     pods |= {"evicted": summary.evicted} if summary.evicted else {}
     pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
-    yield Table(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
+    yield PrintedTable(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
     rows = []
     for use in summary.use:
         amounts = [readable(use.resource, value) for value in (use.requested, use.allocatable)]
         rows.append((use.resource, *amounts, f"{use.percent:.1f}%"))
-    yield Table(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
+    yield PrintedTable(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
     resources = [use.resource for use in summary.use]
     zones: list[Sequence[str]] = []
     for zone in summary.zones:
         percents = {use.resource: f"{use.percent:.1f}%" for use in zone.use}
         zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
-    yield Table(("ZONE", "NODES", *(name.upper() for name in resources)), zones)
+    yield PrintedTable(("ZONE", "NODES", *(name.upper() for name in resources)), zones)
 
 
 # ---- comparison output -------------------------------------------------------------------------------------
@@ -374,17 +374,17 @@ def write_comparison(
     write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
 
 
-def _told(measures: Table) -> Table:
+def _told(measures: PrintedTable) -> PrintedTable:
     """Nodes, price and pods, where they differ, for a comment."""
-    return Table(
+    return PrintedTable(
         measures.headings, [row for row in measures.cells if row[0] in _TOLD and len({*row[1:]}) > 1]
     )
 
 
-def _without_node(alternatives: Sequence[Alternative], pods: Table) -> Table:
+def _without_node(alternatives: Sequence[Alternative], pods: PrintedTable) -> PrintedTable:
     """The pods that wait somewhere, or were evicted, for a comment."""
     named = {key for one in alternatives for key in (*one.reasons, *one.simulation.evicted)}
-    return Table(pods.headings, [row for row in pods.cells if row[0] in named])
+    return PrintedTable(pods.headings, [row for row in pods.cells if row[0] in named])
 
 
 def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
@@ -408,21 +408,23 @@ _TOLD = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without 
 """Measures that a comment has."""
 
 
-def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:
+def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
     """The pods that differ, and of releases what makes the difference."""
     names = [one.name for one in alternatives]
     if releases is None:
-        return Table(("POD", *names), [(key, *places) for key, places in differing(alternatives).items()])
+        return PrintedTable(
+            ("POD", *names), [(key, *places) for key, places in differing(alternatives).items()]
+        )
     rows = [(one.pod, *one.places, one.change, one.cause.text, one.reason) for one in releases.differences]
-    return Table(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
+    return PrintedTable(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
 
 
-def _causes(releases: ReleaseComparison) -> Iterator[Table]:
+def _causes(releases: ReleaseComparison) -> Iterator[PrintedTable]:
     """How many pods differ in what way and why, and what the behaviours are."""
     rows = [(change, str(count), cause) for (change, cause), count in _groups(releases).items()]
-    yield Table(("CHANGE", "PODS", "BECAUSE OF"), rows)
+    yield PrintedTable(("CHANGE", "PODS", "BECAUSE OF"), rows)
     names = releases.before.name, releases.after.name
-    yield Table(
+    yield PrintedTable(
         ("BEHAVIOUR", *names, "WHAT IT IS"),
         [(one.name, *one.values, one.text) for one in releases.effective],
     )
@@ -432,12 +434,12 @@ def _groups(releases: ReleaseComparison) -> Counter[tuple[str, str]]:
     return Counter((one.change, one.cause.text) for one in releases.differences)
 
 
-def _measures(alternatives: Sequence[Alternative]) -> Table:
+def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
     """A row per measure that some run has."""
     measures = [one.measures for one in alternatives]
     names = dict.fromkeys(name for each in measures for name in each)
     rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
-    return Table(("MEASURE", *(one.name for one in alternatives)), rows)
+    return PrintedTable(("MEASURE", *(one.name for one in alternatives)), rows)
 
 
 def _comparison_document(

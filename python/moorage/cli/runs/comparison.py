@@ -283,7 +283,7 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class ReleaseDifference:
     """A pod that the two releases do not put into one place.
 
     Attributes
@@ -328,7 +328,7 @@ class ReleaseComparison(Struct, frozen=True):
     from_scratch: bool
     tie_break: str
     behaviours: list[Behaviour]
-    differences: list[Difference]
+    differences: list[ReleaseDifference]
 
     @property
     def basis(self) -> str:
@@ -513,9 +513,9 @@ def _settings_of(options: Mapping[str, Any]) -> Callable[[FeatureGates], dict[st
     return with_gates
 
 
-def _difference(key: str, before: Alternative, after: Alternative, cause: Cause) -> Difference:
+def _difference(key: str, before: Alternative, after: Alternative, cause: Cause) -> ReleaseDifference:
     places = before.places.get(key, ""), after.places.get(key, "")
     has_node = key in before.nodes, key in after.nodes
     change = {(True, True): MOVED, (True, False): LOST, (False, True): GAINED}.get(has_node, OTHERWISE)
     without = before if change == GAINED else after
-    return Difference(key, change, places, without.reasons.get(key, ""), cause)
+    return ReleaseDifference(key, change, places, without.reasons.get(key, ""), cause)

@@ -27,8 +27,8 @@ from .simulation import (
     REFUSED,
     REPLACED,
     SKIPPED_KIND,
-    Group,
-    Outcome,
+    PodOutcome,
+    PodsAlike,
     Simulation,
     group_outcomes,
     refused_groups,
@@ -65,7 +65,7 @@ class Finding(NamedTuple):
         What makes the difference from an earlier release that gives them nodes.
     """
 
-    group: Group
+    group: PodsAlike
     waited: bool
     allowed: bool
     counts: bool
@@ -264,9 +264,9 @@ def judge(
     return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed, is_about_pods)
 
 
-def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[Group, bool]]:
+def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[PodsAlike, bool]]:
     """Yield the pods without a node by workload and reason, and whether they were waiting before."""
-    parts: dict[bool, list[Outcome]] = {False: [], True: []}
+    parts: dict[bool, list[PodOutcome]] = {False: [], True: []}
     for one in simulation.outcomes:
         if one.status not in (PLACED, REPLACED) and not one.is_leaving:
             parts[one.key in waiting].append(one)
@@ -514,7 +514,7 @@ class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[GroupFit]:
+def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[GroupFit]:
     """Return the groups of pods, in the order of their first pods; none where groups are ignored.
 
     Parameters
@@ -523,7 +523,7 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
         Those that are shown, of pods with groups and without.
     """
     scheduler = simulation.scheduler
-    of_units: dict[tuple[str, str], list[Outcome]] = {}
+    of_units: dict[tuple[str, str], list[PodOutcome]] = {}
     for one in outcomes if scheduler.handle.groups_pods else ():
         if (unit := group_of(one.pod)) is not None:
             of_units.setdefault(unit, []).append(one)
@@ -544,7 +544,7 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
 
 
 def _stop(
-    simulation: Simulation, members: Iterable[Outcome], minimum: int, known: dict[Hashable, Fit]
+    simulation: Simulation, members: Iterable[PodOutcome], minimum: int, known: dict[Hashable, Fit]
 ) -> dict[str, Any]:
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
     from moorage.answers.explain.explain_group import fit_of_group

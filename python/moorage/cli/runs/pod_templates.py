@@ -51,7 +51,7 @@ _REPLICATED = (
 _COUNTED = (Pod, Job, CronJob, DaemonSet, *_REPLICATED)
 
 
-class Template(NamedTuple):
+class PodTemplateFile(NamedTuple):
     """What a file of ``--pod`` says.
 
     Attributes
@@ -77,7 +77,7 @@ class Templates(NamedTuple):
     warnings : list of str
     """
 
-    pods: list[Template]
+    pods: list[PodTemplateFile]
     others: list[Object]
     warnings: list[str]
 
@@ -119,13 +119,13 @@ def read_templates(
                     top = _job_of(top, [*cluster.others, *found.others])
                 pod = _pod_of(top, cluster)
                 named = replace(pod, metadata=replace(pod.metadata, name=top.name))
-                found.pods.append(Template(named, share))
+                found.pods.append(PodTemplateFile(named, share))
             except InputError as error:
                 raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
     return found
 
 
-def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Template]:
+def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
     """Return the templates of a gang: of those whose pods are alike for the scheduler, and in one group, the
     first, with the shares of all. A gang of one kind of pods may have any number of them.
 
@@ -134,22 +134,22 @@ def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Templat
     InputError
         There is one kind of pods, and a number of them in a round.
     """
-    classes, kinds = scheduler.cache.state.classes, dict[object, Template]()
+    classes, kinds = scheduler.cache.state.classes, dict[object, PodTemplateFile]()
     for one in templates:
         labels = {key: value for key, value in one.pod.metadata.labels.items() if key not in INDEX_LABELS}
         pod = as_template(one.pod)
         kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels))), group_of(pod)
-        first = kinds.setdefault(kind, Template(one.pod, 0))
+        first = kinds.setdefault(kind, PodTemplateFile(one.pod, 0))
         kinds[kind] = first._replace(share=first.share + one.share)
     if len(kinds) > 1:
         return list(kinds.values())
     if any(one.share > 1 for one in templates):
         raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
-    return [Template(templates[0].pod, 1)]
+    return [PodTemplateFile(templates[0].pod, 1)]
 
 
 def template_group_warnings(
-    scheduler: Scheduler, templates: Iterable[Template], gang: int | None
+    scheduler: Scheduler, templates: Iterable[PodTemplateFile], gang: int | None
 ) -> Iterator[str]:
     """Yield a sentence about each pod group of templates that is missing, is part of a composite one, or asks
     for another number of pods.

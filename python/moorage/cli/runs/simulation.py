@@ -74,7 +74,7 @@ class Preempted(NamedTuple):
     by: str
 
 
-class Outcome(NamedTuple):
+class PodOutcome(NamedTuple):
     """What a run has made of a pod.
 
     Attributes
@@ -226,7 +226,7 @@ class Simulation(Struct, dict=True):
         return {"evictions": evictions, "restsOn": [*self.rests_on, *filter(None, [self.depends_on])]}
 
     @cached_property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[PodOutcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         moved, before, new = self.evicted, self.before, {pod.key for pod in self.new}
         gone = [one.pod for key, one in moved.items() if key not in before and key not in new]
@@ -238,7 +238,7 @@ class Simulation(Struct, dict=True):
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
-            Outcome(
+            PodOutcome(
                 pod,
                 self.workloads.of(pod),
                 WAITING if pod.metadata.deletion_timestamp is None else TERMINATING,
@@ -247,18 +247,18 @@ class Simulation(Struct, dict=True):
             for pod in self.preparation.beginning.awaited_pods(self.scheduler)
         ]
         refused = [
-            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
+            PodOutcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
         ]
         known = [*awaited, *refused, *self._refused_by_kubelets, *self._not_simulated()]
         return [one for one in found if one is not None] + known
 
     @cached_property
-    def bound(self) -> list[Outcome]:
+    def bound(self) -> list[PodOutcome]:
         """The pods that had a node before the run and are there still, of which there is no other outcome."""
         known = {one.pod.key for one in self.outcomes}
         stored = {pod.key: pod.spec.node_name for pod in self.scheduler.client.list(Pod)[0]}
         return [
-            Outcome(pod, self.workloads.of(pod), BOUND, node)
+            PodOutcome(pod, self.workloads.of(pod), BOUND, node)
             for key, pod in self.before.items()
             if key not in known and (node := stored.get(key))
         ]
@@ -280,10 +280,10 @@ class Simulation(Struct, dict=True):
         return self.cluster.refused + self.scheduler.refused_pods()
 
     @cached_property
-    def _refused_by_kubelets(self) -> list[Outcome]:
+    def _refused_by_kubelets(self) -> list[PodOutcome]:
         """An outcome for each new pod whose template names a node, and which the kubelet there refuses. The
         scheduler does not look at them, so they are in no result."""
-        pinned, found = pinned_workloads(self.scheduler), list[Outcome]()
+        pinned, found = pinned_workloads(self.scheduler), list[PodOutcome]()
         if not pinned:
             return found
         read = {pod.metadata.uid for pod in self.cluster.pods}
@@ -297,21 +297,21 @@ class Simulation(Struct, dict=True):
             if pod.key in refusals:
                 name = pod.spec.node_name
                 why = f"{PINNED.format(name)} refuses it: {refusals[pod.key]}"
-                found.append(Outcome(pod, self.workloads.of(pod), REFUSED, name, why))
+                found.append(PodOutcome(pod, self.workloads.of(pod), REFUSED, name, why))
         return found
 
-    def _not_simulated(self) -> list[Outcome]:
+    def _not_simulated(self) -> list[PodOutcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
-        found: list[Outcome] = []
+        found: list[PodOutcome] = []
         for one in self.cluster.left_out:
             workload = _workload_of(one)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace, uid=one.mark))
             replicas = number_of(one.replicas, "replica", "replicas")
             reason = f"{replicas} of {one.full_kind}, {one.why}"
-            found += [Outcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
+            found += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
         return found
 
-    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> Outcome | None:
+    def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
         """Return what has become of a pod; None for one that its controller has taken back."""
         result, key, workload = self.result, pod.key, self.workloads.of(pod)
         victims = tuple(self._victims.get(key, ()))
@@ -319,32 +319,34 @@ class Simulation(Struct, dict=True):
         if node := result.placements.get(key):
             return self._on_node(pod, workload, node, why, victims)
         if node := result.waiting.get(key) or result.binding.get(key):
-            return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
+            return PodOutcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
             refusal = "" if self.grown is None else self.grown.reasons.get(key, "")
             why = refusal or failure.message
-            return Outcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
+            return PodOutcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
         if key in self.kept:
-            return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
+            return PodOutcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         if key in self.preparation.placed and self.exists(pod):  # also under the name of an evicted one
             return self._on_node(pod, workload, pod.spec.node_name)
         if why := self._eviction(key):
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
             status = REPLACED if is_seen_to else EVICTED
-            return Outcome(pod, workload, status, "", why, None, victims, self._budgets(key))
+            return PodOutcome(pod, workload, status, "", why, None, victims, self._budgets(key))
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
-        return Outcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
+        return PodOutcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
 
     def _on_node(
         self, pod: Pod, workload: Workload, node: str, why: str = "", victims: tuple[str, ...] = ()
-    ) -> Outcome:
+    ) -> PodOutcome:
         """Return the outcome of a pod that has a node; a volume that is attached to another one keeps it."""
         controllers = self.scheduler.controllers
         error = "" if controllers is None else controllers.attachments.multi_attach_error(pod, node)
-        return Outcome(pod, workload, NOT_STARTED if error else PLACED, node, error or why, victims=victims)
+        return PodOutcome(
+            pod, workload, NOT_STARTED if error else PLACED, node, error or why, victims=victims
+        )
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""
@@ -503,13 +505,13 @@ def _device_warnings(scheduler: Scheduler, waiting: Iterable[Pod]) -> Iterator[s
         yield f"{have} claims for devices, which are allocated as in v1.35: {text}."
 
 
-class Group(NamedTuple):
+class PodsAlike(NamedTuple):
     """Pods of one workload with equal outcomes; none where the API server refuses the object itself."""
 
     workload: Workload
     status: str
     reason: str
-    outcomes: list[Outcome]
+    outcomes: list[PodOutcome]
 
     @property
     def what(self) -> str:
@@ -517,16 +519,16 @@ class Group(NamedTuple):
         return f"{len(self.outcomes)} {self.status}" if self.outcomes else self.status
 
 
-def refused_groups(cluster: Cluster) -> list[Group]:
+def refused_groups(cluster: Cluster) -> list[PodsAlike]:
     """Return the objects of a change that the API server would refuse, as groups without a pod."""
-    return [Group(_workload_of(one), REFUSED, one.message, []) for one in cluster.refused_objects]
+    return [PodsAlike(_workload_of(one), REFUSED, one.message, []) for one in cluster.refused_objects]
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:
     return Workload(obj.namespace, obj.kind, obj.name, group_to_show(obj.kind, f"{obj.group}/"))
 
 
-def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Group]:
+def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[PodsAlike]:
     """Group outcomes by workload, status and reason; texts of the API server have the name of the pod.
 
     Parameters
@@ -539,14 +541,14 @@ def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Gro
     list of Group
         In the order of their first pods.
     """
-    groups: dict[tuple[Workload, str, str], list[Outcome]] = {}
+    groups: dict[tuple[Workload, str, str], list[PodOutcome]] = {}
     for one in outcomes:
         reason = one.short_reason if short else one.reason
         if one.status == REFUSED:
             reason = reason.replace(one.pod.name, "")
         groups.setdefault((one.workload, one.status, reason), []).append(one)
     return [
-        Group(*key[:2], members[0].short_reason if short else members[0].reason, members)
+        PodsAlike(*key[:2], members[0].short_reason if short else members[0].reason, members)
         for key, members in groups.items()
     ]
 

@@ -32,8 +32,8 @@ from .simulation import (
     SKIPPED_KIND,
     TERMINATING,
     WAITING,
-    Group,
-    Outcome,
+    PodOutcome,
+    PodsAlike,
     Preparation,
     Simulation,
     group_outcomes,
@@ -266,7 +266,7 @@ def _forms(kind: str, group: str) -> Iterator[str]:
 
 def targets_of_workload(
     simulation: Simulation, kind: str, name: str, namespace: str | None
-) -> tuple[list[Target], list[Group]]:
+) -> tuple[list[Target], list[PodsAlike]]:
     """Find what to explain of a workload: its pods without a node by class, and those that nobody makes (see
     `groups_not_made`); or else one of its pods.
 
@@ -336,11 +336,11 @@ def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
     return is_owner or (workload.kind, workload.name) == (kind, name)
 
 
-def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Target]:
+def targets_without_node(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[Target]:
     """Group pods without a node by class and pod group, which decide what is explained."""
     classes = simulation.scheduler.cache.state.classes
     unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
-    groups: dict[tuple[object, ...], list[Outcome]] = {}
+    groups: dict[tuple[object, ...], list[PodOutcome]] = {}
     for one in outcomes:
         if not (one.status in EXPLAINED_BY_STATUS or one.is_leaving or id(one) in unmade):
             alike = _common(one.workload), classes.intern(one.pod), group_of(one.pod)
@@ -349,7 +349,7 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     return [Target(keys[0], workload, keys) for workload, keys in listed]
 
 
-def groups_not_made(simulation: Simulation) -> list[Group]:
+def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
     """Return the pods that nobody makes, or makes again, so that there is nothing to explain but the reason.
 
     Returns
@@ -374,7 +374,7 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
 
 def pod_named(
     preparation: Preparation, text: str, namespace: str | None
-) -> tuple[list[Target], list[Group], bool]:
+) -> tuple[list[Target], list[PodsAlike], bool]:
     """Find the pod that a target names: one of before a run, one that controllers make during it, or one
     that nobody makes. A name of no pod may be that of one workload.
 
@@ -418,7 +418,7 @@ def pod_named(
     found = named(preparation.pods.values())
     if named(preparation.cluster.finished) and not found:
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
-    unmade = list[Group]()
+    unmade = list[PodsAlike]()
     is_gone = not found or found[0].metadata.deletion_timestamp is not None
     if is_gone or any(found[0].claim_keys()):
         simulation = preparation.run()

@@ -30,7 +30,7 @@ from moorage.kube.model.resource_claims import (
 from moorage.kube.model.resource_slices import Device, ResourceSlice
 
 from .allocator import ClaimResult, DeviceResult
-from .claim_requests import AllocationError, Features, Request
+from .claim_requests import AllocationError, Features, PreparedRequest
 from .device_pools import PublishedDevice
 
 # ---- allocation results ------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def allocation_of(result: ClaimResult, node_name: str, features: Features) -> Al
 
 
 def result_of_whole(
-    request: Request, device: PublishedDevice, features: Features
+    request: PreparedRequest, device: PublishedDevice, features: Features
 ) -> DeviceRequestAllocationResult:
     """Return the result for a device of which no share is taken."""
     return _result("", 0, DeviceResult(request, device, None), features)

@@ -25,7 +25,7 @@ from .claim_requests import (
     ClassOf,
     Features,
     PoolsInvalidError,
-    Request,
+    PreparedRequest,
     SelectorError,
 )
 from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
@@ -99,7 +99,7 @@ class AllocationRules:
                     return f"claim {claim.claim.key}, {what} {alternative.name}: {disabled}"
         return ""
 
-    def _misuse(self, request: Request) -> str:
+    def _misuse(self, request: PreparedRequest) -> str:
         for at, selector in enumerate(request.selectors):
             if selector.cel is None:
                 return f", selector #{at}: CEL expression empty (unsupported selector type?)"
@@ -151,14 +151,16 @@ class AllocationRules:
         text = f"number of requested devices {devices} exceeds the claim limit of {MAX_RESULTS}"
         return AllocationError(f"claim {claim.claim.key}: {text}")
 
-    def unusable_pool(self, claim: ClaimRequests, request: Request, pool: DevicePool) -> AllocationError:
+    def unusable_pool(
+        self, claim: ClaimRequests, request: PreparedRequest, pool: DevicePool
+    ) -> AllocationError:
         """Return the error of a request for all devices where a pool is incomplete or invalid."""
         state = "being updated" if pool.is_incomplete else "invalid"
         text = f"asks for all devices, but resource pool {pool.driver}/{pool.name} is currently {state}"
         return AllocationError(f"claim {claim.claim.key}, request {request.name}: {text}")
 
     def constraint_error(
-        self, claim: ClaimRequests, request: Request, device: PublishedDevice
+        self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice
     ) -> AllocationError:
         """Return the error of a request for all devices of which a constraint forbids one."""
         text = "because a claim constraint would not be satisfied"
@@ -167,7 +169,7 @@ class AllocationRules:
 
     # ---- devices -------------------------------------------------------------------------------------------
 
-    def matches(self, claim: ClaimRequests, request: Request, device: PublishedDevice) -> bool:
+    def matches(self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice) -> bool:
         """Whether a device matches the selectors of a request's class, and then those of the request.
 
         Parameters
@@ -204,12 +206,12 @@ class AllocationRules:
                 raise AllocationError(text) from None
         return True
 
-    def tolerates(self, request: Request, device: PublishedDevice) -> bool:
+    def tolerates(self, request: PreparedRequest, device: PublishedDevice) -> bool:
         """Whether the tolerations of a request fit all taints of a device that prevent its allocation."""
         return tolerates_taints(request.tolerations, device.device.taints)
 
     def amounts(
-        self, claim: ClaimRequests, request: Request, device: PublishedDevice
+        self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice
     ) -> list[Quantity] | None:
         """Return what a request takes of the capacity of a device; see `possible_amounts`.
 
@@ -264,7 +266,7 @@ class DeviceResult(Struct, eq=False):
         What is taken of its capacity, if it can be allocated several times.
     """
 
-    request: Request
+    request: PreparedRequest
     device: PublishedDevice
     consumed: dict[str, Quantity] | None
 
@@ -282,7 +284,7 @@ class ClaimResult(Struct, eq=False):
 
     claim: ClaimRequests
     devices: list[DeviceResult]
-    chosen: list[Request] = msgspec.field(default_factory=list)
+    chosen: list[PreparedRequest] = msgspec.field(default_factory=list)
     classes: list[DeviceClass] = msgspec.field(default_factory=list)
 
 
@@ -370,7 +372,7 @@ def claim_results(
 
 
 def _device_result(
-    request: Request, device: PublishedDevice, several: bool, features: Features
+    request: PreparedRequest, device: PublishedDevice, several: bool, features: Features
 ) -> DeviceResult:
     consumed = consumed_amounts(device, request.capacity, features) if several else None
     return DeviceResult(request, device, consumed)

@@ -46,7 +46,7 @@ class PoolsInvalidError(MoorageError):
 
 
 @dataclass(eq=False)
-class Request:
+class PreparedRequest:
     """A request without alternatives, or one alternative.
 
     Attributes
@@ -69,7 +69,9 @@ class Request:
     asks_capacity: bool
 
     @classmethod
-    def of(cls, request: ExactDeviceRequest | DeviceSubRequest, name: str, parent: str = "") -> Request:
+    def of(
+        cls, request: ExactDeviceRequest | DeviceSubRequest, name: str, parent: str = ""
+    ) -> PreparedRequest:
         """Prepare a request of a claim."""
         capacity = request.capacity
         return cls(
@@ -111,22 +113,22 @@ class ClaimRequests(Struct, eq=False):
     """
 
     claim: ResourceClaim
-    alternatives: list[list[Request]] = msgspec.field(default_factory=list)
+    alternatives: list[list[PreparedRequest]] = msgspec.field(default_factory=list)
 
     @classmethod
     def of(cls, claim: ResourceClaim) -> ClaimRequests:
         """Prepare a claim."""
-        requests: list[list[Request]] = []
+        requests: list[list[PreparedRequest]] = []
         for request in claim.spec.devices.requests:
             if request.first_available:
                 requests.append(
                     [
-                        Request.of(subrequest, subrequest.name, request.name)
+                        PreparedRequest.of(subrequest, subrequest.name, request.name)
                         for subrequest in request.first_available
                     ]
                 )
             elif request.exactly is not None:
-                requests.append([Request.of(request.exactly, request.name)])
+                requests.append([PreparedRequest.of(request.exactly, request.name)])
         return cls(claim, requests)
 
     @property

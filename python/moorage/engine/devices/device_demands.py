@@ -33,7 +33,7 @@ from ..framework.nodes_view import NodesView
 from .allocated_devices import allocation_of, has_conditions, only, result_of_whole
 from .allocator import AllocationRules, Found, claim_results
 from .claim_cache import ClaimCache, ClaimConsumers
-from .claim_requests import ClaimRequests, Features, Request
+from .claim_requests import ClaimRequests, Features, PreparedRequest
 from .device_pools import DevicePool, DeviceSlices
 from .device_properties import SelectorCache
 from .extended_resources import Mappings
@@ -82,8 +82,8 @@ class _Shape(Struct, frozen=True):
     `DeviceSearch.find`)."""
 
     spec: ResourceClaimSpec
-    alternatives: list[list[Request]]
-    requests: list[Request]
+    alternatives: list[list[PreparedRequest]]
+    requests: list[PreparedRequest]
     configures: bool
     number: int | None
     allocations: dict[tuple[object, ...], AllocationResult]
@@ -472,7 +472,7 @@ class DeviceDemands:
         return [allocation_of(result, node, state.features) for result in results]
 
     def _allocation_on(
-        self, node: str, taken: TakenDevices, requests: Sequence[Request]
+        self, node: str, taken: TakenDevices, requests: Sequence[PreparedRequest]
     ) -> AllocationResult | None:
         """The allocation of a claim without configurations, if it takes whole devices of slices of its node
         alone. Results for devices in equal columns differ in driver and pool."""
@@ -500,7 +500,7 @@ class DeviceDemands:
                 cache.note_changes(demand.view.id_of(number) for _, number, _ in devices)
 
 
-def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
+def _asked(request: PreparedRequest, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
     """What a request asks for, whatever its name and that of its class."""
     device_class = class_of(request.class_name)
     selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)

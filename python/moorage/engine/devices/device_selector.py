@@ -37,7 +37,7 @@ FIELDS = {
 LISTS = {"attributes": map_of(STRING, map_of(STRING, DYN))}
 
 
-class Selector:
+class CompiledSelector:
     """A compiled expression.
 
     Parameters
@@ -90,7 +90,7 @@ _REASONS = {
 @lru_cache(4096)
 def compile_selector(
     text: str, *, list_attributes: bool = False, includes: bool = True
-) -> Selector | CompileError:
+) -> CompiledSelector | CompileError:
     """Compile an expression about a device.
 
     Parameters
@@ -114,7 +114,7 @@ def compile_selector(
         if result not in (BOOL, ANY, *([DYN] if list_attributes else ())):
             raise ResultTypeError(str(result))
         begin_work()
-        return Selector(compile_expression(root), _reads_driver_alone(root))
+        return CompiledSelector(compile_expression(root), _reads_driver_alone(root))
     except CompileError as error:
         # It is kept: with its traceback, so would be all that the callers had in hand.
         error.__context__ = None

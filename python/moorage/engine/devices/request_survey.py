@@ -20,7 +20,7 @@ from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
 
 from .allocator import AllocatedDevices
-from .claim_requests import Features, Request, SelectorError
+from .claim_requests import Features, PreparedRequest, SelectorError
 from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from .device_properties import (
     CapacityError,
@@ -39,7 +39,7 @@ Devices = list[tuple[DevicePool, PublishedDevice]]
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class DeviceHolder:
     """A claim that has devices, or shared counters of devices, which a request could use.
 
     Attributes
@@ -86,7 +86,7 @@ class SurveyStep(Struct, frozen=True):
     most: int
     nodes: int
     error: str = ""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[DeviceHolder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class RequestSurvey:
         By node: the number of devices after each step.
     """
 
-    request: Request
+    request: PreparedRequest
     steps: list[SurveyStep]
     left: dict[str, list[int]] = field(repr=False)
 
@@ -119,7 +119,7 @@ class RequestSurvey:
         return next((at for at, count in enumerate(left) if count < wanted), None)
 
 
-def _wanted(request: Request, steps: Sequence[SurveyStep | _Rule], left: Sequence[int]) -> int:
+def _wanted(request: PreparedRequest, steps: Sequence[SurveyStep | _Rule], left: Sequence[int]) -> int:
     if not request.wants_all:
         return request.count
     matching = [n for n, step in zip(left, steps, strict=False) if step.kind in (PUBLISHED, CLASS, SELECTOR)]
@@ -165,7 +165,7 @@ class DeviceSurvey:
     def request(
         self,
         nodes: Sequence[Node],
-        request: Request,
+        request: PreparedRequest,
         device_class: DeviceClass | None,
         constraints: Sequence[DeviceConstraint] = (),
     ) -> RequestSurvey:
@@ -216,7 +216,10 @@ class DeviceSurvey:
     # ---- rules ---------------------------------------------------------------------------------------------
 
     def _rules(
-        self, request: Request, device_class: DeviceClass | None, constraints: Sequence[DeviceConstraint]
+        self,
+        request: PreparedRequest,
+        device_class: DeviceClass | None,
+        constraints: Sequence[DeviceConstraint],
     ) -> Iterator[_Rule]:
         if device_class is None:
             error = f"device class {request.class_name} does not exist"
@@ -255,7 +258,7 @@ class DeviceSurvey:
     def _matches(self, expression: str, pool: DevicePool, device: PublishedDevice) -> bool:
         return self._selectors.matches(expression, device)
 
-    def _has_capacity(self, request: Request, pool: DevicePool, device: PublishedDevice) -> bool:
+    def _has_capacity(self, request: PreparedRequest, pool: DevicePool, device: PublishedDevice) -> bool:
         consumed = self._allocated.consumed.get(device.id, {})
         return has_capacity(device, request.capacity, self._features, consumed, {})
 
@@ -289,7 +292,7 @@ class DeviceSurvey:
 
     def _holders_of(
         self, kind: str, before: Mapping[str, Devices], after: Mapping[str, Devices]
-    ) -> tuple[Holder, ...]:
+    ) -> tuple[DeviceHolder, ...]:
         """The claims that have the devices which a rule takes away, or their counters."""
         if kind not in (IN_USE, CAPACITY, COUNTER):
             return ()
@@ -314,8 +317,8 @@ class DeviceSurvey:
 _NOTHING = Quantity(0)
 
 
-def _holder(claim: ResourceClaim, devices: int) -> Holder:
-    return Holder(claim.key, tuple([consumer.name for consumer in claim.status.reserved_for]), devices)
+def _holder(claim: ResourceClaim, devices: int) -> DeviceHolder:
+    return DeviceHolder(claim.key, tuple([consumer.name for consumer in claim.status.reserved_for]), devices)
 
 
 def _each(kind: str, passes: Callable[[DevicePool, PublishedDevice], bool], text: str = "") -> _Rule:

@@ -90,7 +90,7 @@ class ExtenderPreemptionResult(Wire, kw_only=True):
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class Request(Part, rename="pascal", kw_only=True):
+class ExtenderRequest(Part, rename="pascal", kw_only=True):
     """Base of requests. As kube-scheduler writes them; unknown fields are not read."""
 
 
@@ -100,7 +100,7 @@ class WholeNodes(Part, kw_only=True):
     items: list[Raw] | None = None
 
 
-class ExtenderArgs(Request, kw_only=True):
+class ExtenderArgs(ExtenderRequest, kw_only=True):
     """Request of the verbs filter and prioritize: names, or whole nodes."""
 
     pod: Raw = Raw(b"null")
@@ -108,7 +108,7 @@ class ExtenderArgs(Request, kw_only=True):
     node_names: list[str] | None = None
 
 
-class ExtenderBindingArgs(Request, kw_only=True):
+class ExtenderBindingArgs(ExtenderRequest, kw_only=True):
     """Request of the verb bind."""
 
     pod_name: str = ""
@@ -123,14 +123,14 @@ class Victim(Part, kw_only=True):
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-class WholeVictims(Request, kw_only=True):
+class WholeVictims(ExtenderRequest, kw_only=True):
     """Whole victims on one node."""
 
     pods: list[Victim] | None = None
     num_pdb_violations: Int64 = field(default=0, name="NumPDBViolations")
 
 
-class ExtenderPreemptionArgs(Request, kw_only=True):
+class ExtenderPreemptionArgs(ExtenderRequest, kw_only=True):
     """Request of the verb preempt: victims by UID, or whole."""
 
     pod: Raw = Raw(b"null")

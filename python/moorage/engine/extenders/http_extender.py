@@ -41,7 +41,7 @@ READING = "context deadline exceeded (Client.Timeout or context cancellation whi
 IN_PATHS = "/?%:@!$&'()*+,;=~"
 
 
-class Connection:
+class DeadlineSocket:
     """A socket with one deadline for all operations, in the form that `http.client.HTTPResponse` reads.
 
     Attributes
@@ -101,7 +101,7 @@ class Connection:
 class _Received(io.RawIOBase):
     """The input of a connection as a raw stream."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: DeadlineSocket) -> None:
         self.connection = connection
 
     def readable(self) -> bool:
@@ -149,7 +149,7 @@ class Transport:
     """
 
     def __init__(self, prefix: str, tls: ssl.SSLContext, server_name: str, timeout: float) -> None:
-        self.connection: Connection | None = None
+        self.connection: DeadlineSocket | None = None
         self._closing: weakref.finalize[..., Transport] | None = None
         self.prefix = prefix.rstrip("/")
         self.tls = tls
@@ -222,7 +222,7 @@ class Transport:
             self.close()
         return response.status, answer
 
-    def _connect(self, url: str, scheme: str, address: tuple[str, int], deadline: float) -> Connection:
+    def _connect(self, url: str, scheme: str, address: tuple[str, int], deadline: float) -> DeadlineSocket:
         """Open a connection before the deadline."""
         if self.connection is not None and self.connection.is_idle:
             return self.connection
@@ -239,7 +239,7 @@ class Transport:
         except OSError as error:
             why = os.strerror(error.errno or 0).lower()
             raise ExtenderError(_failed(url, f"dial tcp {host}:{port}: connect: {why}")) from error
-        self.connection = Connection(sock)
+        self.connection = DeadlineSocket(sock)
         self._closing = weakref.finalize(self, self.connection.close)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if scheme == "https":

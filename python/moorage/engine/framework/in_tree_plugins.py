@@ -435,7 +435,7 @@ class CorePostFilter(interface.PostFilterPlugin):
         return None
 
 
-class Lister(Protocol[T_co]):
+class AnyLister(Protocol[T_co]):
     """The lister of an informer."""
 
     def get(self, name: str) -> T_co:
@@ -510,7 +510,7 @@ class VolumesOfBatch:
         self.known: dict[object, Any] = {}
 
 
-class VolumePlugin(
+class ClaimPlugin(
     interface.PreFilterPlugin, interface.FilterPlugin, interface.EnqueueExtensions, interface.SignPlugin
 ):
     """A plugin that applies only to pods with volumes or resource claims.
@@ -630,7 +630,7 @@ class VolumePlugin(
         than by node labels and by pods. Brings what the plugin knows of pods up to date."""
         return 0
 
-    def lister(self, kind: type[T]) -> Lister[T]:
+    def lister(self, kind: type[T]) -> AnyLister[T]:
         """Return the lister of a kind of objects.
 
         Parameters
@@ -643,11 +643,11 @@ class VolumePlugin(
         Lister
             Lister of the informer.
         """
-        lister: Lister[T] = self.required_handle().informers.lister(kind)
+        lister: AnyLister[T] = self.required_handle().informers.lister(kind)
         return lister
 
 
-class ClaimsPlugin(VolumePlugin):
+class ClaimsPlugin(ClaimPlugin):
     """A plugin about resource claims, which writes those of pods that the core has placed."""
 
     def follow_claims(self) -> None:
@@ -706,7 +706,7 @@ def split_skipping(
     method : {"pre_filter", "pre_score"}
         The extension point.
     asks_volume_plugins : bool
-        Whether a `VolumePlugin` is called.
+        Whether a `ClaimPlugin` is called.
 
     Returns
     -------
@@ -717,7 +717,7 @@ def split_skipping(
     called: list[P] = []
     skipping: list[tuple[int, str]] = []
     for plugin in plugins:
-        if isinstance(plugin, VolumePlugin) and not asks_volume_plugins:
+        if isinstance(plugin, ClaimPlugin) and not asks_volume_plugins:
             if plugin.skips(method):
                 skipping.append((len(called), plugin.name))
         elif getattr(type(plugin), method) is not nothing:

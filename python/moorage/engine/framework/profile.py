@@ -18,11 +18,11 @@ from moorage.kube.releases import DEFAULT, RELEASES, Release
 from .configuration.profile_plugins import extension_error
 from .extension_points import SCORE_ERROR
 from .in_tree_plugins import (
+    ClaimPlugin,
     ClaimsPlugin,
     CorePostFilter,
     NativePlugin,
     UnitPlugin,
-    VolumePlugin,
     VolumesOfBatch,
     split_skipping,
 )
@@ -198,7 +198,7 @@ class Profile:
         if self.points is None:  # a configuration gives weights to plugins that it disables at the point
             self._check_weights()
         self.names = frozenset([plugin.name for plugin in self.plugins])
-        self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)])
+        self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, ClaimPlugin)])
         self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
         is_active = frozenset(self.called(self.plugins, *ALSO_ACTIVE)).__contains__
         self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
@@ -218,7 +218,7 @@ class Profile:
         lack_state = self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin]
         self.is_in_core = not (self.called(at_points) or lack_state)
         out_of_tree = [
-            plugin for plugin in at_points if not (plugin.in_core or isinstance(plugin, VolumePlugin))
+            plugin for plugin in at_points if not (plugin.in_core or isinstance(plugin, ClaimPlugin))
         ]
         self.has_out_of_tree_plugins = bool(out_of_tree)
         post_filters = self.at(interface.PostFilterPlugin)
@@ -293,7 +293,7 @@ class Profile:
         *others : type of Plugin
             Classes whose plugins are returned, too.
         """
-        wanted: tuple[type[Plugin], ...] = (VolumePlugin, *others) if self.asks_volume_plugins else others
+        wanted: tuple[type[Plugin], ...] = (ClaimPlugin, *others) if self.asks_volume_plugins else others
         return tuple([plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)])
 
     def calls(self, plugin: Plugin) -> bool:
@@ -328,12 +328,12 @@ class Profile:
         """Whether a pod without claims requests an extended resource that a device class provides."""
         return bool([plugin for plugin in self._device_plugins if plugin.concerns(pod)])
 
-    def _overriding(self, name: str) -> list[VolumePlugin]:
+    def _overriding(self, name: str) -> list[ClaimPlugin]:
         """The plugins about volumes for which an attribute is not that of all."""
         return [
             plugin
             for plugin in self.volume_plugins
-            if getattr(type(plugin), name) is not vars(VolumePlugin)[name]
+            if getattr(type(plugin), name) is not vars(ClaimPlugin)[name]
         ]
 
     def demand_versions(self) -> tuple[int, ...]:

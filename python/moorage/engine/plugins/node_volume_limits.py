@@ -19,7 +19,7 @@ from moorage.kube.model.storage import CSIDriver, VolumeAttachment
 from ..framework import events
 from ..framework.events import ActionType, is_live, of_class, on, queue_if
 from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
-from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..volume.attached_volumes import AttachedVolumes, CSIVolume, Driver, MissingClaimError
 from ..volume.claims import VolumeError
@@ -59,7 +59,7 @@ MOST_USERS = 3
 """Maximum number of pods, and of attachments, that are named of those whose volumes count."""
 
 
-class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
+class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"

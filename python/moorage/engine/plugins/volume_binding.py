@@ -21,7 +21,7 @@ from moorage.store import ApiError, NotFoundError, ObjectClient
 from ..framework import events
 from ..framework.events import ActionType, of_class, on, queue_if
 from ..framework.evidence import FindEvidence, RejectedPod
-from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..framework.waiting_pods import StatusSteps
 from ..volume import (
@@ -53,7 +53,7 @@ MOST_UTILIZATION = 100
 SCORE_SCALE = 10  # scores of a shape are 0 to 10
 
 
-class Utilization:
+class StorageScore:
     """A piecewise linear score of the ratio of requested storage to capacity.
 
     Parameters
@@ -159,7 +159,7 @@ class VolumeBindingState(Struct):
 
 
 class VolumeBinding(
-    VolumePlugin,
+    ClaimPlugin,
     EvidencePlugin,
     fwk.ReservePlugin,
     fwk.PreBindPlugin,
@@ -194,7 +194,7 @@ class VolumeBinding(
         super().__init__(args, handle)
         self._make_binder = make_binder
         shape = self.args.get("shape")  # set only with the gate StorageCapacityScoring
-        self._utilization = Utilization(shape) if shape else None
+        self._utilization = StorageScore(shape) if shape else None
         self._made: PodVolumeBinder | None = None
         self._sources: VolumeSources | None = None  # the sources of the current binder
 

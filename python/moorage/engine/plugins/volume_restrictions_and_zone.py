@@ -31,7 +31,7 @@ from ..framework.events import (
     queue_if,
 )
 from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
-from ..framework.in_tree_plugins import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
+from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
 from ..framework.lazy_attribute import lazy_attribute
 from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -74,7 +74,7 @@ class ClaimsForOnePod:
         return replace(self)
 
 
-class VolumeRestrictions(VolumePlugin, EvidencePlugin):
+class VolumeRestrictions(ClaimPlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, volumerestrictions/."""
 
     name = "VolumeRestrictions"
@@ -314,7 +314,7 @@ class PodTopologies(Struct, frozen=True):
     elsewhere: npt.NDArray[np.bool_]
 
 
-class VolumeZone(VolumePlugin, EvidencePlugin):
+class VolumeZone(ClaimPlugin, EvidencePlugin):
     """Filter of kube-scheduler v1.36, volumezone/."""
 
     name = "VolumeZone"

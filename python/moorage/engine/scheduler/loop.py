@@ -1,7 +1,8 @@
 """A run: the waiting pods are tried in the order of the queue, until no event moves any of them.
 
 What upstream's threads do between two cycles happens here at fixed points: victims are removed before the
-next pod is tried, and placed pods are bound when no pod is left that could be tried at once.
+next pod is tried, and placed pods are bound when no pod is left that could be tried at once. The common way
+of a pod through a run is `place.py`, many pods at once; the rare way is `cycle/cycle.py`, step by step.
 """
 
 from __future__ import annotations

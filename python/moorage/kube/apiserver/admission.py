@@ -21,7 +21,7 @@ from ..workloads.ownership import has_made_up_uid, stable_uid
 from .pod_requests import NotAdmittedError, Quantities, violations, with_recommendation
 from .policies import Policies
 from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object, violations_of_object
-from .siblings import Difference, Siblings, with_difference
+from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec
 
 # ---- admission ---------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Admission:
         return template
 
     def _admit_spec(
-        self, pod: Pod, difference: Difference | None, autoscaler: VerticalPodAutoscaler | None
+        self, pod: Pod, difference: TemplateDifference | None, autoscaler: VerticalPodAutoscaler | None
     ) -> _Template:
         """Run all plugins but ResourceQuota, and check what they made of the spec."""
         original, limit_ranges = pod.spec, self._policies.limit_ranges.get(pod.namespace, ())
@@ -272,7 +272,9 @@ class Admission:
         used = usage(changed) if pod.namespace in self._quotas else {}
         return _Template(original, spec, labels, "", "", used)
 
-    def _completed(self, pod: Pod, difference: Difference | None) -> tuple[PodSpec, Difference | None]:
+    def _completed(
+        self, pod: Pod, difference: TemplateDifference | None
+    ) -> tuple[PodSpec, TemplateDifference | None]:
         """Return a spec with what plugins and webhooks set, and what of a difference it has got.
 
         The plugins run again after the webhooks.

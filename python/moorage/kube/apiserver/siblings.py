@@ -41,7 +41,7 @@ _WHOLE = frozenset({"node_selector_terms"})
 """Lists that are replaced as a whole: one more of these terms would let a pod go to more nodes."""
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """A field that differs.
 
     Attributes
@@ -70,7 +70,7 @@ class Change(NamedTuple):
         return f"{name} {self.after}{instead}"
 
 
-def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Change]:
+def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[FieldChange]:
     """Yield what differs between two structs, items of lists by their names.
 
     Parameters
@@ -88,7 +88,7 @@ def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Ch
         for step in new:
             yield from changes(old.get(step), new[step], path + step, field)
     else:
-        yield Change(path, plain(before), plain(after))
+        yield FieldChange(path, plain(before), plain(after))
 
 
 def _lacks(before: Any, after: Any, parent: str) -> bool:
@@ -179,7 +179,7 @@ Revision = Mark | Workload
 """The template of pods; their controller where no label tells the template."""
 
 
-class Difference(NamedTuple):
+class TemplateDifference(NamedTuple):
     """How the newest pod of a revision differs from its template after admission.
 
     Attributes
@@ -203,7 +203,7 @@ class Difference(NamedTuple):
     labels: Mapping[str, str]
     others: int
 
-    def seen_in(self, pod: Pod, before: PodSpec, after: PodSpec) -> Difference | None:
+    def seen_in(self, pod: Pod, before: PodSpec, after: PodSpec) -> TemplateDifference | None:
         """Return what of it a new pod has got; None if that is nothing, as where its template has it already.
 
         Parameters
@@ -226,13 +226,13 @@ class Difference(NamedTuple):
         told = self._replace(after=replace(self.after, tolerations=tolerations))
         return bool(told.others or told.changes())
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FieldChange]:
         """Return what differs, field by field."""
         classes = PodSpec(**{name: value for name, value in self.classes.items() if name in _CLASSES})
         return [
             *changes(PodSpec(), classes, "spec"),
             *changes(self.before, self.after, "spec"),
-            *(Change(f"metadata.labels.{name}", None, value) for name, value in self.labels.items()),
+            *(FieldChange(f"metadata.labels.{name}", None, value) for name, value in self.labels.items()),
         ]
 
 
@@ -258,8 +258,10 @@ class Siblings:
         before: Mapping[str, Object] | None = None,
     ) -> None:
         self._pods, self._objects, self._before = pods, objects, before or {}
-        self._differences: dict[tuple[Workload, Revision], Difference | None] = {}
-        self._noted: dict[tuple[Workload, str], tuple[Difference | None, str]] = {}  # and by the model's name
+        self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
+        self._noted: dict[
+            tuple[Workload, str], tuple[TemplateDifference | None, str]
+        ] = {}  # and by the model's name
 
     def copy(self) -> Siblings:
         """Return a copy that notes new pods by itself."""
@@ -272,7 +274,7 @@ class Siblings:
         for name in ("_made_of", "_revisions"):
             getattr(self, name)
 
-    def difference_for(self, pod: Pod) -> Difference | None:
+    def difference_for(self, pod: Pod) -> TemplateDifference | None:
         """Return how a new pod, as its controller creates it, is to differ from its template.
 
         Returns
@@ -297,7 +299,7 @@ class Siblings:
             self._differences[key] = self._difference(revisions[revision])
         return self._differences[key]
 
-    def note(self, pod: Pod, difference: Difference | None, autoscaler: str) -> None:
+    def note(self, pod: Pod, difference: TemplateDifference | None, autoscaler: str) -> None:
         """Note that a new pod differs from its template, for the answer.
 
         Parameters
@@ -335,7 +337,7 @@ class Siblings:
                 revisions.setdefault(revision, []).append(pod)
         return workloads
 
-    def _difference(self, pods: Sequence[Pod]) -> Difference | None:
+    def _difference(self, pods: Sequence[Pod]) -> TemplateDifference | None:
         """Return how the newest pod of a revision differs, or the newest whose resources are as created."""
         model = next((pod for pod in pods if not _is_resized(pod)), pods[0])
         active = list(filter(is_active, pods))
@@ -357,7 +359,7 @@ class Siblings:
         )
         return difference._replace(others=others) if shown or others else None
 
-    def _of_pod(self, pod: Pod, labels: Mapping[str, str]) -> Difference | None:
+    def _of_pod(self, pod: Pod, labels: Mapping[str, str]) -> TemplateDifference | None:
         """Return how a pod differs from what its controller would create, with the labels that all pods of
         its revision have; None if that is not known."""
         created = self._made_of.pod_like(pod)
@@ -372,7 +374,7 @@ class Siblings:
         after = self._own(pod, before)
         own = created.metadata.labels
         added = {name: value for name, value in labels.items() if own.get(name) != value}
-        return Difference(pod, classes, before, after, added, 0)
+        return TemplateDifference(pod, classes, before, after, added, 0)
 
     def _own(self, pod: Pod, before: PodSpec) -> PodSpec:
         """Return the spec of a pod without what others than its creation have set, and without what objects
@@ -452,7 +454,7 @@ class Siblings:
         return documents
 
 
-def _text(workload: Workload, difference: Difference, is_only: bool) -> str:
+def _text(workload: Workload, difference: TemplateDifference, is_only: bool) -> str:
     """Return the difference of the pods of a workload in one clause."""
     texts, others = [change.text for change in difference.changes()], difference.others
     what = examples(texts, _SHOWN) if texts else "as the template"

@@ -27,7 +27,7 @@ ALWAYS_UNPACKED = 16 << 20
 _PIECE = 1 << 20
 
 
-class Packing(NamedTuple):
+class Compression(NamedTuple):
     """A form of compressed data.
 
     Attributes
@@ -83,17 +83,17 @@ class Packing(NamedTuple):
         return min(MAX_SIZE, max(ALWAYS_UNPACKED, self.max_ratio * size))
 
 
-GZIP = Packing("gzip", "gunzip", b"\x1f\x8b", "gzip", 250)
+GZIP = Compression("gzip", "gunzip", b"\x1f\x8b", "gzip", 250)
 PACKINGS = (
     GZIP,
-    Packing("bzip2", "bunzip2", b"BZh", "bz2", 2500),
-    Packing("xz", "unxz", b"\xfd7zXZ\x00", "lzma", 2500),
-    Packing("zstd", "unzstd", b"\x28\xb5\x2f\xfd", "compression.zstd", 2500),
+    Compression("bzip2", "bunzip2", b"BZh", "bz2", 2500),
+    Compression("xz", "unxz", b"\xfd7zXZ\x00", "lzma", 2500),
+    Compression("zstd", "unzstd", b"\x28\xb5\x2f\xfd", "compression.zstd", 2500),
 )
 PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
-def packing_of(head: bytes) -> Packing | None:
+def packing_of(head: bytes) -> Compression | None:
     """Return the form of compressed data, None for other data.
 
     Parameters
@@ -146,7 +146,7 @@ def unpack(data: bytes, source: str) -> bytes:
     return data if packing is None else b"".join(_pieces(packing, data, source))
 
 
-def _pieces(packing: Packing, data: bytes, source: str) -> Iterator[bytes]:
+def _pieces(packing: Compression, data: bytes, source: str) -> Iterator[bytes]:
     most, size = packing.most(len(data)), 0
     try:
         with packing.open(BytesIO(data), source) as file:
@@ -508,7 +508,7 @@ def read_archive(file: str) -> Generator[Member] | None:
     -------
     generator of Member or None
         In the order of a tar archive, and sorted by name of a zip archive; None for a file that is no
-        archive. It raises InputError if the archive is broken, or unpacks to too much (see `Packing`).
+        archive. It raises InputError if the archive is broken, or unpacks to too much (see `Compression`).
     """
     opened = _open(file)
     if opened is None:
@@ -547,7 +547,7 @@ def _is_tar(head: bytes) -> bool:
     return head[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR or (0 < len(head) <= _RECORD and not any(head))
 
 
-def _is_packed_tar(opened: BinaryIO, packing: Packing) -> bool:
+def _is_packed_tar(opened: BinaryIO, packing: Compression) -> bool:
     try:
         return _is_tar(packing.open(opened, "").read(_TAR_HEAD))
     except InputError:  # reading the file reports it

@@ -268,7 +268,7 @@ MAX_DEPTH = 200
 """How deep lists and maps may be nested."""
 
 
-class RefusedError(Exception):
+class UnplacedError(Exception):
     """An error without its line, which the caller adds."""
 
 
@@ -287,7 +287,7 @@ def resolve_plain(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
-        raise RefusedError(f"{text} is not a number that JSON knows")
+        raise UnplacedError(f"{text} is not a number that JSON knows")
     plain = text.replace("_", "") if text[0] != "." else text
     if len(plain) <= _MAX_DIGITS:
         if _INTEGER.fullmatch(plain):
@@ -311,7 +311,7 @@ def is_text(plain: str) -> bool:
     """
     try:
         return bool(resolve_plain(plain) == plain)
-    except RefusedError:
+    except UnplacedError:
         return False
 
 
@@ -343,7 +343,7 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
     """
     try:
         values: Iterable[Any] | None = read_block_style(text, resolve_plain, MAX_DEPTH)
-    except RefusedError:
+    except UnplacedError:
         values = None
     if values is None:
         values = documents(text, source, duplicates)
@@ -405,7 +405,7 @@ def _scalar(event: events.ScalarEvent) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and (tag == _TAG + "float" or (tag == _TAG + "int" and isinstance(value, int))):
         return value
-    raise RefusedError(f"tag {tag} is not allowed here")
+    raise UnplacedError(f"tag {tag} is not allowed here")
 
 
 def _key(value: Any) -> str:
@@ -416,7 +416,7 @@ def _key(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise RefusedError("a key must be a string")
+    raise UnplacedError("a key must be a string")
 
 
 class _Builder:
@@ -462,9 +462,9 @@ class _Builder:
         else:
             mapping = isinstance(event, events.MappingStartEvent)
             if event.tag not in (None, "!", _TAG + ("map" if mapping else "seq")):
-                raise RefusedError(f"tag {event.tag} is not allowed here")
+                raise UnplacedError(f"tag {event.tag} is not allowed here")
             if len(self._open) == MAX_DEPTH:
-                raise RefusedError(f"nested more than {MAX_DEPTH} levels deep")
+                raise UnplacedError(f"nested more than {MAX_DEPTH} levels deep")
             self._open.append(event.anchor)
             self._size += 1
             value = self._map() if mapping else self._list()
@@ -489,11 +489,11 @@ class _Builder:
                 merged += _merged(self._value(self._next()))
                 continue
             if isinstance(event, events.CollectionStartEvent):
-                raise RefusedError("a key must be a string")
+                raise UnplacedError("a key must be a string")
             key = _key(self._value(event))
             self._path.append(key)
             if key in members and self.duplicates is None:
-                raise RefusedError(f'duplicate field "{path_text(self._path)}"')
+                raise UnplacedError(f'duplicate field "{path_text(self._path)}"')
             event, line = self._next(), self.line
             value = self._value(event)
             if key in members and self.duplicates is not None:
@@ -507,12 +507,12 @@ class _Builder:
     def _alias(self, name: str) -> Any:
         if name not in self._anchors:
             loop = name in self._open
-            raise RefusedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
+            raise UnplacedError(f"alias *{name} {'contains itself' if loop else 'is not defined'}")
         value, size = self._anchors[name]
         self._size += size
         self._aliased += size
         if self._aliased > MAX_ALIASED:
-            raise RefusedError("aliases expand to too much data")
+            raise UnplacedError("aliases expand to too much data")
         return value
 
 
@@ -520,7 +520,7 @@ def _merged(value: Any) -> list[dict[str, Any]]:
     """The maps that ``<<`` merges."""
     sources = value if isinstance(value, list) else [value]
     if not all(isinstance(source, dict) for source in sources):
-        raise RefusedError("only maps can be merged with <<")
+        raise UnplacedError("only maps can be merged with <<")
     return sources
 
 
@@ -529,7 +529,7 @@ def documents(text: str, source: str, duplicates: list[DuplicateKey] | None = No
     builder = _Builder(text, duplicates)
     try:
         yield from builder.documents()
-    except RefusedError as error:
+    except UnplacedError as error:
         raise InputError(shorten(str(error)), source=f"{source}:{builder.line}") from None
     except yaml.MarkedYAMLError as error:
         line = builder.line if error.problem_mark is None else error.problem_mark.line + 1

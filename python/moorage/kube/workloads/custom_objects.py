@@ -20,7 +20,7 @@ from ..model.pod import Pod, PodSpec
 from ..model.workload import MAX_PODS, CustomObject, full_kind
 from ..read.decode import decode
 from .daemon_pods import daemon_tolerations, should_run
-from .kind_rules import Count, Find, Group, Part, Rule, Values, map_of, number_of, picked
+from .kind_rules import Count, Find, Group, KindRule, TemplatePart, Values, map_of, number_of, picked
 from .kind_table import rule_of
 
 # ---- groups ------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def first(value: Any, path: str) -> Any:
     return next((item for _, _, item in select(value, path)), None)
 
 
-def groups_of(obj: Values, rule: Rule, find: Find) -> list[Group] | str:
+def groups_of(obj: Values, rule: KindRule, find: Find) -> list[Group] | str:
     """Return the groups of pods that an object asks for.
 
     Parameters
@@ -118,7 +118,7 @@ def _parallelism(job: Values) -> int:
     return max(min(limits, default=1), 0)
 
 
-def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:
+def _of_part(obj: Values, part: TemplatePart, rule: KindRule) -> Iterator[Group]:
     name = str(first(obj, "metadata.name"))
     for path, key, entry in select(obj, part.at):
         template = first(entry, part.template)
@@ -248,7 +248,7 @@ def metadata_of(document: Any) -> ObjectMeta | None:
         return None
 
 
-def counted(rule: Rule, value: Values, nodes: Iterable[Node]) -> int:
+def counted(rule: KindRule, value: Values, nodes: Iterable[Node]) -> int:
     """Return how many pods an object of a known kind asks for, if they are not made.
 
     Parameters

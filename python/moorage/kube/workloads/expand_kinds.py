@@ -31,7 +31,7 @@ from .custom_objects import (
     ready_replicas,
     select,
 )
-from .kind_rules import NOT_SIMULATED, Group, Rule, Values, map_of
+from .kind_rules import NOT_SIMULATED, Group, KindRule, Values, map_of
 from .kind_table import rule_of
 from .kueue import QUEUE, Inadmissible, Quotas, fewest
 from .ownership import Owners, controller_reference, is_active
@@ -241,13 +241,13 @@ class _Expansion:
         key = group, obj.kind, self._namespace_of(obj), obj.name
         self._made.left_out.append(LeftOut(*key, replicas, why, obj.digest))
 
-    def _known(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+    def _known(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         if rule.suspend and first(value, rule.suspend) is True:
             self._suspend(obj, value, rule, at)
         else:
             self._run(obj, value, rule, at)
 
-    def _suspend(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+    def _suspend(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Note what a suspended object makes when it runs; an operator may refuse what it has then."""
         made, self._made, why = self._made, Expanded.empty(), ""
         try:
@@ -275,7 +275,7 @@ class _Expansion:
         template = replace(obj.spec.template, spec=admission.to(spec))
         return replace(obj, spec=replace(obj.spec, template=template))
 
-    def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
+    def _run(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Make the pods of an object that is not suspended."""
         name = self._owners.identity(obj)
         if (rule.is_batch and is_over(value)) or any(map(_makes_pods, self._owners.nearest(name))):

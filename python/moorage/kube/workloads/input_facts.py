@@ -155,14 +155,14 @@ def as_starting(pod: Pod) -> Pod:
 _EXAMPLES = 3
 
 
-class Fact(NamedTuple):
+class InputFact(NamedTuple):
     """A sentence about an object; without a workload for a node."""
 
     workload: Workload | None
     text: str
 
 
-def input_facts(cluster: Cluster) -> list[Fact]:
+def input_facts(cluster: Cluster) -> list[InputFact]:
     """Return what the objects of a cluster say of themselves, nodes first."""
     sets = [obj for obj in cluster.others if isinstance(obj, ReplicaSet | Job)]
     workloads = Workloads(sets)
@@ -175,15 +175,15 @@ def input_facts(cluster: Cluster) -> list[Fact]:
             target = obj.spec.scale_target_ref
             about = Workload(obj.namespace, target.kind, target.name)
             head = f"hpa/{obj.name} in namespace {obj.namespace}"
-            facts += (Fact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
+            facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
     for obj, text in cluster.failures.past:
         top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
         facts.append(_fact(top, text))
     return list(dict.fromkeys(facts))
 
 
-def _fact(workload: Workload, text: str) -> Fact:
-    return Fact(workload, f"{workload.text} in namespace {workload.namespace}: {text}")
+def _fact(workload: Workload, text: str) -> InputFact:
+    return InputFact(workload, f"{workload.text} in namespace {workload.namespace}: {text}")
 
 
 def condition_text(condition: Condition) -> str:
@@ -193,7 +193,7 @@ def condition_text(condition: Condition) -> str:
     return f"{condition.type} is {condition.status}{since}" + (f": {shorten(why)}" if why else "")
 
 
-def _of_nodes(cluster: Cluster) -> Iterator[Fact]:
+def _of_nodes(cluster: Cluster) -> Iterator[InputFact]:
     bad = {
         node.name: texts
         for node in cluster.nodes
@@ -208,7 +208,7 @@ def _of_nodes(cluster: Cluster) -> Iterator[Fact]:
     for name, texts in bad.items():
         pods = on_node[name]
         on_it = f"; {len(pods)} on it: {examples(pods, _EXAMPLES)}" if pods else ""
-        yield Fact(None, f"node {name}: {', '.join(texts)}{on_it}")
+        yield InputFact(None, f"node {name}: {', '.join(texts)}{on_it}")
 
 
 def _is_bad(condition: Condition) -> bool:
@@ -217,7 +217,7 @@ def _is_bad(condition: Condition) -> bool:
     return condition.type == "Ready" and condition.status != "True"
 
 
-def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[Fact]:
+def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
     numbers, ready = Counter[Workload](), Counter[Workload]()
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)

@@ -19,17 +19,17 @@ from .ownership import FINISHED, controller_reference, is_active
 COUNT, IGNORE, FAIL_INDEX, FAIL_JOB = "Count", "Ignore", "FailIndex", "FailJob"
 
 
-class Failure(NamedTuple):
+class PodFailure(NamedTuple):
     """What a failed pod means: an action of its policy, and for FailJob why the Job fails."""
 
     action: str
     message: str = ""
 
 
-_COUNTS = Failure(COUNT)
+_COUNTS = PodFailure(COUNT)
 
 
-def failure_of(job: Job, pod: Pod) -> Failure:
+def failure_of(job: Job, pod: Pod) -> PodFailure:
     """Return what a failed pod means by the first rule of the failure policy that matches it.
 
     Returns
@@ -42,7 +42,7 @@ def failure_of(job: Job, pod: Pod) -> Failure:
         why = _match(rule, pod)
         if why:
             text = f"{why} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
-            return Failure(rule.action, text)
+            return PodFailure(rule.action, text)
     return _COUNTS
 
 

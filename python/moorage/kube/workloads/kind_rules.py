@@ -102,7 +102,7 @@ def name_of(obj: Values) -> str:
 NOT_SIMULATED = "which is not simulated"
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """Where an object has templates, and how many pods each makes.
 
     Attributes
@@ -157,7 +157,7 @@ class Count(NamedTuple):
     device: str = ""
 
 
-class Rule(NamedTuple):
+class KindRule(NamedTuple):
     """What a kind makes.
 
     Attributes
@@ -191,7 +191,7 @@ class Rule(NamedTuple):
         Whether other objects refer to one of a kind that makes no pods itself.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TemplatePart, ...] = ()
     groups: Callable[[Values], Groups] | None = None
     complete: Callable[[Values, Find], Values | str] | None = None
     objects: str = ""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..model.meta import ObjectMeta
 from ..model.pod import POD_GATED, POD_PENDING, Pod
 from ..model.workload import full_kind
-from .kind_rules import NOT_SIMULATED, Count, Part, Rule, ray_pods, with_runtime
+from .kind_rules import NOT_SIMULATED, Count, KindRule, TemplatePart, ray_pods, with_runtime
 from .ownership import FINISHED
 
 # ---- counted kinds -----------------------------------------------------------------------------------------
@@ -20,31 +20,31 @@ from .ownership import FINISHED
 # has.
 
 
-def _sum(*paths: str, default: int = 1, of: str = "") -> Rule:
+def _sum(*paths: str, default: int = 1, of: str = "") -> KindRule:
     """Return a rule for a kind whose pods are the sum of some fields, each in a part that may be missing."""
     split = [path.rpartition(".") for path in paths]
     return _composed(*(Count(at, (field,), default) for at, _, field in split), of=of)
 
 
-def _composed(*counts: Count, of: str = "") -> Rule:
+def _composed(*counts: Count, of: str = "") -> KindRule:
     """Return a rule for a kind whose pods an operator composes from fields of its objects."""
     why = f"whose pods depend on the version and settings of {of}" if of else NOT_SIMULATED
-    return Rule(counts=counts, why_left_out=why)
+    return KindRule(counts=counts, why_left_out=why)
 
 
-def _rendered(by: str) -> Rule:
-    return Rule(renders=by, why_left_out=f"which {by} renders")
+def _rendered(by: str) -> KindRule:
+    return KindRule(renders=by, why_left_out=f"which {by} renders")
 
 
-def _daemons(device: str = "") -> Rule:
+def _daemons(device: str = "") -> KindRule:
     """Return a rule for the agents of the nodes with a device; of all nodes without one."""
-    return Rule(counts=(Count(fields=(), per_node="", device=device),), is_exact=False)
+    return KindRule(counts=(Count(fields=(), per_node="", device=device),), is_exact=False)
 
 
-def _elastic(*others: str) -> Rule:
+def _elastic(*others: str) -> KindRule:
     """Return a rule for an agent of ECK: a DaemonSet, or replicas in other parts."""
     daemons = Count("spec.daemonSet", (), per_node="podTemplate.spec")
-    return Rule(counts=(daemons, *(Count(at) for at in others)))
+    return KindRule(counts=(daemons, *(Count(at) for at in others)))
 
 
 _HIBERNATION = r"metadata.annotations.cnpg\.io/hibernation"
@@ -53,7 +53,7 @@ _RUNS = frozenset({"Always", "RerunOnFailure", "Once"})
 _ELASTIC = _sum("spec.count", default=0, of="ECK")
 _STRIMZI = _sum("spec.replicas", of="Strimzi")
 
-COUNTED: dict[str, Rule] = {
+COUNTED: dict[str, KindRule] = {
     # Kinds whose pods have containers, requests and claims that their operators choose.
     "Cluster.postgresql.cnpg.io": _composed(
         Count("", ("spec.instances",), only=(_HIBERNATION, frozenset({None, "off"}))), of="CloudNativePG"
@@ -106,7 +106,7 @@ COUNTED: dict[str, Rule] = {
     # Databases and queues.
     "AerospikeCluster.asdb.aerospike.com": _sum("spec.size"),
     "CassandraDatacenter.cassandra.datastax.com": _sum("spec.size"),
-    "ClickHouseInstallation.clickhouse.altinity.com": Rule(
+    "ClickHouseInstallation.clickhouse.altinity.com": KindRule(
         counts=(Count("spec.configuration.clusters[*].layout", ("shardsCount", "replicasCount")),)
     ),
     "ClickHouseKeeperInstallation.clickhouse-keeper.altinity.com": _sum(
@@ -122,7 +122,7 @@ COUNTED: dict[str, Rule] = {
     "InnoDBCluster.mysql.oracle.com": _sum("spec.instances", "spec.router.instances"),
     "K8ssandraCluster.k8ssandra.io": _sum("spec.cassandra.datacenters[*].size"),
     "MongoDBCommunity.mongodbcommunity.mongodb.com": _sum("spec.members"),
-    "OpenSearchCluster.opensearch.opster.io": Rule(
+    "OpenSearchCluster.opensearch.opster.io": KindRule(
         counts=(Count("spec.nodePools[*]"), Count("spec.dashboards", only=("enable", frozenset({True}))))
     ),
     "PerconaPGCluster.pgv2.percona.com": _sum("spec.instances[*].replicas", "spec.proxy.pgBouncer.replicas"),
@@ -150,7 +150,7 @@ COUNTED: dict[str, Rule] = {
     "TidbCluster.pingcap.com": _sum(
         *(f"spec.{part}.replicas" for part in ("pd", "tikv", "tidb", "tiflash", "ticdc", "tiproxy", "pump"))
     ),
-    "CephCluster.ceph.rook.io": Rule(
+    "CephCluster.ceph.rook.io": KindRule(
         counts=(
             Count(fields=("mon.count",), only=("external.enable", frozenset({None, False}))),
             Count(fields=("mgr.count",), only=("external.enable", frozenset({None, False}))),
@@ -172,35 +172,35 @@ COUNTED: dict[str, Rule] = {
     ),
     # Batch and inference.
     "AutoscalingRunnerSet.actions.github.com": _sum("spec.minRunners", default=0),
-    "DynamoGraphDeployment.nvidia.com": Rule(
+    "DynamoGraphDeployment.nvidia.com": KindRule(
         counts=(Count("spec.services.*", ("replicas", "multinode.nodeCount")),)
     ),
-    "Experiment.kubeflow.org": Rule(
+    "Experiment.kubeflow.org": KindRule(
         counts=(Count(fields=("parallelTrialCount",), default=3),),
         is_exact=False,
         is_batch=True,
         why_left_out="whose trials run one after the other",
     ),
-    "FlinkDeployment.flink.apache.org": Rule(
+    "FlinkDeployment.flink.apache.org": KindRule(
         counts=(Count("spec.jobManager"), Count("spec.taskManager")), is_exact=False
     ),
-    "InferenceService.serving.kserve.io": Rule(
+    "InferenceService.serving.kserve.io": KindRule(
         counts=tuple(
             Count(f"spec.{part}", ("minReplicas",)) for part in ("predictor", "transformer", "explainer")
         ),
         is_exact=False,
         why_left_out="whose template is that of a serving runtime",
     ),
-    "LLMInferenceService.serving.kserve.io": Rule(
+    "LLMInferenceService.serving.kserve.io": KindRule(
         counts=(Count(), Count("spec.prefill"), Count("spec.worker")), is_exact=False
     ),
     **dict.fromkeys(
         (f"{kind}.serving.knative.dev" for kind in ("Service", "Configuration", "Revision")),
-        Rule(is_exact=False, why_left_out="whose replicas follow its load"),
+        KindRule(is_exact=False, why_left_out="whose replicas follow its load"),
     ),
     "SandboxWarmPool.extensions.agents.x-k8s.io": _sum("spec.replicas"),
-    "SandboxClaim.extensions.agents.x-k8s.io": Rule(),
-    "SparkApplication.spark.apache.org": Rule(
+    "SandboxClaim.extensions.agents.x-k8s.io": KindRule(),
+    "SparkApplication.spark.apache.org": KindRule(
         counts=(
             Count(fields=()),
             Count("spec.applicationTolerations.instanceConfig", ("initExecutors",), 0),
@@ -214,7 +214,7 @@ COUNTED: dict[str, Rule] = {
     "Beat.beat.k8s.elastic.co": _elastic("spec.deployment"),
     "Logstash.logstash.k8s.elastic.co": _sum("spec.count"),
     "PackageRegistry.packageregistry.k8s.elastic.co": _sum("spec.count"),
-    "Alloy.collectors.grafana.com": Rule(
+    "Alloy.collectors.grafana.com": KindRule(
         counts=(
             Count("spec.controller", only=("type", frozenset({"deployment", "statefulset"}))),
             Count(
@@ -223,7 +223,7 @@ COUNTED: dict[str, Rule] = {
         )
     ),
     "ClusterPolicy.nvidia.com": _daemons("nvidia.com/"),
-    "DatadogAgent.datadoghq.com": Rule(
+    "DatadogAgent.datadoghq.com": KindRule(
         counts=(
             Count(
                 fields=(),
@@ -236,7 +236,7 @@ COUNTED: dict[str, Rule] = {
         is_exact=False,
     ),
     "DeviceConfig.amd.com": _daemons("amd.com/"),
-    "DynaKube.dynatrace.com": Rule(
+    "DynaKube.dynatrace.com": KindRule(
         counts=(
             Count("spec.oneAgent.classicFullStack", (), per_node=""),
             Count("spec.oneAgent.cloudNativeFullStack", (), per_node=""),
@@ -246,7 +246,7 @@ COUNTED: dict[str, Rule] = {
         is_exact=False,
     ),
     "GpuDevicePlugin.deviceplugin.intel.com": _daemons("gpu.intel.com/"),
-    "OpenTelemetryCollector.opentelemetry.io": Rule(
+    "OpenTelemetryCollector.opentelemetry.io": KindRule(
         counts=(
             Count(only=("mode", frozenset({None, "deployment", "statefulset"}))),
             Count(fields=(), only=("mode", frozenset({"daemonset"})), per_node=""),
@@ -277,27 +277,27 @@ COUNTED: dict[str, Rule] = {
 # ---- kind table --------------------------------------------------------------------------------------------
 
 AT_TIMES = "because they only make pods at their times"
-_TIMED, _NONE, _READ = Rule(why_none=AT_TIMES), Rule(why_none=""), Rule(why_none="", is_read=True)
-_STEPS = Rule(suspend="spec.suspend", is_batch=True, why_left_out="whose pods depend on its steps")
+_TIMED, _NONE, _READ = KindRule(why_none=AT_TIMES), KindRule(why_none=""), KindRule(why_none="", is_read=True)
+_STEPS = KindRule(suspend="spec.suspend", is_batch=True, why_left_out="whose pods depend on its steps")
 
 
-def _training(field: str) -> Rule:
-    return Rule((Part(f"spec.{field}.*"),), suspend="spec.runPolicy.suspend", is_batch=True)
+def _training(field: str) -> KindRule:
+    return KindRule((TemplatePart(f"spec.{field}.*"),), suspend="spec.runPolicy.suspend", is_batch=True)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, KindRule] = {
     "CronWorkflow.argoproj.io": _TIMED,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _TIMED,
     "ScaledJob.keda.sh": _TIMED,
-    "Job.batch.volcano.sh": Rule((Part("spec.tasks[*]"),), is_batch=True, scheduler="volcano"),
+    "Job.batch.volcano.sh": KindRule((TemplatePart("spec.tasks[*]"),), is_batch=True, scheduler="volcano"),
     "CronJob.batch.volcano.sh": _TIMED,
     "Sensor.argoproj.io": _TIMED,
-    "RayCluster.ray.io": Rule(groups=ray_pods(""), suspend="spec.suspend"),
-    "RayJob.ray.io": Rule(groups=ray_pods("rayClusterSpec"), suspend="spec.suspend", is_batch=True),
-    "RayService.ray.io": Rule(groups=ray_pods("rayClusterConfig"), suspend="spec.suspend"),
+    "RayCluster.ray.io": KindRule(groups=ray_pods(""), suspend="spec.suspend"),
+    "RayJob.ray.io": KindRule(groups=ray_pods("rayClusterSpec"), suspend="spec.suspend", is_batch=True),
+    "RayService.ray.io": KindRule(groups=ray_pods("rayClusterConfig"), suspend="spec.suspend"),
     "RayCronJob.ray.io": _TIMED,
-    "JobSet.jobset.x-k8s.io": Rule(
-        (Part("spec.replicatedJobs[*]", is_job=True),), suspend="spec.suspend", is_batch=True
+    "JobSet.jobset.x-k8s.io": KindRule(
+        (TemplatePart("spec.replicatedJobs[*]", is_job=True),), suspend="spec.suspend", is_batch=True
     ),
     "PyTorchJob.kubeflow.org": _training("pytorchReplicaSpecs"),
     "TFJob.kubeflow.org": _training("tfReplicaSpecs"),
@@ -306,25 +306,29 @@ RULES: dict[str, Rule] = {
     "JAXJob.kubeflow.org": _training("jaxReplicaSpecs"),
     "MXJob.kubeflow.org": _training("mxReplicaSpecs"),
     "MPIJob.kubeflow.org": _training("mpiReplicaSpecs"),
-    "TrainJob.trainer.kubeflow.org": Rule(
-        (Part("spec.replicatedJobs[*]", is_job=True),),
+    "TrainJob.trainer.kubeflow.org": KindRule(
+        (TemplatePart("spec.replicatedJobs[*]", is_job=True),),
         complete=with_runtime,
         counts=(Count(fields=("trainer.numNodes",)),),
         suspend="spec.suspend",
         is_batch=True,
     ),
-    "StrimziPodSet.core.strimzi.io": Rule((Part("spec.pods[*]", "{part}", "", (), "metadata.name"),)),
-    "AppWrapper.workload.codeflare.dev": Rule(
+    "StrimziPodSet.core.strimzi.io": KindRule(
+        (TemplatePart("spec.pods[*]", "{part}", "", (), "metadata.name"),)
+    ),
+    "AppWrapper.workload.codeflare.dev": KindRule(
         objects="spec.components[*].template", suspend="spec.suspend", is_batch=True
     ),
-    "Sandbox.agents.x-k8s.io": Rule((Part("spec", "{name}", "podTemplate"),)),
+    "Sandbox.agents.x-k8s.io": KindRule((TemplatePart("spec", "{name}", "podTemplate"),)),
     # Pods that follow from more than the object has.
     "Workflow.argoproj.io": _STEPS,
     "PipelineRun.tekton.dev": _STEPS,
     "TaskRun.tekton.dev": _STEPS,
     # Simulated (`other_kinds`), unless their pods do not follow from their templates.
-    "Rollout.argoproj.io": Rule(counts=(Count(),), why_left_out="whose template is that of another workload"),
-    "LeaderWorkerSet.leaderworkerset.x-k8s.io": Rule(
+    "Rollout.argoproj.io": KindRule(
+        counts=(Count(),), why_left_out="whose template is that of another workload"
+    ),
+    "LeaderWorkerSet.leaderworkerset.x-k8s.io": KindRule(
         counts=(Count(fields=("replicas", "leaderWorkerTemplate.size")),),
         why_left_out="whose groups each have a topology of their own",
     ),
@@ -382,7 +386,7 @@ _TEMPLATES = ("Template", "Definition", "Binding", "NodeClass")
 """How kinds end of which others make their objects, or read how nodes are made."""
 
 
-def rule_of(full_kind: str) -> Rule | None:
+def rule_of(full_kind: str) -> KindRule | None:
     """Return what a kind makes.
 
     Parameters

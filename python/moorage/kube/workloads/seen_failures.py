@@ -105,7 +105,7 @@ class Touched(NamedTuple):
         return self.kind in _OF_ALL or self.group.endswith(_GROUPS_OF_ALL)
 
 
-class Failure(NamedTuple):
+class CreateFailure(NamedTuple):
     """Why a controller could not create a pod of a template.
 
     Attributes
@@ -160,7 +160,7 @@ class SeenFailures(Struct, frozen=True):
         Failures whose cause the input has no more.
     """
 
-    _failures: tuple[Failure, ...] = ()
+    _failures: tuple[CreateFailure, ...] = ()
     past: tuple[PastFailure, ...] = ()
 
     @classmethod
@@ -174,7 +174,7 @@ class SeenFailures(Struct, frozen=True):
         before : mapping of str to Object
             By ``Kind namespace/name``, objects that a file changes, as they were with their status.
         """
-        failures, past = list[Failure](), list[PastFailure]()
+        failures, past = list[CreateFailure](), list[PastFailure]()
         refused = [(obj, condition) for obj in objects if (condition := failed_create(obj)) is not None]
         listed: dict[str, list[Object]] = {obj.namespace: [] for obj, _ in refused}
         for obj in chain[Object](objects, pods) if refused else ():
@@ -191,7 +191,7 @@ class SeenFailures(Struct, frozen=True):
             held = _held(near if is_by_quota else [other for other in near if not isinstance(other, Pod)])
             when = condition.last_transition_time or ""
             template = _comparable(obj.spec.template)  # type: ignore[attr-defined]
-            failures.append(Failure(obj.namespace, template, condition.message, when, held))
+            failures.append(CreateFailure(obj.namespace, template, condition.message, when, held))
         return cls(tuple(failures), tuple(past))
 
     def without(self, touched: Collection[Touched]) -> SeenFailures:

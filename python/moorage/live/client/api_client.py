@@ -32,7 +32,7 @@ from moorage.store.protocol import ListResult, Patch, PatchType, Selector
 
 from .collection import Collection, Discovery, Endpoint, decode_object_of, is_status
 from .connection import Connection
-from .reflector import Arrivals, Reflector
+from .reflector import ReceivedCounts, Reflector
 
 T = TypeVar("T", bound=Object)
 
@@ -72,7 +72,7 @@ class ApiClient:
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
         self.connection = connection
-        self.arrivals = Arrivals()
+        self.arrivals = ReceivedCounts()
         self._clock = clock
         self._discovery = Discovery(connection)
 

@@ -145,7 +145,7 @@ class _List(Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] | None = ()
 
 
-class Page(NamedTuple, Generic[T]):
+class ListPage(NamedTuple, Generic[T]):
     """A page of a list: the resource version, and the token of the next page, "" without one."""
 
     objects: tuple[T, ...]
@@ -257,7 +257,7 @@ def _checked(struct: type[T], obj: Any) -> T:
     raise ServerError(f"the API server has sent, as a {struct.__name__}, {wrong}")
 
 
-def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Page[T]:
+def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> ListPage[T]:
     """Decode a page of a list, and check its objects.
 
     Parameters
@@ -276,7 +276,7 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Page
     if page.kind != f"{struct.__name__}List" or not page.metadata.resource_version:
         raise ServerError(f"the API server has sent {page.kind!r} as a list of {struct.__name__}")
     objects = tuple([decode_object_of(struct, item, converts=converts) for item in page.items or ()])
-    return Page(objects, page.metadata.resource_version, page.metadata.continue_)
+    return ListPage(objects, page.metadata.resource_version, page.metadata.continue_)
 
 
 def decode_event(line: bytes) -> RawEvent:

@@ -35,7 +35,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 DEFAULT_KUBECONFIG = "~/.kube/config"
 
 
-class Cluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, frozen=True):
+class ClusterEntry(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, frozen=True):
     """How a server is reached."""
 
     server: str
@@ -112,7 +112,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
         The files, for errors.
     """
 
-    cluster: Cluster
+    cluster: ClusterEntry
     user: User
     source: str
 
@@ -145,7 +145,7 @@ def read_kubeconfig(path: str | None, context: str | None) -> ServerConfig:
     if not name:
         raise InputError("No current context set: name one with --context", source=source)
     chosen, _ = _entry(values, "contexts", name, Context)
-    cluster, folder = _entry(values, "clusters", chosen.cluster, Cluster)
+    cluster, folder = _entry(values, "clusters", chosen.cluster, ClusterEntry)
     cluster = _absolute(cluster, folder, ("certificate_authority",))
     user = User()
     if chosen.user:
@@ -202,7 +202,7 @@ def _absolute(value: T, folder: Path, fields: Sequence[str]) -> T:
     return msgspec.structs.replace(value, **paths)
 
 
-def _check_cluster(cluster: Cluster, source: str, path: str) -> None:
+def _check_cluster(cluster: ClusterEntry, source: str, path: str) -> None:
     """Refuse what is not supported."""
     if cluster.insecure_skip_tls_verify and (
         cluster.certificate_authority or cluster.certificate_authority_data
@@ -276,7 +276,7 @@ class _ExecCredential(msgspec.Struct, rename="camel", frozen=True):
     status: ExecStatus | None = None
 
 
-def run_command(command: ExecConfig, cluster: Cluster) -> ExecStatus:
+def run_command(command: ExecConfig, cluster: ClusterEntry) -> ExecStatus:
     """Ask a command for credentials.
 
     Raises
@@ -318,7 +318,7 @@ def run_command(command: ExecConfig, cluster: Cluster) -> ExecStatus:
     return status
 
 
-def _told(cluster: Cluster) -> dict[str, Any]:
+def _told(cluster: ClusterEntry) -> dict[str, Any]:
     """Return what a command learns of the cluster."""
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:
@@ -335,7 +335,7 @@ def _told(cluster: Cluster) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value or name == "config"}
 
 
-def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SSLContext:
+def tls_context(cluster: ClusterEntry, user: User, told: ExecStatus | None) -> ssl.SSLContext:
     """Return the settings of TLS.
 
     Parameters
@@ -500,7 +500,7 @@ def _in_cluster() -> ServerConfig:
     host, port = (os.environ[name] for name in names)
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     folder = Path(SERVICE_ACCOUNT)
-    cluster = Cluster(server=server, certificate_authority=str(folder / "ca.crt"))
+    cluster = ClusterEntry(server=server, certificate_authority=str(folder / "ca.crt"))
     return ServerConfig(cluster, User(token_file=str(folder / "token")), "service account")
 
 

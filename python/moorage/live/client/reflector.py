@@ -37,7 +37,7 @@ SHORT = 1.0
 """Seconds up to which a stream that has ended counts as failed."""
 
 
-class Arrivals:
+class ReceivedCounts:
     """Counts what the reflectors of a client have received, so that a thread can wait for all of them.
 
     Attributes
@@ -147,7 +147,7 @@ class Reflector(Generic[T]):
         kind: str,
         find: Callable[[Callable[[], None]], Collection[T] | None],
         connection: Connection,
-        arrivals: Arrivals,
+        arrivals: ReceivedCounts,
     ) -> None:
         self.kind, self._find, self._connection, self._arrivals = kind, find, connection, arrivals
         self.is_listed = self.is_closed = self._was_served = False

@@ -70,7 +70,7 @@ class Clause(Struct, frozen=True):
     due: Callable[[Replayer], float] = lambda replayer: math.inf
 
 
-class Condition(Struct, frozen=True):
+class Clauses(Struct, frozen=True):
     """Clauses that all have to hold.
 
     Attributes
@@ -98,7 +98,7 @@ class Condition(Struct, frozen=True):
         return min((time for time in times if time > replayer.clock.now), default=math.inf)
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> Clauses:
     """Parse a condition.
 
     Parameters
@@ -112,7 +112,7 @@ def parse_condition(text: str) -> Condition:
         The text is no condition.
     """
     parts = re.split(r"\s+and\s+", " ".join(text.split()))
-    return Condition(text, tuple([_clause(part) for part in parts]))
+    return Clauses(text, tuple([_clause(part) for part in parts]))
 
 
 def _clause(text: str) -> Clause:
@@ -283,7 +283,7 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
     return scheduler
 
 
-def _until(until: str | float | None) -> tuple[float, Condition | None]:
+def _until(until: str | float | None) -> tuple[float, Clauses | None]:
     if until is None:
         return math.inf, None
     if isinstance(until, str):

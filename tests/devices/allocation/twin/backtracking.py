@@ -16,8 +16,8 @@ from tests.doors.engine import (
     DeviceResult,
     Features,
     PoolsInvalidError,
+    PreparedRequest,
     PublishedDevice,
-    Request,
     SearchTimeoutError,
     SelectorError,
     consumed_amounts,
@@ -59,7 +59,7 @@ class _Prepared:
         With mode All: the devices that are wanted.
     """
 
-    request: Request
+    request: PreparedRequest
     device_class: DeviceClass
     count: int = 0
     matches: dict[Any, bool] = field(default_factory=dict)
@@ -196,7 +196,9 @@ class _Search:
             raise AllocationError(f"claim {claim.claim.key}: {text}")
         self.constraints.append(list(self._constraints(claim)))
 
-    def _check_features(self, claim: ClaimRequests, number: int, alternatives: Sequence[Request]) -> None:
+    def _check_features(
+        self, claim: ClaimRequests, number: int, alternatives: Sequence[PreparedRequest]
+    ) -> None:
         name = claim.claim.spec.devices.requests[number].name
         start = f"claim {claim.claim.key}, request {name}: has"
         if not self.features.prioritized_list and alternatives[0].parent:
@@ -208,7 +210,7 @@ class _Search:
                     what = "subrequest" if one.parent else "request"
                     raise AllocationError(f"claim {claim.claim.key}, {what} {one.name}: {disabled}")
 
-    def _prepare_request(self, claim: ClaimRequests, request: Request) -> _Prepared:
+    def _prepare_request(self, claim: ClaimRequests, request: PreparedRequest) -> _Prepared:
         start = f"claim {claim.claim.key}, request {request.name}"
         for at, selector in enumerate(request.selectors):
             if selector.cel is None:
@@ -343,7 +345,7 @@ class _Search:
                 self._give_back(at, self.prepared[at][number][choice].request, pool, device)
         return found
 
-    def _is_in_use(self, at: int, request: Request, device: Any) -> bool:
+    def _is_in_use(self, at: int, request: PreparedRequest, device: Any) -> bool:
         if request.admin_access:
             return at in self.taken.get(device, ())
         return device in self.allocator.allocated.devices or bool(self.taken.get(device))
@@ -451,7 +453,9 @@ class _Search:
         self.found[at].append(DeviceResult(request, device, consumed))
         return True
 
-    def _give_back(self, at: int, request: Request, pool: DevicePool, device: PublishedDevice) -> None:
+    def _give_back(
+        self, at: int, request: PreparedRequest, pool: DevicePool, device: PublishedDevice
+    ) -> None:
         base, full = request.parent or request.name, request.full_name
         for constraint in self.constraints[at]:
             constraint.remove(base, full)

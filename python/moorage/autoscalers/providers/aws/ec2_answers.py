@@ -42,11 +42,11 @@ class Cpus(_Info, frozen=True):
     default_vcpus: int = field(name="DefaultVCpus")
 
 
-class Memory(_Info, frozen=True):
+class MemoryInfo(_Info, frozen=True):
     mib: int = field(name="SizeInMiB")
 
 
-class Storage(_Info, frozen=True):
+class InstanceStorageInfo(_Info, frozen=True):
     gigabytes: int | None = field(default=None, name="TotalSizeInGB")
     nvme_support: str = ""
 
@@ -83,21 +83,21 @@ class Network(_Info, frozen=True):
         return self.network_cards[self.default_network_card_index].maximum_network_interfaces
 
 
-class Device(_Info, frozen=True):
+class AcceleratorInfo(_Info, frozen=True):
     """GPUs or accelerators of one kind."""
 
     name: str = ""
     manufacturer: str = ""
     count: int = 0
-    memory_info: Memory = Memory(0)
+    memory_info: MemoryInfo = MemoryInfo(0)
 
 
 class Gpus(_Info, frozen=True):
-    gpus: tuple[Device, ...] = ()
+    gpus: tuple[AcceleratorInfo, ...] = ()
 
 
 class Accelerators(_Info, frozen=True):
-    accelerators: tuple[Device, ...] = ()
+    accelerators: tuple[AcceleratorInfo, ...] = ()
 
 
 class Cores(_Info, frozen=True):
@@ -120,12 +120,12 @@ class Ec2Type(_Info, frozen=True):
     instance_type: str
     processor_info: Processor
     cpus: Cpus = field(name="VCpuInfo")
-    memory_info: Memory
+    memory_info: MemoryInfo
     network_info: Network
     supported_usage_classes: tuple[str, ...] = ()
     supported_virtualization_types: tuple[str, ...] = (_HVM,)
     hypervisor: str = ""
-    storage: Storage = field(default=Storage(), name="InstanceStorageInfo")
+    storage: InstanceStorageInfo = field(default=InstanceStorageInfo(), name="InstanceStorageInfo")
     ebs_info: Ebs = Ebs()
     gpu_info: Gpus = Gpus()
     neuron_info: Neuron | None = None

@@ -29,7 +29,15 @@ from ..prices import NO_PRICES, OwnPrices
 from ..registrations import EKS, RESERVATION_ID, ZONE_ID
 from .ec2_answers import Ec2Type, ProviderTables
 from .node_capacity import EFA_ONLY, BadExpressionError, NodeCapacity
-from .node_class import BlockDevice, NetworkInterface, NodeClass, ProviderOptions, Reservation, Spec, Volume
+from .node_class import (
+    BlockDevice,
+    BlockDeviceVolume,
+    CapacityReservation,
+    NetworkInterface,
+    NodeClass,
+    NodeClassSpec,
+    ProviderOptions,
+)
 
 # ---- the requirements of an instance type: its labels, and those that its nodes never have -----------------
 # Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instancetype/types.go (computeRequirements).
@@ -43,7 +51,7 @@ _NAME = re.compile(r"([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 """Category and generation in the name of a type."""
 
 
-def reservation_labels(reservations: Iterable[Reservation]) -> list[NodeSelectorRequirement]:
+def reservation_labels(reservations: Iterable[CapacityReservation]) -> list[NodeSelectorRequirement]:
     """Return the requirements on labels of reserved capacity: absent where there is none."""
     reservations_there = list(reservations)
     values = {
@@ -59,7 +67,7 @@ def type_requirements(
     tables: ProviderTables,
     node_class: NodeClass,
     place: tuple[str, Sequence[str]],
-    reservations: Sequence[Reservation],
+    reservations: Sequence[CapacityReservation],
 ) -> tuple[NodeSelectorRequirement, ...]:
     """Return the requirements of a type.
 
@@ -219,7 +227,7 @@ class Market(Struct, frozen=True):
 
 
 def offerings(
-    kind: Ec2Type, node_class: NodeClass, market: Market, reservations: Sequence[Reservation]
+    kind: Ec2Type, node_class: NodeClass, market: Market, reservations: Sequence[CapacityReservation]
 ) -> Iterator[Offering]:
     """Yield the offerings of a type, by zone and capacity type, then the reserved ones.
 
@@ -332,9 +340,9 @@ def instance_types(
 # is estimated.
 
 AUTO_MODE_DOMAIN = "eks.amazonaws.com"
-AUTO_MODE_SPEC = Spec(
+AUTO_MODE_SPEC = NodeClassSpec(
     ami_family="Bottlerocket",
-    block_device_mappings=(BlockDevice(device_name="/dev/xvdb", ebs=Volume(volume_size="80Gi")),),
+    block_device_mappings=(BlockDevice(device_name="/dev/xvdb", ebs=BlockDeviceVolume(volume_size="80Gi")),),
 )
 AUTO_MODE_ESTIMATE = "nodes are estimated as those of Bottlerocket with 80Gi of storage"
 _TOO_SMALL = ("nano", "micro", "small")

@@ -26,13 +26,13 @@ class Kubelet(_Part, frozen=True):
     eviction_hard: dict[str, str] = {}
 
 
-class Volume(_Part, frozen=True):
+class BlockDeviceVolume(_Part, frozen=True):
     volume_size: str | int | None = None
 
 
 class BlockDevice(_Part, frozen=True):
     device_name: str = ""
-    ebs: Volume = Volume()
+    ebs: BlockDeviceVolume = BlockDeviceVolume()
     root_volume: bool = False
 
 
@@ -56,7 +56,7 @@ class EnclaveOptions(_Part, frozen=True):
     enabled: bool = False
 
 
-class Spec(_Part, frozen=True):
+class NodeClassSpec(_Part, frozen=True):
     ami_family: str = field(default="", name="amiFamily")
     ami_selector_terms: tuple[ImageTerm, ...] = field(default=(), name="amiSelectorTerms")
     kubelet: Kubelet = Kubelet()
@@ -73,7 +73,7 @@ class Subnet(_Part, frozen=True):
     zone_id: str = field(default="", name="zoneID")
 
 
-class Reservation(_Part, frozen=True):
+class CapacityReservation(_Part, frozen=True):
     """Instances of a type that were paid for, in one zone."""
 
     id: str = ""
@@ -84,9 +84,9 @@ class Reservation(_Part, frozen=True):
     state: str = "active"
 
 
-class Status(_Part, frozen=True):
+class NodeClassStatus(_Part, frozen=True):
     subnets: tuple[Subnet, ...] = ()
-    capacity_reservations: tuple[Reservation, ...] = ()
+    capacity_reservations: tuple[CapacityReservation, ...] = ()
 
 
 class Family(NamedTuple):
@@ -133,8 +133,8 @@ class NodeClass(NamedTuple):
     """An EC2NodeClass as the provider reads it."""
 
     name: str
-    spec: Spec = Spec()
-    status: Status = Status()
+    spec: NodeClassSpec = NodeClassSpec()
+    status: NodeClassStatus = NodeClassStatus()
     assumed: dict[str, str] = {}
 
     @classmethod
@@ -146,7 +146,11 @@ class NodeClass(NamedTuple):
         InputError
             A field has another type than in the provider's CRD.
         """
-        return cls(stored.name, decode(dict(stored.spec), Spec), decode(dict(stored.status), Status))
+        return cls(
+            stored.name,
+            decode(dict(stored.spec), NodeClassSpec),
+            decode(dict(stored.status), NodeClassStatus),
+        )
 
     @property
     def family_name(self) -> str:

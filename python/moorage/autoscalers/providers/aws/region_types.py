@@ -28,10 +28,10 @@ from .ec2_instance_types import (
     of_auto_mode,
 )
 from .node_capacity import memory_sold
-from .node_class import DEFAULTS, ImageTerm, NodeClass, ProviderOptions, Spec
+from .node_class import DEFAULTS, ImageTerm, NodeClass, NodeClassSpec, ProviderOptions
 
 AWS = "aws"
-_USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
+_USUAL = NodeClassSpec(ami_selector_terms=(ImageTerm("al2023@latest"),))
 """A node class that is not in the input."""
 _ASSUMED = "abc"
 """Letters of the zones that are taken where nothing names one."""

@@ -79,6 +79,17 @@ def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Pat
     assert done.stderr.splitlines()[-1] == ""
 
 
+def test_a_check_loads_few_modules() -> None:
+    """Each costs a start some time: what few inputs need is imported where it is needed."""
+    code = (
+        "import sys; from moorage.cli import main; main(['check', '-f', 'examples']); "
+        "names = [name for name in sys.modules if name.startswith('moorage') and '_core' not in name]; "
+        "print(len(names), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert 100 < int(done.stderr.splitlines()[-1]) <= 250
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_script_of_a_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0

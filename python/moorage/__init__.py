@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .answers.explain.explain_document import Explanation as Explanation
     from .answers.scheduler import Scheduler as Scheduler
     from .cluster.change import Change as Change
-    from .cluster.expanded import expanded as expanded
+    from .cluster.pod_scheduler import expanded as expanded
     from .controllers import PodTimes as PodTimes
     from .controllers import Rollout as Rollout
     from .engine.framework.interface import BindPlugin as BindPlugin
@@ -131,7 +131,7 @@ _MODULES = {
     "default_profile": "engine.plugins.registry",
     "diurnal": "sim.scenario",
     "edit": "kube.edit",
-    "expanded": "cluster.expanded",
+    "expanded": "cluster.pod_scheduler",
     "exponential": "sim.scenario",
     "load": "kube.read.load",
     "load_native_plugin": "engine.framework.out_of_tree_plugins",

@@ -120,6 +120,14 @@ from moorage.kube.plain import plain as plain
 # Readers by themselves; limits are lowered, and what must not be called is replaced.
 from moorage.kube.read import load as load
 
+# Parts of the two readers of YAML; how deep they go.
+from moorage.kube.read.block_yaml import MAX_DEPTH as MAX_DEPTH
+from moorage.kube.read.block_yaml import UnplacedError as UnplacedError
+
+# Two readers of YAML, which have to be alike.
+from moorage.kube.read.block_yaml import read_block_style as read_block_style
+from moorage.kube.read.block_yaml import resolve_plain as resolve_plain
+
 # Decoding of one object; the table of kinds is gone through.
 from moorage.kube.read.decode import _KINDS as _KINDS
 from moorage.kube.read.decode import decode as decode
@@ -133,19 +141,11 @@ from moorage.kube.read.parts_reader import PartsReader as PartsReader
 
 # Texts that are written and read back.
 from moorage.kube.read.python_values import dump_yaml as dump_yaml
-
-# Parts of the two readers of YAML; how deep they go.
-from moorage.kube.read.yaml_reader import MAX_DEPTH as MAX_DEPTH
-from moorage.kube.read.yaml_reader import UnplacedError as UnplacedError
-from moorage.kube.read.yaml_reader import documents as documents
-
-# Two readers of YAML, which have to be alike.
-from moorage.kube.read.yaml_reader import read_block_style as read_block_style
+from moorage.kube.read.yaml_events import documents as documents
 
 # YAML by itself, of any value.
 from moorage.kube.read.yaml_reader import read_first as read_first
 from moorage.kube.read.yaml_reader import read_yaml as read_yaml
-from moorage.kube.read.yaml_reader import resolve_plain as resolve_plain
 from moorage.kube.releases.behaviours import MOST_TOGETHER as MOST_TOGETHER
 
 # Causes that runs find which tests make up.

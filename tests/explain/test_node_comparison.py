@@ -24,7 +24,7 @@ def test_a_node_that_is_behind() -> None:
     found = seen.node("busy").comparison
     assert found is not None
     assert seen.node("idle").comparison is None
-    assert (found.chosen, found.asked) == ("idle", "busy") == (seen.chosen, "busy")
+    assert (found.chosen, found.other) == ("idle", "busy") == (seen.chosen, "busy")
     assert sum(each.weighted for each in found.differences) == found.other_total - found.chosen_total < 0
     assert found.text.startswith(f"busy is {found.chosen_total - found.other_total} behind idle; ")
     made = document(seen, nodes=["busy"])["details"][0]["comparison"]

@@ -53,7 +53,7 @@ BY_KEYWORD = Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD
 def test_functions_have_the_parameters_of_upstreams(function: str, parameters: str) -> None:
     """What can be given by keyword only is no part of upstream's calls, and may be left out."""
     rooms = (moorage.engine.volume, metrics, moorage.compat, persistent_volume)
-    (room,) = (room for room in rooms if hasattr(room, function))
+    room = next(room for room in rooms if hasattr(room, function))
     found = signature(getattr(room, function)).parameters.values()
     assert [one.name for one in found if one.kind not in BY_KEYWORD] == parameters.split()
     assert all(one.default is not Parameter.empty for one in found if one.kind is Parameter.KEYWORD_ONLY)

@@ -559,7 +559,7 @@ class Scheduler(PodScheduler):
         InputError
             There is no such node, or `surge` is not between 0 and the number of nodes.
         """
-        from moorage.cluster.node_upgrades import upgrade_nodes
+        from moorage.cluster.cluster_changes import upgrade_nodes
 
         return upgrade_nodes(self, nodes, surge)
 

@@ -42,8 +42,9 @@ MANY_OBJECTS = 100_000, 10, 10
 """Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
 takes a tenth of a short command."""
 _MODULES = {
-    **dict.fromkeys(("completion", "config", "demo", "dump", "version"), "other_commands"),
+    **dict.fromkeys(("config", "demo", "dump"), "other_commands"),
     "compare": "simulate",
+    "completion": "version",
     "mcp": "serve",
     "nodes": "capacity",
     "scheduler": "serve",

@@ -1,11 +1,13 @@
 """Scheduler: the public entry point, which schedules single pods, batches, or all pending pods in queue
-order."""
+order.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from msgspec.structs import replace
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.controllers import ClusterControllers, PodTimes, Rollout
+from moorage.controllers.store_control import admission_of
 from moorage.engine.cache import SchedulerCache, Transaction
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.waiting_pods import PodNominator
@@ -44,11 +47,15 @@ from moorage.engine.scheduler.schedule_pods import (
 from moorage.engine.scheduler.scheduler_parts import SchedulerParts, TransactionParts, make_queue, time_of
 from moorage.engine.scheduler.scheduling_context import SchedulingContext
 from moorage.kube.model.cluster import Cluster, RefusedPod
+from moorage.kube.model.meta import Object
+from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup
+from moorage.kube.read.cluster_builder import refusal_warnings
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
+from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
@@ -617,4 +624,65 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Clu
         pod_times=given.get("pod_times", PodTimes()),
         fail_fast=given.get("fail_fast", False),
         suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
+    )
+
+
+# ---- the pods that workloads lack --------------------------------------------------------------------------
+
+_OTHERS_HAVE = (Node, Namespace, Pod)
+
+
+def expanded(cluster: Cluster, **options: Unpack[SchedulerOptions]) -> Cluster:
+    """Return a cluster with the pods that its workloads lack, and whatever else controllers make at once:
+    ReplicaSets, revisions of templates, claims.
+
+    A `Scheduler` does the same by itself. Pods that controllers delete, as in a rollout, are no longer there.
+
+    Parameters
+    ----------
+    **options
+        Those of a `Scheduler`: the release and its gates count.
+
+    Returns
+    -------
+    Cluster
+        New pods and objects come after those that were there. Those that the API server would refuse are in
+        `Cluster.refused`.
+
+    Raises
+    ------
+    InputError
+        A workload asks for more pods than there may be.
+    """
+    scheduler = PodScheduler(cluster, **options)
+    refused = [*cluster.refused, *scheduler.refused_pods()]
+    pods: list[Pod] = scheduler.client.list(Pod)[0]
+    namespaces = dict.fromkeys(pod.namespace for pod in pods)
+    added = admission_warnings(scheduler.client, namespaces, [pod for pod in pods if not pod.spec.node_name])
+    warnings = [*cluster.warnings, *added, *refusal_warnings(refused)]
+    return replaced(with_objects(cluster, scheduler.client), refused=refused, warnings=warnings)
+
+
+def admission_warnings(
+    client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
+) -> Iterator[str]:
+    """Yield sentences about what admission adds to new pods, or a distribution would add; see
+    `Additions.warnings`."""
+    return admission_of(client).additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+
+
+def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:
+    """Return a cluster with the pods and the other objects of a store of its own, but its own nodes and
+    namespaces, in the order in which they were written."""
+    assert isinstance(client, ObjectStore)
+    kinds = client.changed_since(-1)
+    stored: list[Object] = [obj for kind in kinds for obj in client.list(kind)[0]]
+    stored.sort(key=lambda obj: int(obj.metadata.resource_version))
+    pods = [obj for obj in stored if isinstance(obj, Pod)]
+    return replaced(
+        cluster,
+        pods=[pod for pod in pods if pod.status.phase not in FINISHED],
+        finished=[pod for pod in pods if pod.status.phase in FINISHED],
+        others=[obj for obj in stored if not isinstance(obj, _OTHERS_HAVE)],
+        turns={},
     )

@@ -6,13 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
-from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
@@ -24,6 +19,15 @@ from .event_columns import Verb
 from .replay.replay_timeline import scheduler_at_start
 from .replay.replayer import VirtualClock
 from .timeline import Timeline
+
+if find_spec("gymnasium") is None:
+    raise ImportError(missing("gymnasium", "rl"))
+
+import gymnasium  # after the error that names the extra
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 __all__ = ["RESOURCES", "SchedulingEnv", "SchedulingVectorEnv", "Transition", "placed"]
 
@@ -504,6 +508,3 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
 
 
 # ---- gym ---------------------------------------------------------------------------------------------------
-
-if find_spec("gymnasium") is None:
-    raise ImportError(missing("gymnasium", "rl"))

@@ -40,8 +40,8 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is repeated is repeated soon, and what fails is told soon."""
     for name in (
         "cli.options.serving.FOLLOW",
-        "live.serve.health.UNREADABLE_LIMIT",
-        "live.serve.live_scheduler.RETRY",
+        "live.health.UNREADABLE_LIMIT",
+        "live.live_scheduler.RETRY",
         "live.client.reflector.INITIAL_BACKOFF",
     ):
         monkeypatch.setattr(f"moorage.{name}", 0.0)

@@ -25,14 +25,14 @@ class StrikeError(KeyboardInterrupt):
     """Ctrl-C at the moment that a test asks for."""
 
 
-def struck(action: Callable[[], object], at: int, room: str = PACKAGE) -> bool:
-    """Do something, with an interrupt at the trace event (a call or a line in a room of the package) of this
+def struck(action: Callable[[], object], at: int, files: str | tuple[str, ...] = PACKAGE) -> bool:
+    """Do something, with an interrupt at the trace event (a call or a line in these files) of this
     number, from 1 on; False where it ends before."""
     events = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal events
-        if not frame.f_code.co_filename.startswith(room):
+        if not frame.f_code.co_filename.startswith(files):
             return None
         if event not in ("call", "line") or (event == "call" and frame.f_code.co_flags & CO_GENERATOR):
             return trace  # the call may be that which closes a generator, where exceptions are ignored

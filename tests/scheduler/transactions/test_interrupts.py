@@ -123,7 +123,11 @@ def settle(one: Scheduler) -> None:
 
 
 def strike_everywhere(
-    make_world: World, action: Callable[[Scheduler], None], first: int, step: int, room: str = PACKAGE
+    make_world: World,
+    action: Callable[[Scheduler], None],
+    first: int,
+    step: int,
+    files: str | tuple[str, ...] = PACKAGE,
 ) -> int:
     """Interrupt at every `step`-th trace event; how often that was."""
     expected = make_world()
@@ -132,7 +136,7 @@ def strike_everywhere(
     count, at = 0, first
     while True:
         one = make_world()
-        if not struck(lambda one=one: action(one), at, room):  # type: ignore[misc]
+        if not struck(lambda one=one: action(one), at, files):  # type: ignore[misc]
             return count
         settle(one)
         if action is run:
@@ -166,13 +170,14 @@ def test_an_interrupt_at_any_line_leaves_nothing_halfway(make_world: World, acti
     assert strike_everywhere(make_world, action, first=offset + 1, step=10) > 10
 
 
+GROUP_FILES = tuple(f"{PACKAGE}/engine/scheduler/{name}" for name in ("group_", "place_group"))
 GROUPS = [(make_world, run) for make_world in (gangs, bound_gangs, bound_tree, evicting_gang)]
 GROUPS.append((gangs, schedule_group))
 
 
 @pytest.mark.parametrize(("make_world", "action"), GROUPS)
 def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) -> None:
-    assert strike_everywhere(make_world, action, 1, 37, f"{PACKAGE}/engine/scheduler/groups") > 5
+    assert strike_everywhere(make_world, action, 1, 37, GROUP_FILES) > 5
 
 
 @pytest.mark.slow
@@ -181,7 +186,7 @@ def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) ->
 def test_an_interrupt_at_any_line_leaves_no_group_halfway(
     make_world: World, action: Any, offset: int
 ) -> None:
-    assert strike_everywhere(make_world, action, offset + 1, 5, f"{PACKAGE}/engine/scheduler/groups") > 20
+    assert strike_everywhere(make_world, action, offset + 1, 5, GROUP_FILES) > 20
 
 
 @pytest.mark.parametrize("action", [schedule, schedule_one])

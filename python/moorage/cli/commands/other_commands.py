@@ -1,4 +1,4 @@
-"""Commands that answer no question: ``config``, ``demo``, ``dump``, ``completion`` and ``version``."""
+"""Commands that answer no question: ``config``, ``demo`` and ``dump``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import get_completion_class
 
-from moorage._version import __version__
 from moorage.errors import InputError, located, shorten
 
 from ..messages import print_warnings
@@ -228,46 +226,3 @@ def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
     print_warnings(cluster.warnings)
     listed = cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished
     return [without_contents(obj) for objects in listed for obj in objects]
-
-
-# ---- completion --------------------------------------------------------------------------------------------
-#
-# ``moorage completion``: prints click's script that completes commands and options in a shell.
-
-
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "moorage completion bash",
-        "moorage completion zsh",
-    ),
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print a script that completes commands in a shell.
-
-    For bash: moorage completion bash > ~/.local/share/bash-completion/completions/moorage; for zsh or fish,
-    source the output.
-    """
-    found = get_completion_class(shell)
-    assert found is not None
-    root = context.find_root()
-    click.echo(found(root.command, {}, "moorage", "_MOORAGE_COMPLETE").source())
-
-
-# ---- version -----------------------------------------------------------------------------------------------
-#
-# ``moorage version``.
-
-
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "moorage version",
-        "moorage --version",
-    ),
-)
-def version() -> None:
-    """Print the version."""
-    click.echo(f"moorage {__version__}")

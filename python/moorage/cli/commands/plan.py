@@ -351,7 +351,7 @@ def _answer(
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.autoscalers.consolidation_rounds import Consolidation
-    from moorage.cluster.expanded import with_objects
+    from moorage.cluster.pod_scheduler import with_objects
 
     from ..runs.pod_templates import read_templates
     from ..runs.simulation import Preparation

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.cluster_setup import join_cluster
-from moorage.cluster.expanded import with_objects
+from moorage.cluster.pod_scheduler import with_objects
 from moorage.controllers import Rollout
 from moorage.controllers.availability import AwaitedPod
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod

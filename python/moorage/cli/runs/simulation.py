@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.change import Change
-from moorage.cluster.expanded import admission_warnings
 from moorage.cluster.node_changes import LASTING, stays
+from moorage.cluster.pod_scheduler import admission_warnings
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
 from moorage.controllers.volume_plugins import unknown_topologies

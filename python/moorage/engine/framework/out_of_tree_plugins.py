@@ -197,7 +197,7 @@ class LoadedPlugin(NativePlugin):
 
 def include_dir() -> Path:
     """Return the include directory with ``moorage/plugin.h``."""
-    return Path(__file__).parents[3] / "include"
+    return Path(__file__).parents[2] / "include"
 
 
 def load_native_plugin(

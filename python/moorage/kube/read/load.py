@@ -74,7 +74,7 @@ from .snapshots import TABLE, read_config_map, read_flags, read_server_version, 
 from .yaml_reader import read_yaml
 
 if TYPE_CHECKING:
-    from .yaml_reader import DuplicateKey
+    from .yaml_events import DuplicateKey
 
 
 # ---- load --------------------------------------------------------------------------------------------------

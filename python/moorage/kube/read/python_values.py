@@ -83,7 +83,7 @@ def _dumper() -> Any:
     """
     import yaml
 
-    from .yaml_reader import is_text
+    from .block_yaml import is_text
 
     class Dumper(yaml.CSafeDumper):
         def ignore_aliases(self, data: Any) -> bool:

@@ -16,7 +16,6 @@ from .option_types import (
     GROUPS,
     NEW_NODES,
     AnsweringCommand,
-    Complete,
     WholeNumber,
     offer,
     offered_nodes,
@@ -27,6 +26,8 @@ from .option_types import (
 if TYPE_CHECKING:
     from moorage.answers.scheduler import Scheduler
     from moorage.cluster.change import Change
+
+    from .option_types import Complete
 
 NODES = "NODE|LABEL=VALUE"
 _GIVEN = "moorage.given"

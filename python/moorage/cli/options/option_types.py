@@ -6,19 +6,21 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from moorage.errors import nearest
 
 from ..messages import QUIET, REFUSED, VERBOSE, notes_below
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from moorage.kube import Cluster
+
+    Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 # ---- option groups -----------------------------------------------------------------------------------------
@@ -336,8 +338,6 @@ def _range(bounds: WholeNumber | Number) -> str:
 #
 # What a shell offers where an option names something of the input: read when the user asks for it.
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
 
 def offered_nodes(cluster: Cluster) -> Iterable[str]:
     """Return the names of nodes, and ``zone=a`` for those of a zone."""
@@ -389,6 +389,8 @@ def offer(names_in: Callable[[Cluster], Iterable[str]], *others: str) -> Complet
 
 def offer_contexts(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete a context by those of the kubeconfig."""
+    from pathlib import Path
+
     from moorage.kube.read.yaml_reader import read_yaml
 
     default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube/config")
@@ -406,6 +408,8 @@ def _names(options: dict[str, Any], names_in: Callable[[Cluster], Iterable[str]]
     """Return names of the files of -f; those of an API server would take too long."""
     if not options.get("files"):
         return ()
+    from pathlib import Path
+
     from moorage.kube import load
 
     try:
@@ -418,4 +422,6 @@ def _names(options: dict[str, Any], names_in: Callable[[Cluster], Iterable[str]]
 
 
 def _items(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem  # a shell asks for few of the starts
+
     return [CompletionItem(name) for name in names if name.startswith(begun)]

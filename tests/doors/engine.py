@@ -321,9 +321,6 @@ from moorage.engine.framework.in_tree_plugins import VolumesOfBatch as VolumesOf
 from moorage.engine.framework.in_tree_plugins import gates_by_group as gates_by_group
 from moorage.engine.framework.in_tree_plugins import gates_only_with as gates_only_with
 
-# Attributes that are computed once, by themselves.
-from moorage.engine.framework.lazy_attribute import lazy_attribute as lazy_attribute
-
 # Columns of two sources, which have to be alike.
 from moorage.engine.framework.nodes_view import CycleColumns as CycleColumns
 from moorage.engine.framework.nodes_view import InfoNodes as InfoNodes
@@ -572,6 +569,9 @@ from moorage.engine.volume.volumes_in_use import LostUses as LostUses
 # Volumes in use, compared with a recomputation; uses that a release loses.
 from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse
 from moorage.engine.volume.volumes_in_use import disk_of as disk_of
+
+# Attributes that are computed once, by themselves.
+from moorage.lazy import lazy_attribute as lazy_attribute
 
 # Rows of a table as dicts.
 from moorage.table import rows_of as rows_of

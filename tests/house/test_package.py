@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -169,6 +170,39 @@ def test_the_package_names_the_releases_that_it_has() -> None:
 def test_type_checkers_see_the_same_names() -> None:
     table, typed = facade()
     assert table == typed != {}
+
+
+ROOMS = [
+    name(path).split("/")[2]
+    for path in files(".py", under="python/moorage")
+    if path.name == "__init__.py" and "names_at_first_use" in path.read_text()
+]
+"""The rooms whose names are imported at their first use."""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_type_checkers_see_the_same_names_of_a_room(room: str) -> None:
+    module = import_module(f"moorage.{room}")
+    tree = ast.parse((ROOT / "python/moorage" / room / "__init__.py").read_text())
+    [block] = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: f"{'.' * node.level}{node.module}" for node in imports for alias in node.names}
+    assert sorted(module.__all__) == sorted(homes)
+    for public, home in homes.items():
+        assert getattr(module, public) is getattr(import_module(home, module.__name__), public)
+    assert homes.keys() <= {*dir(module)}
+    with pytest.raises(AttributeError, match=rf"^module 'moorage\.{room}' has no attribute 'no_such_name'$"):
+        _ = module.no_such_name
+
+
+def test_rooms_import_their_names_at_first_use() -> None:
+    assert ROOMS == ["answers", "autoscalers", "kube"]
+    result = run(f"import sys\nfor room in {ROOMS}: __import__(f'moorage.{{room}}')\nprint(*sys.modules)")
+    loaded = {module for module in result.stdout.split() if module.startswith("moorage.")}
+    assert {module for module in loaded if not module.startswith(("moorage._core", "moorage._version"))} == {
+        "moorage.lazy",
+        *(f"moorage.{room}" for room in ROOMS),
+    }
 
 
 def test_an_interpreter_without_the_gil_is_refused_in_one_sentence() -> None:

@@ -4,10 +4,9 @@ Questions about plans leave the scheduler as it was. Users call them as methods 
 types of the answers. The names are imported when they are first used (PEP 562).
 """
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from moorage.lazy import names_at_first_use
 
 if TYPE_CHECKING:
     from .answer_pages import answer_page as answer_page
@@ -38,41 +37,22 @@ if TYPE_CHECKING:
     from .template_capacity import Binding as Binding
     from .template_capacity import Capacity as Capacity
     from .template_capacity import TemplateCapacity as TemplateCapacity
-
-_MODULES = {
-    "Aim": "node_emptying",
-    "Binding": "template_capacity",
-    "Blocker": "pod_moves",
-    "Bound": "placement_bound",
-    "Capacity": "template_capacity",
-    "Difference": "difference",
-    "EmptyingPlan": "node_emptying",
-    "Fact": "page",
-    "Facts": "page",
-    "Holder": "node_room",
-    "Loss": "survival",
-    "LostPod": "survival",
-    "Move": "pod_moves",
-    "NodeBound": "node_count",
-    "NodesNeeded": "new_nodes",
-    "Page": "page",
-    "Price": "placement_bound",
-    "Room": "node_room",
-    "Survival": "survival",
-    "TemplateCapacity": "template_capacity",
-    "answer_page": "answer_pages",
-    "capacity_page": "answer_pages",
-    "comparison_page": "answer_pages",
-    "current_use": "node_use",
-    "explanation_page": "answer_pages",
-    "node_figure": "figures",
-    "picture": "figures",
-    "simulation_page": "answer_pages",
-}
-__all__ = [*_MODULES]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+else:
+    __getattr__, __dir__, __all__ = names_at_first_use(
+        __name__,
+        {
+            ".answer_pages": "answer_page capacity_page comparison_page explanation_page simulation_page",
+            ".difference": "Difference",
+            ".figures": "node_figure picture",
+            ".new_nodes": "NodesNeeded",
+            ".node_count": "NodeBound",
+            ".node_emptying": "Aim EmptyingPlan",
+            ".node_room": "Holder Room",
+            ".node_use": "current_use",
+            ".page": "Fact Facts Page",
+            ".placement_bound": "Bound Price",
+            ".pod_moves": "Blocker Move",
+            ".survival": "Loss LostPod Survival",
+            ".template_capacity": "Binding Capacity TemplateCapacity",
+        },
+    )

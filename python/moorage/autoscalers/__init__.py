@@ -3,10 +3,9 @@
 The names are imported when they are first used (PEP 562).
 """
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from moorage.lazy import names_at_first_use
 
 if TYPE_CHECKING:
     from .consolidation_rounds import Consolidation as Consolidation
@@ -28,32 +27,18 @@ if TYPE_CHECKING:
     from .scale_up_answer import NewNode as NewNode
     from .scale_up_answer import ScaleUp as ScaleUp
     from .scaling_rounds import Growth as Growth
-
-_MODULES = {
-    "Consolidation": "consolidation_rounds",
-    "GroupSettings": "group_settings",
-    "Growth": "scaling_rounds",
-    "InstanceType": "providers.instance_type",
-    "KarpenterOptions": "karpenter.karpenter_options",
-    "Launch": "karpenter.new_nodes_result",
-    "NewClaim": "karpenter.new_nodes_result",
-    "NewNode": "scale_up_answer",
-    "NodeGroup": "group_settings",
-    "Offering": "providers.instance_type",
-    "PodError": "karpenter.new_nodes_result",
-    "Provisioning": "karpenter.new_nodes_result",
-    "Registration": "providers.registrations",
-    "RemovalStep": "consolidation_rounds",
-    "ScaleDown": "group_settings",
-    "ScaleUp": "scale_up_answer",
-    "TypePrice": "karpenter.new_nodes_result",
-    "read_instance_types": "providers.type_files",
-    "seen_types": "providers.instance_type",
-}
-__all__ = [*_MODULES]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+else:
+    __getattr__, __dir__, __all__ = names_at_first_use(
+        __name__,
+        {
+            ".consolidation_rounds": "Consolidation RemovalStep",
+            ".group_settings": "GroupSettings NodeGroup ScaleDown",
+            ".karpenter.karpenter_options": "KarpenterOptions",
+            ".karpenter.new_nodes_result": "Launch NewClaim PodError Provisioning TypePrice",
+            ".providers.instance_type": "InstanceType Offering seen_types",
+            ".providers.registrations": "Registration",
+            ".providers.type_files": "read_instance_types",
+            ".scale_up_answer": "NewNode ScaleUp",
+            ".scaling_rounds": "Growth",
+        },
+    )

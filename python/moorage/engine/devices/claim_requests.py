@@ -24,8 +24,7 @@ from moorage.kube.model.resource_claims import (
     ResourceClaim,
 )
 from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, Release
-
-from ..framework.lazy_attribute import lazy_attribute
+from moorage.lazy import lazy_attribute
 
 # ---- claim requests ----------------------------------------------------------------------------------------
 

@@ -29,10 +29,10 @@ from moorage.kube.model.resource_claims import (
     ResourceClaimStatus,
 )
 from moorage.kube.plain import plain
+from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectClient, ObjectStore
 
 from ..framework.handle import FrameworkHandle
-from ..framework.lazy_attribute import lazy_attribute
 from .allocated_devices import Statuses, with_statuses
 from .claim_cache import is_reserved_for, of_pod
 from .claim_requests import AllocationError

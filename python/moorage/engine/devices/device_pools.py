@@ -15,8 +15,8 @@ from moorage._core.base.selectors import NodeSelectorMatcher
 from moorage._core.devices.device_view import DeviceView
 from moorage.kube import Node, NodeSelector
 from moorage.kube.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
+from moorage.lazy import lazy_attribute
 
-from ..framework.lazy_attribute import lazy_attribute
 from .claim_requests import Features
 
 DeviceId = tuple[str, str, str]

@@ -20,11 +20,11 @@ from moorage._core.decide.native_plugin import NativeExternal, capsule_address
 from moorage._core.state.pod_class import Shape
 from moorage.errors import InputError, PluginError, printable
 from moorage.kube import Pod
+from moorage.lazy import lazy_attribute
 
 from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, answer_of, check_range, invalid_score
 from .in_tree_plugins import NativePlugin
 from .interface import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin
-from .lazy_attribute import lazy_attribute
 from .nodes_view import NodesView
 from .status import Code, Status, error_status
 

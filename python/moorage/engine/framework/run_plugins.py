@@ -17,6 +17,7 @@ from moorage.engine.framework import extension_points as binding_points
 from moorage.engine.framework import interface
 from moorage.errors import MoorageError
 from moorage.kube import Pod
+from moorage.lazy import lazy_attribute
 
 from ..cache import NodeInfo, NodeInfoClone, SchedulerCache
 from .extension_points import (
@@ -38,7 +39,6 @@ from .handle import FrameworkHandle
 from .in_tree_plugins import NativePlugin, Signer
 from .interface import FilterPlugin, Plugin, PreFilterPlugin, PreScorePlugin, ScorePlugin
 from .kernels import Kernels, place_of, rejection
-from .lazy_attribute import lazy_attribute
 from .nodes_view import CycleColumns, NodesView, TableNodes
 from .nodes_view import NodeInfo as AnyNodeInfo
 from .profile import CalledPlugins, Profile

@@ -22,6 +22,7 @@ from moorage.errors import MoorageError
 from moorage.kube import CompositePodGroup, Pod, group_of
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.lazy import lazy_attribute
 from moorage.store import ApiError, ObjectClient
 from moorage.store.deletion import timestamp
 
@@ -68,7 +69,6 @@ from ..framework.in_tree_plugins import (
     VolumesOfBatch,
     gates_only_with,
 )
-from ..framework.lazy_attribute import lazy_attribute
 from ..framework.waiting_pods import StatusSteps
 from ..volume.claims import VolumeError
 

@@ -27,11 +27,11 @@ from moorage.kube.model import pod as pod_objects
 from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.pod import Affinity
 from moorage.kube.read.decode import decode
+from moorage.lazy import lazy_attribute
 
 from ..framework import in_tree_plugins as signing
 from ..framework.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
 from ..framework.in_tree_plugins import InTreePlugin
-from ..framework.lazy_attribute import lazy_attribute
 
 # ---- node affinity -----------------------------------------------------------------------------------------
 

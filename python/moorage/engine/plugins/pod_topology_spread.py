@@ -18,6 +18,7 @@ from moorage.kube import LabelSelectorMatcher, Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import TopologySpreadConstraint
 from moorage.kube.read.decode import decode
+from moorage.lazy import lazy_attribute
 
 from ..framework.events import (
     NODE,
@@ -36,7 +37,6 @@ from ..framework.events import (
 from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows, distinct_evidence
 from ..framework.in_tree_plugins import UNSIGNED, InTreePlugin
 from ..framework.interface import EvidencePlugin
-from ..framework.lazy_attribute import lazy_attribute
 from .node_affinity_and_taints import REJECTING_EFFECTS
 
 HARD = "DoNotSchedule"

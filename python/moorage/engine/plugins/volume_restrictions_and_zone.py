@@ -16,6 +16,7 @@ from msgspec import Struct
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
+from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
 
 from ..framework import events
@@ -33,7 +34,6 @@ from ..framework.events import (
 from ..framework.evidence import Evidence, Fact, FindEvidence, RejectedPod, Rows
 from ..framework.in_tree_plugins import Attachment, BoundClaims, ClaimPlugin, Mask, VolumesOfBatch
 from ..framework.interface import EvidencePlugin
-from ..framework.lazy_attribute import lazy_attribute
 from ..volume.claims import WAIT_FOR_FIRST_CONSUMER, claim_class
 from ..volume.volumes_in_use import LostUses, VolumesInUse, disk_of
 from .claim_evidence import claim_fact, claims_of, missing_claims

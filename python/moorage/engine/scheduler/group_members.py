@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
+from moorage.lazy import lazy_attribute
 
 from ..framework import FrameworkHandle, Placement, PlacementGeneratePlugin, Status, interface
 from ..framework.extension_points import StatusError, check_range, note_exception
 from ..framework.group_index import GroupTree, is_composite
-from ..framework.lazy_attribute import lazy_attribute
 from ..framework.profile import Profile
 from ..framework.status import Code, error_status
 from ..plugins.queue_and_groups import GangScheduling, TopologyPlacementGenerator

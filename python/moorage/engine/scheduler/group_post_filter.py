@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from moorage._core.decide.search import Search
 from moorage._core.state.pod_spec import bound
 from moorage.kube import Pod
+from moorage.lazy import lazy_attribute
 
 from ..framework import (
     Code,
@@ -24,7 +25,6 @@ from ..framework import (
     Status,
 )
 from ..framework.extension_points import note_exception
-from ..framework.lazy_attribute import lazy_attribute
 from ..framework.run_plugins import Target, native_filters
 from ..plugins.inter_pod_affinity import InterPodAffinity
 from ..plugins.pod_topology_spread import PodTopologySpread

@@ -15,6 +15,7 @@ from moorage._core.state.pod_spec import bound
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import group_of
 from moorage.kube.model.resource_claims import DeviceClass
+from moorage.lazy import lazy_attribute
 from moorage.store import Lister, ObjectStore
 from moorage.store.pod_binding import why_unreadable
 
@@ -24,7 +25,6 @@ from ..framework.group_index import PodGroups
 from ..framework.handle import FrameworkHandle
 from ..framework.in_tree_plugins import NO_RESOURCES
 from ..framework.interface import NominatingInfo
-from ..framework.lazy_attribute import lazy_attribute
 from ..framework.run_plugins import Target
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine, Rotation

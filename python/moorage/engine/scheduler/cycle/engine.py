@@ -22,7 +22,6 @@ from moorage.engine.framework.configuration import KubeSchedulerConfiguration, g
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.in_tree_plugins import CorePostFilter
 from moorage.engine.framework.interface import FilterPlugin, NominatingInfo, Plugin, PreFilterPlugin
-from moorage.engine.framework.lazy_attribute import lazy_attribute
 from moorage.engine.framework.plugin_registry import check_profiles, make_profiles
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Target, target_of
@@ -32,6 +31,7 @@ from moorage.engine.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.engine.preemption.default_preemption import set_up_preemption
 from moorage.errors import InputError
 from moorage.kube.model.pod import Pod
+from moorage.lazy import lazy_attribute
 from moorage.store import InformerFactory, ObjectClient
 
 from ..options import ClaimControllers, Options

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from moorage import cli
+from tests.doors.cli import COMMANDS
 from tests.house.source import ROOT
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -77,6 +78,20 @@ def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "serve twin", "serve extender", "plan nodes"])
+def test_a_help_loads_few_modules(command: str) -> None:
+    """What the options need, and nothing that the command does."""
+    code = (
+        f"import sys; from moorage.cli import main; main({[*command.split(), '--help']}); "
+        "heavy = {'msgspec', 'numpy', 'yaml', 'ssl', 'asyncio', 'httpx2', 'prometheus_client'}; "
+        "names = [name for name in sys.modules if name.startswith('moorage.')]; "
+        "print(len(names), *(heavy & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    few, *heavy = done.stderr.split()
+    assert (int(few) <= 24, heavy) == (True, [])
 
 
 def test_a_check_loads_few_modules() -> None:

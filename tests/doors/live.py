@@ -68,11 +68,11 @@ from moorage.live.live_scheduler import END as END
 from moorage.live.live_scheduler import LiveScheduler as LiveScheduler
 
 # How connections are shared out.
+from moorage.live.shares import Limits as Limits
 from moorage.live.shares import Shares as Shares
 from moorage.live.twin_server import QUESTIONS as QUESTIONS
 from moorage.live.twin_server import Answer as twin_server_Answer
 from moorage.live.twin_server import Forks as Forks
-from moorage.live.twin_server import Limits as Limits
 from moorage.live.twin_server import Output as Output
 from moorage.live.twin_server import Template as Template
 from moorage.live.twin_server import TwinRefusalError as TwinRefusalError

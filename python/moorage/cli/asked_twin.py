@@ -27,7 +27,8 @@ from moorage.kube.read.files import source_name
 from moorage.kube.read.load import Listed
 from moorage.kube.strict_documents import Strict, decode_part, read_value
 from moorage.live.followed_cluster import FollowedCluster, Moment
-from moorage.live.twin_server import JSON, Forks, Limits, Output, Template, TwinRefusalError, Work, refusal
+from moorage.live.shares import Limits
+from moorage.live.twin_server import JSON, Forks, Output, Template, TwinRefusalError, Work, refusal
 from moorage.live.web_server import Reply
 
 from .app import app, run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import located
-from moorage.live.web_server import Reply
+from moorage.live.shares import Limits
 
 from .options.inputs import connected, load_input, names_server, scheduler_settings
 from .options.option_types import Number, WholeNumber, all_of, is_given
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from moorage.live.followed_cluster import FollowedCluster
+    from moorage.live.web_server import Reply
 
     from .asked_twin import AskedTwin, StandingAnswers
 
@@ -44,25 +45,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger("moorage.serve")
 
 MIB = 1 << 20
+LIMITS = Limits()
 limit_options = all_of(
     click.option(
         "--answer-seconds",
         type=Number(0, 3600, min_open=True),
-        default=60.0,
+        default=LIMITS.seconds,
         show_default=True,
         help="How long an answer may take.",
     ),
     click.option(
         "--answer-memory",
         type=WholeNumber(64),
-        default=2048,
+        default=LIMITS.memory // MIB,
         show_default=True,
         help="How many MiB an answer may take up.",
     ),
     click.option(
         "--at-once",
         type=WholeNumber(1, 256),
-        default=4,
+        default=LIMITS.at_once,
         show_default=True,
         help="How many questions are answered at the same time.",
     ),
@@ -190,7 +192,6 @@ def asked_twin(
     """
     from moorage.answers.scheduler import Scheduler
     from moorage.live.followed_cluster import FollowedCluster, PredictedBindings
-    from moorage.live.twin_server import Limits
     from moorage.store import UnreachableError
 
     from .asked_twin import AskedTwin
@@ -300,6 +301,8 @@ POLICY = (
 
 def page_files() -> Mapping[str, Reply]:
     """Return the answers by path: the page at ``/``, and what it loads."""
+    from moorage.live.web_server import Reply
+
     headers = (
         ("Content-Security-Policy", POLICY),
         ("Cache-Control", "no-cache"),

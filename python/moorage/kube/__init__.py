@@ -1,4 +1,7 @@
-"""Kubernetes objects: structs, quantities, selectors, reading, defaults and validation."""
+"""Kubernetes objects: structs, quantities, selectors, reading, defaults and validation.
+
+The names are imported when they are first used (PEP 562).
+"""
 
 from typing import TYPE_CHECKING
 

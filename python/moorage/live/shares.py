@@ -1,9 +1,10 @@
-"""What one client may take up of a server."""
+"""What one client may take up of a server, and one question of a twin."""
 
 from __future__ import annotations
 
 from collections import Counter
 from threading import Lock
+from typing import NamedTuple
 
 TIMEOUT = 10.0
 """Seconds that a client has for the handshake, and by default for each part of a request."""
@@ -47,3 +48,23 @@ class Shares:
             self._held[client] -= amount
             if not self._held[client]:
                 del self._held[client]
+
+
+class Limits(NamedTuple):
+    """What one question may take up.
+
+    Attributes
+    ----------
+    seconds : float
+    memory : int
+        Bytes beyond those of the parent.
+    output : int
+        Bytes of the answer.
+    at_once : int
+        Questions that are answered at the same time; one more is refused.
+    """
+
+    seconds: float = 60.0
+    memory: int = 2 << 30
+    output: int = 64 << 20
+    at_once: int = 4

@@ -27,6 +27,7 @@ from moorage.answers.linear_program import SOLVER
 from moorage.errors import MoorageError
 
 from .health import DelegatedAuthorization
+from .shares import Limits
 from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign, server_context
 
 # ---- forked answers ----------------------------------------------------------------------------------------
@@ -74,26 +75,6 @@ class TwinRefusalError(MoorageError):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-
-
-class Limits(NamedTuple):
-    """What one question may take up.
-
-    Attributes
-    ----------
-    seconds : float
-    memory : int
-        Bytes beyond those of the parent.
-    output : int
-        Bytes of the answer.
-    at_once : int
-        Questions that are answered at the same time; one more is refused.
-    """
-
-    seconds: float = 60.0
-    memory: int = 2 << 30
-    output: int = 64 << 20
-    at_once: int = 4
 
 
 class Output(NamedTuple):

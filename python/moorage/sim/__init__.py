@@ -1,4 +1,14 @@
-"""Simulations: synthetic clusters, benchmarks, and summaries of runs."""
+"""Simulations: synthetic clusters, benchmarks, and summaries of runs.
 
-from .summary import Summary as Summary
-from .summary import summarize as summarize
+The names are imported when they are first used (PEP 562).
+"""
+
+from typing import TYPE_CHECKING
+
+from moorage.lazy import names_at_first_use
+
+if TYPE_CHECKING:
+    from .summary import Summary as Summary
+    from .summary import summarize as summarize
+else:
+    __getattr__, __dir__, __all__ = names_at_first_use(__name__, {".summary": "Summary summarize"})

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from moorage.autoscalers.group_settings import Time
 from moorage.errors import InputError, located
-from moorage.kube import Cluster, Object, Pod
+from moorage.kube import Cluster, Object, Pod, write_cluster
 from moorage.kube.read.decode import decode_object
 from moorage.kube.read.files import source_name
 from moorage.kube.read.load import load
@@ -466,8 +466,6 @@ def write_scenario(timeline: EventColumns, path: str | Path) -> None:
     InputError
         A file cannot be written.
     """
-    from moorage.kube import write_cluster
-
     target = Path(path)
     names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}
     spec: dict[str, Any] = {}

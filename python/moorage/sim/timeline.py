@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .event_columns import Event, EventColumns, Verb
-from .scenario import bursts, diurnal, exponential, lognormal, poisson
+from .scenario import bursts, diurnal, exponential, lognormal, poisson, write_scenario
 
 __all__ = ["Event", "Timeline", "Verb", "bursts", "diurnal", "exponential", "lognormal", "poisson"]
 
@@ -68,6 +68,4 @@ class Timeline(EventColumns):
         InputError
             The file cannot be written.
         """
-        from .scenario import write_scenario
-
         write_scenario(self, path)

@@ -21,6 +21,7 @@ from .printing import (
     print_names,
     release_document,
     told,
+    without_folders,
     write_answer,
 )
 from .run_output import by_workload, group_tables, unplaced_document
@@ -83,8 +84,6 @@ def write_verdict(
     def page() -> PageOf:
         from moorage.answers.answer_pages import answer_page
         from moorage.answers.page import Fact, Facts
-
-        from .printing import without_folders
 
         others = sum(finding.pods for finding in verdict.findings if not finding.counts)
         bad = {"without a node": verdict.failed}

@@ -28,7 +28,7 @@ from moorage.errors import number_of
 
 from ..runs.simulation import skip_reason
 from ..runs.targets import ExplainedTarget, Target
-from .printing import ignore_broken_pipe, print_lines, print_table, write_value
+from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value
 
 SITUATION_TEXTS = {
     NOW: "",
@@ -76,8 +76,6 @@ def write_explanations(
         listed = _list_document(explained, documents)
         if form == "html":
             from moorage.answers.answer_pages import explanation_page
-
-            from .printing import write_page
 
             write_page(explanation_page(listed["items"], blocks), [told["release"]], told["warnings"])
         else:

@@ -33,6 +33,7 @@ from ..runs.simulation import (
     Simulation,
     group_outcomes,
 )
+from .ci_output import notice
 from .printing import (
     COMMENT_ROWS,
     PICTURES,
@@ -44,6 +45,7 @@ from .printing import (
     refused_document,
     release_document,
     told,
+    without_folders,
     write_answer,
     write_picture,
 )
@@ -348,8 +350,6 @@ def write_comparison(
     def page() -> PageOf:
         from moorage.answers.answer_pages import comparison_page
 
-        from .printing import without_folders
-
         shown = _comparison_document(alternatives, releases)
         for one in shown["alternatives"]:
             one["name"] = without_folders(one["name"])
@@ -389,8 +389,6 @@ def _without_node(alternatives: Sequence[Alternative], pods: PrintedTable) -> Pr
 
 def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
     """Yield annotations of GitHub: nodes and price of each alternative, and who waits or is evicted."""
-    from .ci_output import notice
-
     yield notice("notice", "moorage compare", first)
     for one in alternatives[:COMMENT_ROWS]:
         shown = {name: value for name, value in one.measures.items() if name in _TOLD}

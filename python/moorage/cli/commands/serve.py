@@ -20,13 +20,20 @@ from ..options.inputs import (
 from ..options.new_node_options import node_source_options
 from ..options.option_types import CommandGroup, GroupedCommand, WholeNumber, is_given, tie_break_option
 from ..options.serving import (
+    SECOND,
+    allow_many_connections,
     end_at_once,
+    ending_on_signals,
     extender_options,
+    live_scheduler,
     logging_to_stderr,
+    serve_extender,
+    serving,
     serving_options,
+    settings_and_server,
     verbosity_option,
 )
-from ..serve_twin import limit_options, twin_options
+from ..serve_twin import asked_twin, limit_options, serve_twin, twin_options
 
 if TYPE_CHECKING:
     from moorage.live.client import ApiClient
@@ -75,15 +82,6 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
     from threading import Event
 
     from moorage.live.leader_lease import LostLeaseError
-
-    from ..options.serving import (
-        SECOND,
-        allow_many_connections,
-        ending_on_signals,
-        live_scheduler,
-        serving,
-        settings_and_server,
-    )
 
     stop = Event()
     clients: list[ApiClient] = []
@@ -150,8 +148,6 @@ def extender(verbose: int, **options: Any) -> int:
     """
     from threading import Event
 
-    from ..options.serving import ending_on_signals, serve_extender
-
     stop = Event()
     with ending_on_signals(stop.set), logging_to_stderr(verbose):
         serve_extender(options, stop)
@@ -184,9 +180,6 @@ def twin(verbose: int, **options: Any) -> int:
     Exit codes: 0 it was stopped; 2 bad input, or stopped before the server was read.
     """
     from threading import Event
-
-    from ..options.serving import ending_on_signals
-    from ..serve_twin import serve_twin
 
     stop = Event()
     with ending_on_signals(stop.set), logging_to_stderr(verbose):
@@ -239,8 +232,6 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
     if find_spec("mcp") is None:
         raise MoorageError(missing("mcp", "mcp"))
     from ..mcp_server import McpServer, RemoteTwin, serve_streams
-    from ..options.serving import ending_on_signals
-    from ..serve_twin import asked_twin
 
     if address is not None:
         _refuse_others()

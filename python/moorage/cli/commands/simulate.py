@@ -15,6 +15,7 @@ from ..options.change_options import ChangingCommand, change_options, requested_
 from ..options.inputs import (
     facts_of,
     input_or_synthetic_options,
+    listed_once,
     load_input,
     print_notes,
     scheduler_options,
@@ -162,7 +163,6 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
-    from ..options.inputs import listed_once, load_input, print_notes
     from ..runs.comparison import compare_releases, releases_named, run_alternative
     from .run_output import write_comparison
 

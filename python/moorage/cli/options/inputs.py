@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
-from moorage.kube import Cluster, Pod
-from moorage.kube.model.cluster import DecidingRelease
-from moorage.kube.model.policy import OPTIONAL_PLUGINS
 from moorage.kube.releases import (
     DEFAULT,
+    OPTIONAL_PLUGINS,
     RELEASES,
     FeatureGates,
     Version,
@@ -26,8 +24,6 @@ from moorage.kube.releases import (
     parse_version,
     release_named,
 )
-from moorage.kube.workloads.input_facts import input_facts
-from moorage.kube.workloads.ownership import Workload
 
 from ..messages import FACT, REFUSED, note, print_message, print_warnings, with_hint
 from .option_types import (
@@ -44,8 +40,10 @@ from .option_types import (
 
 if TYPE_CHECKING:
     from moorage.engine.devices.device_properties import SelectorValidation
-    from moorage.kube import Cluster, Object
+    from moorage.kube import Cluster, Object, Pod
+    from moorage.kube.model.cluster import DecidingRelease
     from moorage.kube.read.load import Listed
+    from moorage.kube.workloads.ownership import Workload
     from moorage.live.client import ApiClient
 
 
@@ -104,6 +102,8 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     named : str or None
         Value of ``--kubernetes-version``, which comes before all that.
     """
+    from moorage.kube.model.cluster import DecidingRelease
+
     if named is not None:
         return DecidingRelease(named, NAMED)
     found = next(_told(cluster), None)
@@ -158,6 +158,8 @@ def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list
     about : container of Workload, optional
         The workloads that an answer is about; nodes are always told.
     """
+    from moorage.kube.workloads.input_facts import input_facts
+
     found = [
         one for one in input_facts(cluster) if about is None or one.workload is None or one.workload in about
     ]
@@ -529,8 +531,6 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
         The values of `connection_options`.
     """
     from moorage.kube.read.load import Listed
-
-    from ..messages import print_warnings
 
     with connected(options) as client:
         from moorage.live.client.cluster_objects import list_cluster, server_version

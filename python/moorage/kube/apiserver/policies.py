@@ -15,10 +15,11 @@ from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod, PodSpec, Toleration
-from ..model.policy import EXTENDED_RESOURCE_TOLERATION, AdmissionPlugins, LimitRange, RuntimeClass, Scheduler
+from ..model.policy import AdmissionPlugins, LimitRange, RuntimeClass, Scheduler
 from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
 from ..read.decode import decode
 from ..read.object_defaults import other_preemption_policy, priority_fields
+from ..releases import EXTENDED_RESOURCE_TOLERATION
 from ..workloads.ownership import Workload, Workloads
 from .pod_requests import (
     NotAdmittedError,

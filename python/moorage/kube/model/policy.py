@@ -6,6 +6,7 @@ from typing import Annotated
 
 from moorage.errors import InputError
 
+from ..releases import OPTIONAL_PLUGINS
 from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
 from .pod import Toleration
 
@@ -62,14 +63,6 @@ class PodDisruptionBudget(Object, frozen=True):
 
 KINDS = (PodDisruptionBudget,)
 """The kinds of this module that files are decoded to."""
-
-
-# ---- admission plugins -------------------------------------------------------------------------------------
-#
-# Admission plugins of kube-apiserver that are off by default, and that run here if they are named.
-
-EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
-OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
 
 
 # ---- admission policies ------------------------------------------------------------------------------------

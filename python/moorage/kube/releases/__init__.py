@@ -12,6 +12,8 @@ from .feature_gates import gates_of as gates_of
 from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates
 from .release import DEFAULT as DEFAULT
+from .release import EXTENDED_RESOURCE_TOLERATION as EXTENDED_RESOURCE_TOLERATION
+from .release import OPTIONAL_PLUGINS as OPTIONAL_PLUGINS
 from .release import RELEASES as RELEASES
 from .release import Release as Release
 from .release import Version as Version

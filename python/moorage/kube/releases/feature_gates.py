@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
-
-from moorage._core.base.resources import PodGates
 from moorage.errors import nearest
 
 from .release import DEFAULT, RELEASES, Release
+
+if TYPE_CHECKING:
+    from moorage._core.base.resources import PodGates
 
 # ---- gate effects ------------------------------------------------------------------------------------------
 #
@@ -217,7 +218,7 @@ class Stage(Enum):
     DEPRECATED = "deprecated"
 
 
-class Gate(Struct, frozen=True):
+class Gate(NamedTuple):
     """A feature gate of a release.
 
     Attributes
@@ -485,6 +486,8 @@ def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -
     PodGates
         Gates and behaviours in the form of the core.
     """
+    from moorage._core.base.resources import PodGates
+
     return PodGates(
         pod_level_resources=gates["PodLevelResources"],
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],

@@ -17,6 +17,10 @@ from typing import NamedTuple
 
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
+EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
+OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
+"""Admission plugins of kube-apiserver that are off by default in each release, and that run here if they are
+named."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The formats of traces by name, and which one a file has."""
+"""The formats of traces by name, and which one a file has. Their readers are imported when one reads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from moorage.errors import InputError
 from moorage.kube.read.files import YAML_SUFFIXES, has_suffix, source_name
-
-from .job_traces import is_openb
-from .trace_builder import heading, open_text
 
 if TYPE_CHECKING:
     from ..event_columns import EventColumns
@@ -110,6 +107,9 @@ def recognized(path: str | Path) -> str:
     InputError
         The file cannot be read.
     """
+    from .job_traces import is_openb
+    from .trace_builder import heading, open_text
+
     if has_suffix(str(path), YAML_SUFFIXES):
         return "scenario"
     by_suffix = (form for suffix, form in _SUFFIXES.items() if has_suffix(str(path), (suffix,)))

@@ -108,25 +108,27 @@ def _completed(
         obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
         for at, obj in enumerate(named[: len(read.objects)])
     ]
-    given = named[len(read.objects) :]
     refusals = Refusals(STORED, check)
-    found = complete([*stored, *objects, *given], origins, classes, texts=texts, refusals=refusals)
-    left_out = [one for one in found.left_out if one.group != "batch"]  # Jobs wait in their queues
+    completed = complete(
+        [*stored, *objects, *named[len(read.objects) :]], origins, classes, texts=texts, refusals=refusals
+    )
+    left_out = [entry for entry in completed.left_out if entry.group != "batch"]  # Jobs wait in their queues
     if left_out:
-        one = left_out[0]
-        message = "is not simulated" if one.is_known else one.why.removeprefix("but ")
-        raise InputError(message, obj=f"{one.kind} {one.key}")
-    completed = found.objects
-    present = {one.name for one in (*client.list(Namespace)[0], *completed) if isinstance(one, Namespace)}
-    implied = dict.fromkeys(obj.namespace for obj in completed if obj.namespace not in ("", *present))
-    namespaces = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
-    return [*namespaces, *completed]
+        first = left_out[0]
+        message = "is not simulated" if first.is_known else first.why.removeprefix("but ")
+        raise InputError(message, obj=f"{first.kind} {first.key}")
+    objects = completed.objects
+    namespaces = [obj for obj in (*client.list(Namespace)[0], *objects) if isinstance(obj, Namespace)]
+    present = {namespace.name for namespace in namespaces}
+    implied = dict.fromkeys(obj.namespace for obj in objects if obj.namespace not in ("", *present))
+    implied_objects = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
+    return [*implied_objects, *objects]
 
 
 def _named(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
     """Return objects, those with a ``generateName`` alone under a name that neither the store nor another
     object has: each is a new object."""
-    names, found = Names(), list[Object]()
+    names, with_names = Names(), list[Object]()
     for obj in objects:
         names.take(obj.kind, default_namespace(obj), obj.name)
     for obj in objects:
@@ -135,17 +137,17 @@ def _named(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
             name = names.generate(obj.kind, namespace, meta.generate_name)
             if find_object(client, type(obj), name, namespace) is None:
                 obj = replace(obj, metadata=replace(meta, name=name))
-        found.append(obj)
-    return found
+        with_names.append(obj)
+    return with_names
 
 
 def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
     """Return the objects of a store that have the names of others."""
-    found: dict[str, Object] = {}
+    by_key: dict[str, Object] = {}
     for obj in objects:
         if (stored := find_object(client, type(obj), obj.name, default_namespace(obj))) is not None:
-            found[key_of(obj)] = stored
-    return list(found.values())
+            by_key[key_of(obj)] = stored
+    return list(by_key.values())
 
 
 def _check_parallelism(obj: Object) -> None:

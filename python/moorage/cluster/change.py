@@ -207,15 +207,15 @@ def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -
     """Return what an error adds about an object that does not exist: the same name in another namespace or of
     another kind of workload, or names that are like it."""
     there: list[Object] = client.list(kind)[0]
-    alike = [f"{kind.__name__} {one.key}" for one in there if one.name == name]
+    alike = [f"{kind.__name__} {obj.key}" for obj in there if obj.name == name]
     for other in WORKLOADS if kind in WORKLOADS else ():
         objects: list[Object] = client.list(other, namespace)[0]
         alike += (
-            () if other is kind else [f"{other.__name__} {one.key}" for one in objects if one.name == name]
+            () if other is kind else [f"{other.__name__} {obj.key}" for obj in objects if obj.name == name]
         )
     if alike:
         return f"; there is {examples(alike, _MOST)}"
-    return nearest(name, [one.name for one in there if one.namespace == namespace])
+    return nearest(name, [obj.name for obj in there if obj.namespace == namespace])
 
 
 def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Object], ...], lacks: str) -> Any:
@@ -236,7 +236,7 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
         It does not exist, or is of another kind.
     """
     if "/" not in reference:
-        named = [f"{kind.__name__.lower()}/{one.key}" for kind in kinds for one in client.list(kind)[0]]
+        named = [f"{kind.__name__.lower()}/{obj.key}" for kind in kinds for obj in client.list(kind)[0]]
         names = {text.rpartition("/")[2]: text for text in reversed(named)}
         near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
         raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
@@ -282,8 +282,8 @@ def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
             selected.append(node)
     if not selected:
         is_selector = _OPERATOR.search(text) is not None
-        told = {f"{key}={value}" for node in nodes for key, value in node.metadata.labels.items()}
-        near = nearest(text, told if is_selector else [node.name for node in nodes])
+        texts = {f"{key}={value}" for node in nodes for key, value in node.metadata.labels.items()}
+        near = nearest(text, texts if is_selector else [node.name for node in nodes])
         what = "labels" if is_selector or not near else "label or the name"
         raise InputError(f'no Node has the {what} "{shorten(text, 80)}"{near}')
     return selected

@@ -158,7 +158,7 @@ def run_cron_jobs(scheduler: PodScheduler) -> Change:
     with _changing(scheduler) as client:
         jobs: list[Job] = client.list(Job)[0]
         stored: list[CronJob] = client.list(CronJob)[0]
-        crons = [one for one in stored if not (one.spec.suspend or one.metadata.deletion_timestamp)]
+        crons = [cron for cron in stored if not (cron.spec.suspend or cron.metadata.deletion_timestamp)]
         busy, taken = runs_under_way(jobs), {job.key for job in jobs}
         new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
         for entry in crons:
@@ -170,8 +170,8 @@ def run_cron_jobs(scheduler: PodScheduler) -> Change:
                 replaced += running if entry.spec.concurrency_policy == "Replace" else []
         for job in replaced:
             client.delete(Job, job.name, job.namespace)
-        made = apply_objects(client, scheduler.controllers, new)
-        return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
+        change = apply_objects(client, scheduler.controllers, new)
+        return replace(change, deleted=tuple(map(full_name, replaced)), kept=change.kept | kept)
 
 
 def set_requests(scheduler: PodScheduler, what: str | Iterable[ResourceRequest]) -> Change:
@@ -186,11 +186,15 @@ def unsuspend(scheduler: PodScheduler) -> Change:
     changed: list[str] = []
     with _changing(scheduler) as client:
         waiting = still_suspended(client, scheduler.options.suspended)
-        objects = [obj for one in waiting for obj in one.objects]
+        objects = [obj for workload in waiting for obj in workload.objects]
         created = apply_objects(client, scheduler.controllers, objects).created if objects else ()
-        kept = {one.text: one.why for one in waiting if one.why}
+        kept = {workload.text: workload.why for workload in waiting if workload.why}
         jobs: list[Job] = client.list(Job)[0]
-        queued = {(one.namespace, one.name): one for one in scheduler.options.suspended if one.is_job}
+        queued = {
+            (workload.namespace, workload.name): workload
+            for workload in scheduler.options.suspended
+            if workload.is_job
+        }
         for job in jobs:
             waits = queued.get((job.namespace, job.name))
             if not job.spec.suspend or (waits is not None and waits.why):
@@ -216,8 +220,8 @@ def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping
     named, given = node_like(like), dict(labels)
     is_template = not isinstance(named, str)
     if isinstance(named, str):
-        name, told = parse_copy(named)
-        given = told | given
+        name, of_copy = parse_copy(named)
+        given = of_copy | given
     with _changing(scheduler) as client:
         node = get(client, Node, name) if isinstance(named, str) else named
         return add_copies(client, count, node, given, is_template)
@@ -226,9 +230,9 @@ def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping
 def remove_nodes(scheduler: PodScheduler, nodes: str | Sequence[str]) -> Change:
     """Remove nodes with the pods on them."""
     with _changing(scheduler) as client:
-        found = select_nodes(client, nodes)
-        pods = [*chain.from_iterable(_pods_on(scheduler, found).values())]
-        return delete_nodes(client, found, pods)
+        selected = select_nodes(client, nodes)
+        pods = [*chain.from_iterable(_pods_on(scheduler, selected).values())]
+        return delete_nodes(client, selected, pods)
 
 
 def fail_zone(scheduler: PodScheduler, zone: str) -> Change:
@@ -255,9 +259,9 @@ def drain(
 ) -> Change:
     """Cordon nodes and evict their pods, but for those with a reason to stay."""
     with _changing(scheduler) as client:
-        found = select_nodes(client, nodes)
-        cordoned = mark_unschedulable(client, found, True)
-        pods = chain.from_iterable(_pods_on(scheduler, found).values())
+        selected = select_nodes(client, nodes)
+        cordoned = mark_unschedulable(client, selected, True)
+        pods = chain.from_iterable(_pods_on(scheduler, selected).values())
         grace_of = _grace_of_evictions(scheduler)
         return replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
 

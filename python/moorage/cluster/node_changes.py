@@ -110,7 +110,7 @@ class NodeCopies:
 
     @cached_property
     def _csi_nodes(self) -> dict[str, CSINode]:
-        return {one.name: one for one in self._client.list(CSINode)[0]}
+        return {csi_node.name: csi_node for csi_node in self._client.list(CSINode)[0]}
 
     @cached_property
     def _place_keys(self) -> frozenset[str]:
@@ -199,7 +199,7 @@ class NodeCopies:
         ids = {driver.node_id for driver in csi_node.spec.drivers} if csi_node is not None else set[str]()
         if value and value in {like.name, mine.get(HOSTNAME), *ids}:
             return HOSTNAME, ""
-        old = {mine[one] for one in (ZONE, OLD_ZONE) if one in mine}
+        old = {mine[label] for label in (ZONE, OLD_ZONE) if label in mine}
         if not zone or zone in old:
             near = [
                 node.metadata.labels.get(key)
@@ -267,25 +267,25 @@ class NodeCopies:
             yield _with_more(new, used)
 
 
-def _of_copy(one: CSIStorageCapacity, own: Container[str], node: str) -> CSIStorageCapacity:
+def _of_copy(capacity: CSIStorageCapacity, own: Container[str], node: str) -> CSIStorageCapacity:
     """Return a capacity whose topology has the name of a new node in those labels that tell the node."""
-    topology = one.node_topology or LabelSelector()
+    topology = capacity.node_topology or LabelSelector()
     labels = {key: node if key in own else value for key, value in topology.match_labels.items()}
     expressions = tuple(
         replace(rule, values=(node,)) if rule.operator == "In" and rule.key in own else rule
         for rule in topology.match_expressions
     )
-    return replace(one, node_topology=LabelSelector(match_labels=labels, match_expressions=expressions))
+    return replace(capacity, node_topology=LabelSelector(match_labels=labels, match_expressions=expressions))
 
 
-def _with_more(one: CSIStorageCapacity, bytes_: int) -> CSIStorageCapacity:
+def _with_more(capacity: CSIStorageCapacity, bytes_: int) -> CSIStorageCapacity:
     """Return a capacity with more room; what limited the largest volume limits it no longer."""
-    if one.capacity is None or not bytes_:
-        return one
-    room = str(Quantity(one.capacity) + Quantity(bytes_))
-    largest = one.maximum_volume_size
-    is_limited = largest is not None and Quantity(largest) >= Quantity(one.capacity)
-    return replace(one, capacity=room, maximum_volume_size=room if is_limited else largest)
+    if capacity.capacity is None or not bytes_:
+        return capacity
+    room = str(Quantity(capacity.capacity) + Quantity(bytes_))
+    largest = capacity.maximum_volume_size
+    is_limited = largest is not None and Quantity(largest) >= Quantity(capacity.capacity)
+    return replace(capacity, capacity=room, maximum_volume_size=room if is_limited else largest)
 
 
 # ---- devices ---------------------------------------------------------------------------------------------
@@ -304,8 +304,8 @@ def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterato
     like, node : str
         Names of the node that has the slices, and of the new one.
     """
-    for one in slices_of(slices, like):
-        yield _slice_for(one, like, node)
+    for slice_ in slices_of(slices, like):
+        yield _slice_for(slice_, like, node)
 
 
 def _slice_for(part: ResourceSlice, old: str, node: str) -> ResourceSlice:
@@ -409,7 +409,7 @@ def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
 def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
     """The claim of a node, which Karpenter deletes with it."""
     claims: list[NodeClaim] = client.list(NodeClaim)[0]
-    return [one for one in claims if node.name == one.status.node_name]
+    return [claim for claim in claims if node.name == claim.status.node_name]
 
 
 def _delete(client: ObjectClient, obj: Object) -> str:
@@ -440,7 +440,7 @@ def tainted(node: Node, changes: Sequence[str]) -> Node:
             new = Taint(key=key, value=match["value"] or "", effect=effect)
             with located(obj=f"taint {shorten(change, 80)}"):
                 _check_taint(new)
-            same = [at for at, one in enumerate(taints) if (one.key, one.effect) == (key, effect)]
+            same = [at for at, taint in enumerate(taints) if (taint.key, taint.effect) == (key, effect)]
             at = same[0] if same else len(taints)
             taints[at : at + 1] = [new]
     return replace(node, spec=replace(node.spec, taints=tuple(taints)))
@@ -625,7 +625,7 @@ class ArrivingDaemons:
     @cached_property
     def _sets(self) -> list[DaemonSet]:
         listed: list[DaemonSet] = self._client.list(DaemonSet)[0]
-        return [one for one in listed if one.metadata.deletion_timestamp is None]
+        return [daemon_set for daemon_set in listed if daemon_set.metadata.deletion_timestamp is None]
 
     @cached_property
     def _admission(self) -> Admission:
@@ -647,12 +647,15 @@ class ArrivingDaemons:
         return sorted(self._made(node, before), key=lambda pod: -priority_of(pod))
 
     def _made(self, node: Node, before: Node | None) -> Iterator[Pod]:
-        for one in self._sets:
-            spec = daemon_spec(one)
+        for daemon_set in self._sets:
+            spec = daemon_spec(daemon_set)
             if not should_run(spec, node) or (before is not None and should_run(spec, before)):
                 continue
             pod = new_pod(
-                one, one.spec.template, name=f"{one.name}-{node.name}", spec=pinned_spec(spec, node.name)
+                daemon_set,
+                daemon_set.spec.template,
+                name=f"{daemon_set.name}-{node.name}",
+                spec=pinned_spec(spec, node.name),
             )
             with suppress(RefusedError):
                 pod = self._admission.admit(pod)

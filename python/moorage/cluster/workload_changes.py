@@ -110,19 +110,21 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
 def autoscalers(client: ObjectClient) -> Iterator[Bounds]:
     """Yield the bounds of all autoscalers; a HorizontalPodAutoscaler that KEDA has made has none of its
     own."""
-    scaled: list[ScaledObject] = client.list(ScaledObject)[0]
-    listed = {(one.namespace, one.name) for one in scaled}
-    for one in scaled:
-        spec, target = one.spec, one.spec.scale_target_ref
+    of_keda: list[ScaledObject] = client.list(ScaledObject)[0]
+    listed = {(scaled.namespace, scaled.name) for scaled in of_keda}
+    for scaled in of_keda:
+        spec, target = scaled.spec, scaled.spec.scale_target_ref
         floor = spec.min_replica_count or 0
         least = floor if spec.idle_replica_count is None else min(floor, spec.idle_replica_count)
         most = _MAX_OF_KEDA if spec.max_replica_count is None else spec.max_replica_count
-        if (paused := one.metadata.annotations.get(PAUSED, "")).isdecimal():
+        if (paused := scaled.metadata.annotations.get(PAUSED, "")).isdecimal():
             least = most = int(paused)
         kind, version = target.kind or "Deployment", target.api_version
-        yield Bounds(one, version or ("" if target.kind else "apps/v1"), kind, target.name, least, most, True)
-    found: list[HorizontalPodAutoscaler] = client.list(HorizontalPodAutoscaler)[0]
-    for hpa in found:
+        yield Bounds(
+            scaled, version or ("" if target.kind else "apps/v1"), kind, target.name, least, most, True
+        )
+    hpas: list[HorizontalPodAutoscaler] = client.list(HorizontalPodAutoscaler)[0]
+    for hpa in hpas:
         owner = hpa.metadata.controller()
         if owner is not None and owner.kind == "ScaledObject" and (hpa.namespace, owner.name) in listed:
             continue
@@ -142,8 +144,8 @@ def _target(client: ObjectClient, bounds: Bounds, namespace: str) -> Object | st
         return f"there is no {kind} {name}"
     if target.spec.replicas == 0 and not bounds.wakes:
         return f"its target {kind} {name} has 0 replicas, which switches it off"
-    found: Object = target
-    return found
+    scalable: Object = target
+    return scalable
 
 
 # ---- restarts ----------------------------------------------------------------------------------------------
@@ -285,15 +287,15 @@ def _with_template(obj: Any, template: PodTemplateSpec) -> Any:
     return replace(obj, spec=replace(obj.spec, job_template=job))
 
 
-def _check_container(obj: Any, one: ResourceRequest, known: Collection[str]) -> None:
+def _check_container(obj: Any, request: ResourceRequest, known: Collection[str]) -> None:
     """Raise an InputError if the workload has no such container, or its requests are listed already."""
     spec = _template(obj).spec
     names = [each.name for each in (*spec.containers, *spec.init_containers)]
-    if one.container not in names:
+    if request.container not in names:
         there = f"there is no such container; the workload has {', '.join(names)}"
-        raise InputError(there, obj=one.workload, path=one.container)
-    if one.container in known:
-        raise InputError("is listed twice", obj=one.workload, path=one.container)
+        raise InputError(there, obj=request.workload, path=request.container)
+    if request.container in known:
+        raise InputError("is listed twice", obj=request.workload, path=request.container)
 
 
 def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, str]]) -> PodTemplateSpec:
@@ -339,16 +341,16 @@ def read_requests(file: str) -> RequestFile:
     from moorage.kube.read.yaml_reader import read_yaml  # few need it
 
     source = source_name(file)
-    text, found = read_text(file), RequestFile([], {}, source)
+    text, read = read_text(file), RequestFile([], {}, source)
     with located(source=source):
         if file.endswith(".csv") or _is_header(text):
-            _read_csv(text, found)
-            return found
+            _read_csv(text, read)
+            return read
         for document in read_yaml(text, source):
-            _read_document(document, found)
-        if not found.requests and not found.without:
+            _read_document(document, read)
+        if not read.requests and not read.without:
             raise InputError("this file has no requests")
-    return found
+    return read
 
 
 def _is_header(text: str) -> bool:
@@ -357,36 +359,36 @@ def _is_header(text: str) -> bool:
     return len(names) > 1 and set(names).issubset(COLUMNS)
 
 
-def _read_csv(text: str, found: RequestFile) -> None:
+def _read_csv(text: str, into: RequestFile) -> None:
     rows = csv.DictReader(StringIO(text, newline=""))
     _check_fields(rows.fieldnames or (), "line 1")
     for row in rows:
         where = f"line {rows.line_num}"
         if None in row or None in row.values():
             raise InputError(f"{len(rows.fieldnames or ())} fields are expected", path=where)
-        found.requests.append(_row(row, where))
-    if not found.requests:
+        into.requests.append(_row(row, where))
+    if not into.requests:
         raise InputError("this file has no rows")
 
 
-def _read_document(document: Any, found: RequestFile) -> None:
+def _read_document(document: Any, into: RequestFile) -> None:
     """Add what a JSON value says: rows, an object, or a list of objects."""
     if isinstance(document, list):
         for at, row in enumerate(document):
             if not isinstance(row, dict):
                 raise InputError("expected a map", path=f"[{at}]")
             if "kind" in row:
-                _read_document(row, found)
+                _read_document(row, into)
                 continue
             _check_fields(row, f"[{at}]")
             texts = {name: "" if value is None else str(value) for name, value in row.items()}
-            found.requests.append(_row(texts, f"[{at}]"))
+            into.requests.append(_row(texts, f"[{at}]"))
         return
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind in ("List", f"{_VPA}List"):
-        _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], found)
+        _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], into)
     elif kind == _VPA:
-        _read_vpa(document, found)
+        _read_vpa(document, into)
     else:
         what = f"a {kind}" if isinstance(kind, str) else "something else"
         raise InputError(f"expected a list of requests, or {_VPA}s, not {what}")
@@ -420,20 +422,20 @@ def _in(namespace: str, workload: str) -> str:
     return f"{kind}/{namespace}/{name}" if namespace else workload
 
 
-def _read_vpa(document: Any, found: RequestFile) -> None:
-    one = decode(document, VerticalPodAutoscaler)
-    namespace = one.metadata.namespace or "default"
-    name = f"{_VPA} {namespace}/{one.metadata.name}"
-    target, advice = one.spec.target_ref, one.status.recommendation
+def _read_vpa(document: Any, into: RequestFile) -> None:
+    vpa = decode(document, VerticalPodAutoscaler)
+    namespace = vpa.metadata.namespace or "default"
+    name = f"{_VPA} {namespace}/{vpa.metadata.name}"
+    target, advice = vpa.spec.target_ref, vpa.status.recommendation
     workload = f"{target.kind.lower()}/{namespace}/{target.name}" if target is not None else ""
     rows = [
         ResourceRequest(workload, each.container_name, requests, name)
         for each in (() if advice is None or target is None else advice.containers)
         if (requests := {key: str(each.target[key]) for key in RESOURCES if key in each.target})
     ]
-    found.requests.extend(rows)
+    into.requests.extend(rows)
     if not rows:
-        found.without[name] = _NO_RECOMMENDATION
+        into.without[name] = _NO_RECOMMENDATION
 
 
 # ---- suspended workloads -----------------------------------------------------------------------------------
@@ -443,21 +445,21 @@ def _read_vpa(document: Any, found: RequestFile) -> None:
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
     """Return the workloads of which nothing runs."""
-    listed = [one for one in workloads if not one.is_job]
+    listed = [workload for workload in workloads if not workload.is_job]
     if not listed:
         return []
     running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]
     running += [job for job in client.list(Job)[0] if not job.spec.suspend]
     owners = {
-        (one.namespace, full_kind(owner.kind, owner.api_version), owner.name)
-        for one in running
-        if (owner := one.metadata.controller()) is not None
+        (dependent.namespace, full_kind(owner.kind, owner.api_version), owner.name)
+        for dependent in running
+        if (owner := dependent.metadata.controller()) is not None
     }
     return [
-        one
-        for one in listed
-        if (one.namespace, one.full_kind, one.name) not in owners
-        and not any(_is_there(client, obj) for obj in one.objects)
+        workload
+        for workload in listed
+        if (workload.namespace, workload.full_kind, workload.name) not in owners
+        and not any(_is_there(client, obj) for obj in workload.objects)
     ]
 
 

@@ -227,8 +227,8 @@ class BinderCache(ClusterCache):
             The pod is not in the cache.
         """
         with self.lock:
-            found = self.pods.get_pod(pod)
-            self._expire(found)
+            cached = self.pods.get_pod(pod)
+            self._expire(cached)
             return self.pods.get_pod(pod)
 
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:

@@ -262,7 +262,7 @@ class CachingVolumeBinder:
         with measuring("predicate", self._clock), counting_failures("predicate"):
             if not any(pod.claim_key(volume) for volume in pod.spec.volumes):
                 return True, True
-            found = PodVolumes()
+            volumes = PodVolumes()
             try:
                 claims = self._binder.get_pod_volume_claims(pod)
                 if claims.unbound_immediate:
@@ -271,12 +271,12 @@ class CachingVolumeBinder:
                 if isinstance(bound, ObjectNotFoundError):
                     raise bound
                 unbound = self._binder.find_unbound(claims, node)
-                found = unbound.volumes
+                volumes = unbound.volumes
             finally:
-                if found == PodVolumes():
+                if volumes == PodVolumes():
                     self._bindings.clear_bindings(pod, node.name)
                 else:
-                    self._update(pod, node.name, found)
+                    self._update(pod, node.name, volumes)
             return unbound.satisfied and unbound.enough_storage, bound
 
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:

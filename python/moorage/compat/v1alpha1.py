@@ -1048,8 +1048,8 @@ def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
     if not isinstance(plugin, Plugin):
         raise FrameworkError(f"{plugin!r} has no Name")
     bases = tuple(base for base, kinds in POINTS if isinstance(plugin, kinds)) or (_Adapted,)
-    made: type[_Adapted] = type(type(plugin).__name__, bases, {"name": plugin.Name()})
-    return made(plugin, ProfileHandle() if handle is None else handle)
+    adapted: type[_Adapted] = type(type(plugin).__name__, bases, {"name": plugin.Name()})
+    return adapted(plugin, ProfileHandle() if handle is None else handle)
 
 
 class TodaysFactory(Protocol):

@@ -152,7 +152,7 @@ class ClaimProtection:
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod names a claim, or has it for an ephemeral volume and is not shut down."""
     named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    if any(one is not None and one.claim_name == claim.name for one in named):
+    if any(source is not None and source.claim_name == claim.name for source in named):
         return True
     meta = pod.metadata
     is_shut_down = meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds == 0
@@ -209,8 +209,10 @@ class AttachDetachController:
         self._drivers: Indexer[CSIDriver] = informers.informer(CSIDriver).indexer
         self._nodes: Indexer[CSINode] = informers.informer(CSINode).indexer
         self._attachments: Indexer[VolumeAttachment] = informers.informer(VolumeAttachment).indexer
-        self._attachments.add_index(_NODE, lambda one: [one.spec.node_name])
-        self._attachments.add_index(_VOLUME, lambda one: [one.spec.source.persistent_volume_name or ""])
+        self._attachments.add_index(_NODE, lambda attached: [attached.spec.node_name])
+        self._attachments.add_index(
+            _VOLUME, lambda attached: [attached.spec.source.persistent_volume_name or ""]
+        )
         self.changed: dict[tuple[str, str], None] = {}
         self.holders: dict[str, str] = {}
         self._lost: dict[str, str] = {}
@@ -274,8 +276,8 @@ class AttachDetachController:
                     with suppress(AlreadyExistsError):  # of another volume with this handle
                         self._client.create(_attachment(volume, node))
             else:
-                for one in attached:
-                    self._detach(one)
+                for attachment in attached:
+                    self._detach(attachment)
         return waits
 
     def multi_attach_error(self, pod: Pod, node: str) -> str:
@@ -339,7 +341,7 @@ class AttachDetachController:
     def _first_holder(self, name: str, users: list[Pod]) -> str:
         """Return the node to which a volume was attached when the cluster was read; "" for none."""
         ready = [user.spec.node_name for user in users if user.status.phase == "Running" and is_healthy(user)]
-        attached = [one.spec.node_name for one in self._attachments.by_index(_VOLUME, name)]
+        attached = [attachment.spec.node_name for attachment in self._attachments.by_index(_VOLUME, name)]
         return next(iter([*ready, *attached]), "")
 
     def _belongs(self, name: str, node: str) -> bool:
@@ -380,8 +382,8 @@ class AttachDetachController:
     def _attaches(self, driver: str) -> bool:
         """Whether the volumes of a driver are attached. They are, unless it says that they are not, or its
         name is that of a provisioner without CSI, which made a volume in a run."""
-        found = self._drivers.get(driver)
-        return "/" not in driver if found is None else found.spec.attach_required is not False
+        csi_driver = self._drivers.get(driver)
+        return "/" not in driver if csi_driver is None else csi_driver.spec.attach_required is not False
 
 
 def _allows_many_nodes(volume: PersistentVolume) -> bool:

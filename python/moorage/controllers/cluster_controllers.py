@@ -267,13 +267,13 @@ class ClusterControllers:
         """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods."""
         owner = pod.metadata.controller()
         if owner is not None:
-            one = owner.kind, f"{pod.namespace}/{owner.name}"
-            if one in self.availability.waiting:
-                self._changed.setdefault(one, LATER)
+            name = owner.kind, f"{pod.namespace}/{owner.name}"
+            if name in self.availability.waiting:
+                self._changed.setdefault(name, LATER)
 
     def note_pods(self) -> None:
         """Look at Deployments that are rolled out in the next round, as pods have changed."""
-        self._look_at(one for one in self.availability.waiting if one[0] == "Deployment")
+        self._look_at(name for name in self.availability.waiting if name[0] == "Deployment")
 
     def _look_at(self, workloads: Iterable[tuple[str, str]]) -> None:
         """Look at workloads in the next round, after those that were written."""
@@ -374,12 +374,12 @@ class ClusterControllers:
         """Look at workloads in the order of their writes. Those that make other workloads come first: if that
         changes something, the others wait for a round, in which the new workloads have the turn of their
         maker."""
-        before, turns = self._client.changes, {one: self._turn(one, changed[one]) for one in changed}
+        before, turns = self._client.changes, {name: self._turn(name, changed[name]) for name in changed}
         in_turn = sorted(changed, key=turns.__getitem__)
-        makers = dict.fromkeys(one for one in in_turn if one[0] in _MAKERS and changed[one] < LATER)
+        makers = dict.fromkeys(name for name in in_turn if name[0] in _MAKERS and changed[name] < LATER)
         for maker in makers:
             self._reconcile_named(*maker)
-        others = {one: changed[one] for one in in_turn if one not in makers}
+        others = {name: changed[name] for name in in_turn if name not in makers}
         if self._client.changes != before:
             self._changed = others | self._changed
             return
@@ -440,12 +440,12 @@ class ClusterControllers:
         """Remove the finalizers of garbage collection of an object that is being deleted: its dependents have
         to be gone first, or are orphaned (kubernetes v1.36, pkg/controller/garbagecollector)."""
         meta, client = owner.metadata, self._client
-        found = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
-        if DELETE_DEPENDENTS in meta.finalizers and found:
-            for _, obj in found:
+        held = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
+        if DELETE_DEPENDENTS in meta.finalizers and held:
+            for _, obj in held:
                 self._delete(obj)
         elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(meta.finalizers):
-            for _, obj in found:
+            for _, obj in held:
                 references = obj.metadata.owner_references
                 left = tuple(reference for reference in references if not refers_to(reference, owner))
                 client.update(
@@ -514,7 +514,9 @@ class ClusterControllers:
         if obj.metadata.deletion_timestamp is not None:
             return
         copies = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
-        steps = next_children(obj, [one for copy in copies for one in copy.values() if is_child(obj, one)])
+        steps = next_children(
+            obj, [child for copy in copies for child in copy.values() if is_child(obj, child)]
+        )
         if steps is None:
             raise RefusedError(changed_template(obj))
         for step in steps:
@@ -571,8 +573,8 @@ class ClusterControllers:
             "StatefulSet": self.stateful_sets.rollout,
             "DaemonSet": self.daemon_sets.rollout,
         }
-        found = [rollout(one) for kind, rollout in rollouts.items() for one in self._sorted(kind, among)]
-        return [one for one in found if one is not None]
+        under_way = [rollout(obj) for kind, rollout in rollouts.items() for obj in self._sorted(kind, among)]
+        return [rollout for rollout in under_way if rollout is not None]
 
     def awaited_pods(self, among: Collection[tuple[str, str]] | None = None) -> list[AwaitedPod]:
         """Return the pods that workloads will create when others are available, or gone; see
@@ -600,13 +602,13 @@ class ClusterControllers:
 
     def refused_pods(self) -> list[RefusedPod]:
         """Return the pods that workloads lack because the API server refuses them, by workload."""
-        found = []
+        refused = []
         for name, message in sorted(self.control.refusals.items()):
             kind, _, key = name.partition(" ")
             obj = self._copies[kind].get(key)
             if obj is not None:
-                found += refused_pods(self.control, obj, message, self._node_copy.values())
-        return found
+                refused += refused_pods(self.control, obj, message, self._node_copy.values())
+        return refused
 
     def next_time(self) -> float:
         """Return the time at which something happens without an event: a pod becomes available, a back-off or
@@ -632,7 +634,7 @@ class ClusterControllers:
     def _wake(self) -> Sequence[tuple[str, str]]:
         """Look at the workloads whose time has come, and return them."""
         now = self.availability.now()
-        due = [one for one, when in self.availability.waiting.items() if when <= now]
+        due = [name for name, when in self.availability.waiting.items() if when <= now]
         self._look_at(due)
         return due
 

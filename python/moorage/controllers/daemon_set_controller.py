@@ -140,9 +140,9 @@ class DaemonRollout:
             The pods of the DaemonSet that are on the node or require it, in any state.
         """
         self.changed.pop(name, None)
-        found = [pod for pod in pods if pod.status.phase not in FINISHED]
-        here = self._pods[name] = list(filter(is_active, found))
-        _put(self._leaving, name, bool(found) and not here)
+        unfinished = [pod for pod in pods if pod.status.phase not in FINISHED]
+        here = self._pods[name] = list(filter(is_active, unfinished))
+        _put(self._leaving, name, bool(unfinished) and not here)
         _put(self._old, name, not all(is_updated(pod, self.mark) for pod in here))
         _put(self._wanted, name, node is not None and should_run(self._spec, node))
         if node is not None:

@@ -125,12 +125,12 @@ class DisruptionController:
         matches = LabelSelectorMatcher(budget.spec.selector).matches
         labelled = self._pods.by_index(LABEL, selected_label(budget))
         pods = [pod for pod in labelled if matches(pod.metadata.labels)]
-        found = status_of(budget, pods, self._find)
-        if found is None:
+        status = status_of(budget, pods, self._find)
+        if status is None:
             old, healthy = budget.status, sum(map(is_healthy, pods))
             allowed = max(0, healthy - old.desired_healthy) if old.expected_pods else 0
-            found = replace(old, current_healthy=healthy, disruptions_allowed=allowed)
-        return found
+            status = replace(old, current_healthy=healthy, disruptions_allowed=allowed)
+        return status
 
     def _find(self, kind: str, namespace: str, name: str) -> Scalable | None:
         indexer = self._workloads.get(kind)

@@ -129,15 +129,15 @@ class JobController:
 
     def _tracked(self, pods: Iterable[Pod]) -> list[Pod]:
         """Give the finalizer to pods that are not counted yet and lack it."""
-        found = []
+        tracked = []
         for pod in pods:
             meta = pod.metadata
             if TRACKING not in meta.finalizers and is_active(pod):
                 meta = replace(meta, finalizers=(*meta.finalizers, TRACKING), resource_version="")
                 with suppress(NotFoundError):
                     pod = self._control.client.update(replace(pod, metadata=meta))
-            found.append(pod)
-        return found
+            tracked.append(pod)
+        return tracked
 
     # ---- number of pods ------------------------------------------------------------------------------------
 

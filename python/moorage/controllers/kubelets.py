@@ -184,7 +184,7 @@ def tolerated_seconds(pod: Pod, taints: Iterable[Taint]) -> float:
     least = inf
     for taint in taints:
         if taint.effect == "NoExecute":
-            toleration = next((one for one in pod.spec.tolerations if tolerates((one,), taint)), None)
+            toleration = next((each for each in pod.spec.tolerations if tolerates((each,), taint)), None)
             if toleration is None:
                 return 0
             if toleration.toleration_seconds is not None:

@@ -84,19 +84,19 @@ class ResourceClaimController:
         waiting += [pod for pod in pods if _misses_claims(pod)]
         if not waiting:
             return
-        made: dict[tuple[str, str], str] = {}
+        existing: dict[tuple[str, str], str] = {}
         for namespace in {pod.namespace: None for pod in waiting}:
             for claim in self._client.list(ResourceClaim, namespace)[0]:
                 owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
                 if owner is not None and use is not None:
-                    made[owner.uid, use] = claim.name
-        for one in waiting:
+                    existing[owner.uid, use] = claim.name
+        for waiter in waiting:
             group = None
-            if self._for_groups and isinstance(one, Pod) and one.spec.scheduling_group is not None:
-                group = groups.get(f"{one.namespace}/{one.spec.scheduling_group.pod_group_name}")
+            if self._for_groups and isinstance(waiter, Pod) and waiter.spec.scheduling_group is not None:
+                group = groups.get(f"{waiter.namespace}/{waiter.spec.scheduling_group.pod_group_name}")
                 if group is None:
                     continue
-            self._complete(one, group, made)
+            self._complete(waiter, group, existing)
 
     def _groups(self) -> Iterator[PodGroup]:
         """Return the pod groups that may have claims."""
@@ -108,7 +108,7 @@ class ResourceClaimController:
         tell; as upstream, none after the first whose template is missing. Those that a pod shares with its
         group are the group's."""
         known = {status.name for status in owner.status.resource_claim_statuses}
-        made: list[PodResourceClaimStatus] = []
+        statuses: list[PodResourceClaimStatus] = []
         for use in owner.spec.resource_claims:
             if use.name in known or use.resource_claim_template_name is None:
                 continue
@@ -118,7 +118,7 @@ class ResourceClaimController:
             if name is None and is_shared:
                 continue
             if name is not None:
-                made.append(PodResourceClaimStatus(use.name, name))
+                statuses.append(PodResourceClaimStatus(use.name, name))
                 continue
             named = use.resource_claim_template_name
             template = find_object(self._client, ResourceClaimTemplate, named, owner.namespace)
@@ -126,19 +126,20 @@ class ResourceClaimController:
                 break
             claim = self._client.create(claim_of_template(owner, use, template))
             existing[uid, use.name] = claim.name
-            made.append(PodResourceClaimStatus(use.name, claim.name))
-        if made:
-            statuses = (*owner.status.resource_claim_statuses, *made)
-            status = replace(owner.status, resource_claim_statuses=statuses)
+            statuses.append(PodResourceClaimStatus(use.name, claim.name))
+        if statuses:
+            all_statuses = (*owner.status.resource_claim_statuses, *statuses)
+            status = replace(owner.status, resource_claim_statuses=all_statuses)
             self._client.update(replace(owner, status=status))
 
     # ---- claims of pods that are gone ----------------------------------------------------------------------
 
     def forget(self, pod: Pod) -> None:
         """Release the claims of a pod that is gone."""
-        made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        statuses = pod.status.resource_claim_statuses
+        claims = {status.name: status.resource_claim_name for status in statuses}
         for use in pod.spec.resource_claims:
-            name = use.resource_claim_name or made.get(use.name)
+            name = use.resource_claim_name or claims.get(use.name)
             if not name:
                 continue
             with suppress(NotFoundError):  # somebody has deleted it

@@ -538,11 +538,11 @@ class _Rank(NamedTuple):
     def of(cls, pod: Pod, cost: int, near: int, now: float | None) -> _Rank:
         """Without `now` the order of ages is exact."""
         is_ready, since, phase = is_healthy(pod), None, pod.status.phase
-        told = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
-        if is_ready and told is None:
+        ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+        if is_ready and ready is None:
             phase = "Running"  # there is no kubelet to say so
-        elif is_ready and told is not None:
-            since = told.last_transition_time
+        elif is_ready and ready is not None:
+            since = ready.last_transition_time
         state = bool(pod.spec.node_name), _PHASES.get(phase, 0), is_ready, cost, near
         created = _Age.of(pod.metadata.creation_timestamp, now)
         return cls(state, _Age.of(since, now), _restarts(pod), created, pod.metadata.uid)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
+from operator import attrgetter
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -267,7 +268,7 @@ class VolumePlugins:
         if not able:
             raise VolumeError("no volume plugin matched")
         if len(able) > 1:
-            raise VolumeError(f"multiple volume plugins matched: {','.join(one.name for one in able)}")
+            raise VolumeError(f"multiple volume plugins matched: {','.join(plugin.name for plugin in able)}")
         return able[0]
 
 
@@ -344,14 +345,16 @@ class DriverTopology:
         number = _number_of_segments(options.parameters)
         own = _segment(keys, node.metadata.labels) if node is not None else ()
         if node is not None and number == 1:
-            return [next((one for one in _flat(allowed) if set(one) <= set(own)), own)] if own else []
-        among = sorted({*_flat(allowed)} or self._of_cluster(keys), key=lambda one: (len(one), one))
+            holding = (segment for segment in _flat(allowed) if set(segment) <= set(own))
+            return [next(holding, own)] if own else []
+        segments = {*_flat(allowed)} or self._of_cluster(keys)
+        among = sorted(segments, key=lambda segment: (len(segment), segment))
         if not among or (node is not None and not own):
             return []
         if node is None:
             first = _place_of(options.pvc.name) % len(among)
         else:
-            first = next((at for at, one in enumerate(among) if set(one) <= set(own)), 0)
+            first = next((at for at, segment in enumerate(among) if set(segment) <= set(own)), 0)
         return (among[first:] + among[:first])[:number]
 
     def _keys(self, node: Node | None) -> Sequence[str]:
@@ -359,7 +362,7 @@ class DriverTopology:
         if self._provisioner in MIGRATED_PROVISIONERS:
             return (ZONE,)
         if node is None:
-            csi_nodes: list[CSINode] = sorted(self._client.list(CSINode)[0], key=lambda one: one.name)
+            csi_nodes: list[CSINode] = sorted(self._client.list(CSINode)[0], key=attrgetter("name"))
         else:
             csi_node = find_object(self._client, CSINode, node.name)
             csi_nodes = [] if csi_node is None else [csi_node]
@@ -378,8 +381,8 @@ class DriverTopology:
         """Return the segments of all nodes with all the labels."""
         if not keys:
             return set()
-        found = (_segment(keys, node.metadata.labels) for node in self._client.list(Node)[0])
-        return {one for one in found if len(one) == len(keys)}
+        segments = (_segment(keys, node.metadata.labels) for node in self._client.list(Node)[0])
+        return {segment for segment in segments if len(segment) == len(keys)}
 
 
 def unknown_topologies(client: ObjectClient) -> list[str]:
@@ -405,7 +408,7 @@ def unknown_topologies(client: ObjectClient) -> list[str]:
     return [
         f'New volumes of the StorageClass "{storage_class.name}" count as accessible from every node, '
         f"because no CSINode in the input has the driver {storage_class.provisioner}."
-        for storage_class in sorted(classes, key=lambda one: one.name)
+        for storage_class in sorted(classes, key=attrgetter("name"))
         if storage_class.provisioner not in known
     ]
 
@@ -481,13 +484,17 @@ class StorageCapacities:
             No capacity suffices.
         """
         listed: list[CSIStorageCapacity] = self._client.list(CSIStorageCapacity)[0]
-        near = [one for one in listed if one.storage_class_name == storage_class and has_access(node, one)]
-        fitting = [one for one in near if is_sufficient(one, size)]
+        near = [
+            capacity
+            for capacity in listed
+            if capacity.storage_class_name == storage_class and has_access(node, capacity)
+        ]
+        fitting = [capacity for capacity in near if is_sufficient(capacity, size)]
         if near and not fitting:
             raise VolumeError(f'not enough capacity of class "{storage_class}" for node "{node.name}"')
-        for one in fitting[:1]:
-            self._change(one, -size)
-            return one.key
+        for capacity in fitting[:1]:
+            self._change(capacity, -size)
+            return capacity.key
         return ""
 
     def give_back(self, key: str, size: int) -> None:
@@ -504,17 +511,17 @@ class StorageCapacities:
         with suppress(NotFoundError):
             self._change(self._client.get(CSIStorageCapacity, name, namespace), size)
 
-    def _change(self, one: CSIStorageCapacity, by: int) -> None:
+    def _change(self, capacity: CSIStorageCapacity, by: int) -> None:
         """Change what is left; no volume may be larger than that."""
-        if one.capacity is None:
+        if capacity.capacity is None:
             return
-        left = Quantity(one.capacity) + Quantity(by)
+        left = Quantity(capacity.capacity) + Quantity(by)
         left = left if left.sign() > 0 else Quantity("0")
-        largest = one.maximum_volume_size
+        largest = capacity.maximum_volume_size
         if largest is not None and Quantity(largest) > left:
             largest = str(left)
-        meta = replace(one.metadata, resource_version="")
-        self._client.update(replace(one, metadata=meta, capacity=str(left), maximum_volume_size=largest))
+        meta = replace(capacity.metadata, resource_version="")
+        self._client.update(replace(capacity, metadata=meta, capacity=str(left), maximum_volume_size=largest))
 
 
 # ---- in memory plugin --------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ def anonymize(objects: Iterable[Object]) -> list[Object]:
     list of Object
         In the same order. The result depends on the objects alone.
     """
-    objects = [decoded_revision(one) if isinstance(one, ControllerRevision) else one for one in objects]
+    objects = [decoded_revision(obj) if isinstance(obj, ControllerRevision) else obj for obj in objects]
     texts: set[str] = set()
 
     def record(text: str) -> str:

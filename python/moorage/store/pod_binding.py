@@ -50,8 +50,8 @@ class Binding:
             spec = self._spec = pod.spec, node, replace(pod.spec, node_name=node)
         if status is None or status[0] is not pod.status:
             conditions = _with_pod_scheduled(pod.status.conditions, self._now)
-            made = replace(pod.status, nominated_node_name="", conditions=conditions)
-            status = self._status = pod.status, made
+            new_status = replace(pod.status, nominated_node_name="", conditions=conditions)
+            status = self._status = pod.status, new_status
         bound = replace(
             pod,
             metadata=replace(pod.metadata, resource_version=version),

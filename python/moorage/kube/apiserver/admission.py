@@ -206,7 +206,7 @@ class Admission:
                     raise NotAdmittedError(_joined(texts))
             if obj.namespace in self._quotas:
                 used = usage_of_object(obj)
-                matching = [one for one in self.quotas_of(obj.namespace) if one.counts_object(used)]
+                matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(used)]
                 for quota in matching:
                     quota.check(used)
                 for quota in matching:
@@ -224,7 +224,7 @@ class Admission:
         if namespace not in self._usages:
             pods, objects = list(self._pods(namespace)), list[Object]()
             if any(
-                map(counts_objects, chain.from_iterable(one.spec.hard for one in self._quotas[namespace]))
+                map(counts_objects, chain.from_iterable(quota.spec.hard for quota in self._quotas[namespace]))
             ):
                 objects += self._objects(namespace)
             self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]

@@ -115,7 +115,7 @@ def parse_schedule(schedule: str) -> tuple[CronField, ...]:
     for text, bounds in zip(texts, _FIELDS, strict=True):
         parts = [_parse_range(part, bounds) for part in text.split(",") if part]
         fields.append(
-            CronField(frozenset().union(*(one.values for one in parts)), any(one.is_any for one in parts))
+            CronField(frozenset().union(*(part.values for part in parts)), any(part.is_any for part in parts))
         )
     return tuple(fields)
 

@@ -80,7 +80,7 @@ def join(
         texts={at + len(others): text for at, text in texts.items()},
         refusals=Refusals(STORED, check),
     )
-    if completed.left_out or completed.suspended or completed.told:
+    if completed.left_out or completed.suspended or completed.warned:
         return None
     kept = {id(obj) for obj in others}
     new = [obj for obj in completed.objects if id(obj) not in kept]

@@ -78,23 +78,23 @@ def quota_errors(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
         return
     required = selector.match_expressions
     shown = [
-        {"ScopeName": one.scope_name, "Operator": one.operator, "Values": [*one.values] or None}
-        for one in required
+        {"ScopeName": rule.scope_name, "Operator": rule.operator, "Values": [*rule.values] or None}
+        for rule in required
     ]
     field = "spec.scopeSelector.matchExpressions"
     invalid = f"Invalid value: {go_json({'MatchExpressions': shown})}"
-    if any(_is_unlimited(one.scope_name, hard) for one in required):
+    if any(_is_unlimited(rule.scope_name, hard) for rule in required):
         yield field, f"{invalid}: unsupported scope applied to resource"
-    for one in required:
-        if one.scope_name in _EXISTS_ONLY and one.operator != "Exists":
-            yield f"{field}.operator", f"Invalid value: {go_json(one.operator)}: {_MUST_EXIST}"
-        if one.operator in ("In", "NotIn") and not one.values:
+    for rule in required:
+        if rule.scope_name in _EXISTS_ONLY and rule.operator != "Exists":
+            yield f"{field}.operator", f"Invalid value: {go_json(rule.operator)}: {_MUST_EXIST}"
+        if rule.operator in ("In", "NotIn") and not rule.values:
             what = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
             yield f"{field}.values", f"Required value: {what}"
-        if one.operator in ("Exists", "DoesNotExist") and one.values:
+        if rule.operator in ("Exists", "DoesNotExist") and rule.values:
             what = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            yield f"{field}.values", f"Invalid value: {go_json([*one.values])}: {what}"
-    if _in_conflict(one.scope_name for one in required):
+            yield f"{field}.values", f"Invalid value: {go_json([*rule.values])}: {what}"
+    if _in_conflict(rule.scope_name for rule in required):
         yield field, f"{invalid}: conflicting scopes"
 
 

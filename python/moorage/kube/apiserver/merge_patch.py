@@ -268,8 +268,8 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
         return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
     merged: list[Json] = list(old)
     indexes: dict[bytes, list[int]] = {}  # indexes of the items with each key; the first one counts
-    for at, one in enumerate(old):
-        indexes.setdefault(json_text(one.get(key)), []).append(at)
+    for at, item in enumerate(old):
+        indexes.setdefault(json_text(item.get(key)), []).append(at)
     for i, item in enumerate(patch):
         if not isinstance(item, dict) or item.get(key) is None:
             raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")
@@ -283,7 +283,7 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
         else:
             positions.append(len(merged))
             merged.append(strategic_merge({}, item, rule.struct, f"{path}[{i}]"))
-    return [one for one in merged if one is not _DELETED]
+    return [item for item in merged if item is not _DELETED]
 
 
 def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key: str) -> list[Json]:

@@ -379,7 +379,8 @@ def _with_each(old: PodSpec, new: PodSpec, field: str) -> PodSpec:
         if len(before) != len(after):
             return before
         return tuple(
-            replace(one, **{field: getattr(other, field)}) for one, other in zip(before, after, strict=True)
+            replace(container, **{field: getattr(other, field)})
+            for container, other in zip(before, after, strict=True)
         )
 
     return replace(

@@ -376,7 +376,8 @@ def controlled(autoscaler: VerticalPodAutoscaler, container: str) -> Resources:
     recommendation = autoscaler.status.recommendation
     if policy.mode == _OFF or recommendation is None:
         return {}
-    target = next((one.target for one in recommendation.containers if one.container_name == container), {})
+    targets = (each.target for each in recommendation.containers if each.container_name == container)
+    target = next(targets, {})
     chosen = policy.controlled_resources
     return {name: amount for name, amount in target.items() if chosen is None or name in chosen}
 
@@ -395,8 +396,10 @@ def with_recommendation(
     limit_ranges : iterable of LimitRange
         Of the namespace. Bounds for whole pods do not count.
     """
-    items = [item for one in limit_ranges for item in one.spec.limits if item.type == "Container"]
-    containers = tuple([_resized(one, autoscaler, items) for one in spec.containers])
+    items = [
+        item for limit_range in limit_ranges for item in limit_range.spec.limits if item.type == "Container"
+    ]
+    containers = tuple([_resized(container, autoscaler, items) for container in spec.containers])
     return spec if containers == spec.containers else replace(spec, containers=containers)
 
 

@@ -166,7 +166,7 @@ def with_resource_tolerations(spec: PodSpec) -> PodSpec:
 def _selector(annotation: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the labels of a selector such as ``a=b,c=d``."""
     for part in filter(None, text.split(",")):
-        key, equals, value = (one.strip() for one in part.partition("="))
+        key, equals, value = (side.strip() for side in part.partition("="))
         if not (key and equals):
             raise NotAdmittedError(f"invalid selector in {annotation}: [{text}]")
         yield key, value

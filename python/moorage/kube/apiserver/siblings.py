@@ -215,7 +215,7 @@ class TemplateDifference(NamedTuple):
         """
         own = pod.metadata.labels
         labels = {name: value for name, value in self.labels.items() if own.get(name) != value}
-        classes = {name: one for name, one in self.classes.items() if getattr(pod.spec, name) != one}
+        classes = {name: value for name, value in self.classes.items() if getattr(pod.spec, name) != value}
         seen = self._replace(before=before, after=after, labels=labels, classes=classes)
         return seen if seen.others or seen.changes() else None
 
@@ -223,8 +223,8 @@ class TemplateDifference(NamedTuple):
     def is_told(self) -> bool:
         """Whether a sentence tells it: not what a distribution adds to all pods."""
         tolerations = tuple([each for each in self.after.tolerations if each != MEMORY_PRESSURE])
-        told = self._replace(after=replace(self.after, tolerations=tolerations))
-        return bool(told.others or told.changes())
+        shown = self._replace(after=replace(self.after, tolerations=tolerations))
+        return bool(shown.others or shown.changes())
 
     def changes(self) -> list[FieldChange]:
         """Return what differs, field by field."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from threading import local
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class CompileError(Exception):
     """An expression cannot be compiled; the message has all problems, as cel-go prints them."""
 
     def __init__(self, text: str, problems: Sequence[Problem]) -> None:
-        self.problems = sorted(problems, key=lambda one: one.at)
+        self.problems = sorted(problems, key=attrgetter("at"))
         shown = [_shown(text, problem) for problem in self.problems]
         super().__init__("compilation failed: " + "\n".join(shown))
 

@@ -229,12 +229,12 @@ def _lists(library: Library) -> None:
 
 def _summed(zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[tuple[Any, ...]], Any]:
     def total(values: tuple[Any, ...]) -> Any:
-        found = zero
+        total = zero
         for value in values:
             if type(value) is not type(zero):
                 raise EvaluationError(NO_OVERLOAD)
-            found = add(found, value)
-        return found
+            total = add(total, value)
+        return total
 
     return total
 

@@ -112,7 +112,7 @@ def _text(text: str, match: re.Match[str], at: int) -> Token:
     content = quoted[quotes:-quotes]
     if "b" in match["prefix"].lower():
         return Token("bytes", _unescape_bytes(text, content, at), at)
-    return Token("string", _ESCAPE.sub(lambda one: _character(text, one, at), content), at)
+    return Token("string", _ESCAPE.sub(lambda escape: _character(text, escape, at), content), at)
 
 
 def _character(text: str, match: re.Match[str], at: int) -> str:

@@ -139,15 +139,15 @@ def _list(node: ListLiteral) -> Evaluate:
     optional = node.optional
 
     def evaluate(run: Evaluation) -> tuple[Any, ...]:
-        found: list[Any] = []
+        values: list[Any] = []
         for at, element in enumerate(elements):
             value = element(run)
             if at not in optional:
-                found.append(value)
+                values.append(value)
             elif _optional(value).is_there:
-                found.append(value.value)
+                values.append(value.value)
         run.add(_LIST_COST)
-        return tuple(found)
+        return tuple(values)
 
     return evaluate
 
@@ -163,15 +163,15 @@ def _map(node: MapLiteral) -> Evaluate:
     optional = node.optional
 
     def evaluate(run: Evaluation) -> MapValue:
-        found: list[tuple[Any, Any]] = []
+        items: list[tuple[Any, Any]] = []
         for at, (key, value) in enumerate(entries):
-            one, other = key(run), value(run)
+            item_key, item = key(run), value(run)
             if at not in optional:
-                found.append((one, other))
-            elif _optional(other).is_there:
-                found.append((one, other.value))
+                items.append((item_key, item))
+            elif _optional(item).is_there:
+                items.append((item_key, item.value))
         run.add(_MAP_COST)
-        return MapValue(found)
+        return MapValue(items)
 
     return evaluate
 
@@ -187,8 +187,8 @@ def _comprehension(node: Comprehension) -> Evaluate:
         outer = run.variables
         inner = run.variables = {**outer, accumulator: start(run)}
         try:
-            for one, other in _pairs(values, bool(second)):
-                inner[first] = one
+            for item, other in _pairs(values, bool(second)):
+                inner[first] = item
                 if second:
                     inner[second] = other
                 if not condition(run):
@@ -259,7 +259,7 @@ def _is_constant(node: Expression) -> bool:
         case ListLiteral():
             return not node.optional and all(map(_is_constant, node.elements))
         case MapLiteral():
-            return not node.optional and all(_is_constant(one) for entry in node.entries for one in entry)
+            return not node.optional and all(_is_constant(part) for entry in node.entries for part in entry)
         case Call():
             is_conversion = node.function in _CONVERSIONS and node.target is None
             return is_conversion and len(node.arguments) == 1 and _is_constant(node.arguments[0])
@@ -358,7 +358,7 @@ def _overloads(operands: list[Evaluate], overloads: list[Overload]) -> Evaluate:
     def evaluate(run: Evaluation) -> Any:
         values = [_value(operand(run)) for operand in operands]
         for overload in overloads:
-            if all(has_type(value, one) for value, one in zip(values, overload.parameters, strict=True)):
+            if all(has_type(value, of) for value, of in zip(values, overload.parameters, strict=True)):
                 result = overload.apply(*values)
                 run.add(overload.cost(*values, result))
                 return result
@@ -524,9 +524,9 @@ def _of_format(at: int, template: str, values: Sequence[Expression], type_of: Ty
 
     def check(letter: str, precision: int, index: int) -> str:
         for node in _shown(letter, values[index]):
-            found = type_of(node)
-            if found != DYN and found.name not in _KINDS[letter]:
-                name = "google.protobuf.Any" if found == ANY else found.name
+            given = type_of(node)
+            if given != DYN and given.name not in _KINDS[letter]:
+                name = "google.protobuf.Any" if given == ANY else given.name
                 wrong.append(Problem(node.at, wrong_argument(letter, name)))
                 raise EvaluationError(wrong[0].message)
         return ""

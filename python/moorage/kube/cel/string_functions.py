@@ -190,7 +190,7 @@ def _literal(value: Any) -> str:
     """An element of a list or map, as it is written in CEL."""
     count_work(size_of(value))
     if isinstance(value, tuple):
-        return f"[{', '.join([_literal(one) for one in value])}]"
+        return f"[{', '.join([_literal(element) for element in value])}]"
     if isinstance(value, MapValue):
         entries = sorted([(_literal_key(key), _literal(item)) for key, item in value.items()], key=_first)
         return f"{{{', '.join([f'{key}:{item}' for key, item in entries])}}}"

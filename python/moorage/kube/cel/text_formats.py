@@ -273,8 +273,8 @@ def _checks(pattern: str, limit: str, text: str, *examples: str) -> Check:
     wrong = f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
 
     def check(value: str) -> list[str]:
-        found = [f"must be no more than {limit}"] if len(value) > most else []
-        return found if compiled.fullmatch(value) else [*found, wrong]
+        problems = [f"must be no more than {limit}"] if len(value) > most else []
+        return problems if compiled.fullmatch(value) else [*problems, wrong]
 
     return check
 

@@ -321,10 +321,10 @@ class TypeChecker:
             if not self._assign(given, wanted):
                 continue
             node.overloads.append(overload)
-            found = self._now(returned)
+            returns = self._now(returned)
             if result is None:
-                result = found
-            elif result != DYN and found != result:
+                result = returns
+            elif result != DYN and returns != result:
                 result = DYN
         return self._no_overload(node, given) if result is None else result
 

@@ -77,8 +77,8 @@ def optional_of(of: CelType) -> CelType:
 
 
 TYPE_NAMES = {
-    **{one.name: one for one in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TIMESTAMP, DURATION)},
-    **{one.name: one for one in (IP, CIDR)},
+    **{plain.name: plain for plain in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TIMESTAMP, DURATION)},
+    **{plain.name: plain for plain in (IP, CIDR)},
     "list": list_of(DYN),
     "map": map_of(DYN, DYN),
     "type": CelType("type"),

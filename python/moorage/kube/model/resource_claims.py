@@ -166,7 +166,8 @@ class DeviceClaim(Struct, frozen=True):
             if request.name in names:
                 raise InputError(f'duplicate name "{request.name}"', path=f"requests[{at}].name")
             names.add(request.name)
-        names |= {f"{one.name}/{sub.name}" for one in self.requests for sub in one.first_available}
+        for request in self.requests:
+            names |= {f"{request.name}/{sub.name}" for sub in request.first_available}
         for path, part in (
             *((f"constraints[{at}]", constraint.requests) for at, constraint in enumerate(self.constraints)),
             *((f"config[{at}]", config.requests) for at, config in enumerate(self.config)),

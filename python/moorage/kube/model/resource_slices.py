@@ -226,7 +226,7 @@ class ResourceSliceSpec(Struct, frozen=True):
 
     def check(self) -> None:
         nodes = (self.node_name, self.node_selector, self.all_nodes, self.per_device_node_selection)
-        if sum(bool(one) for one in nodes) != 1:
+        if sum(bool(choice) for choice in nodes) != 1:
             raise InputError(
                 "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection is required"
             )
@@ -240,7 +240,7 @@ class ResourceSliceSpec(Struct, frozen=True):
             raise InputError(f"must have at most {most} items, not {len(self.devices)}", path="devices")
         self._check_places()
         _refuse_duplicates("devices", [device.name for device in self.devices])
-        _refuse_duplicates("sharedCounters", [one.name for one in self.shared_counters])
+        _refuse_duplicates("sharedCounters", [counters.name for counters in self.shared_counters])
 
     def _check_places(self) -> None:
         for at, device in enumerate(self.devices):

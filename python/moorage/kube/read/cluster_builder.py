@@ -160,7 +160,7 @@ def build_cluster(
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
-    cluster.warnings += completed.warnings + _warnings(cluster, completed.told)
+    cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
@@ -173,7 +173,7 @@ def build_cluster(
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
     for obj, error in new_pods.refused_objects():
-        places = {key_of(one): place for one, place in zip(completed.objects, completed.places, strict=True)}
+        places = dict(zip(map(key_of, completed.objects), completed.places, strict=True))
         refusals.add(error, obj, places.get(key_of(obj), Origin()))
     refusals.raise_any()
     cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
@@ -195,7 +195,7 @@ class Completed(NamedTuple):
     before: Mapping[str, Object]  # as they were when the pods were read
     places: Sequence[Origin]
     left_out: list[LeftOut]
-    told: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
+    warned: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
     suspended: list[Suspended]
 
 
@@ -255,7 +255,7 @@ def complete(
         )
         places = [places[at] for at in sources]
     classes = priority_classes([*known, *listed])
-    shown, told = shown_classes(listed, classes)
+    shown, class_notes = shown_classes(listed, classes)
     if shown:
         listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
         classes = {**classes, **priority_classes(shown)}
@@ -266,20 +266,19 @@ def complete(
     for at, obj in enumerate(listed):
         is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
-            one = default_object(obj, classes, names, admitted=True)
+            completed = default_object(obj, classes, names, admitted=True)
             if is_applied:
-                check_update(before[key_of(one)], one)
-            if one.metadata.uid in uids:
+                check_update(before[key_of(completed)], completed)
+            if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
             refusals.add(error, obj, places[at], is_applied or _is_manifest(obj))
             continue
-        uids.add(one.metadata.uid)
-        listed[at] = one  # an object without defaults that nobody else holds is freed
+        uids.add(completed.metadata.uid)
+        listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
-    return Completed(
-        listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named, suspended
-    )
+    warnings = overlay.warnings() + notes + class_notes
+    return Completed(listed, names, classes, warnings, before, places, left_out, named, suspended)
 
 
 def check_namespaces(
@@ -371,9 +370,9 @@ def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
     return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
 
 
-def skipped_warnings(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[str]:
+def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> Iterator[str]:
     """Yield warnings about the kinds that are not read, but for objects that other warnings name."""
-    left = {kind: count - told.get(kind, 0) for kind, count in skipped.items()}
+    left = {kind: count - warned.get(kind, 0) for kind, count in skipped.items()}
     if left.pop(CONFIGURATION, 0):
         yield "Left out: a KubeSchedulerConfiguration is read by --config, not by -f."
     for kind, instead in versions_gone().items():
@@ -402,9 +401,9 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
     return suspended_warning(waiting, suspended) + ([not_counted(AT_TIMES, timed)] if timed else [])
 
 
-def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
+def _warnings(cluster: Cluster, warned: Mapping[str, int]) -> list[str]:
     warnings = idle_warnings(cluster.others, cluster.suspended)
-    warnings += skipped_warnings(cluster.skipped, told)
+    warnings += skipped_warnings(cluster.skipped, warned)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:
@@ -416,13 +415,13 @@ def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
 
 def _pool_warnings(completed: Completed) -> list[str]:
     """Warnings about pools of devices that are invalid, so that none of their devices is allocated."""
-    slices = [(one, at) for at, one in enumerate(completed.objects) if isinstance(one, ResourceSlice)]
-    problems = find_pool_problems(one for one, _ in slices)
-    sources = {one.name: completed.places[at].source for one, at in slices} if problems else {}
+    slices = [(obj, at) for at, obj in enumerate(completed.objects) if isinstance(obj, ResourceSlice)]
+    problems = find_pool_problems(obj for obj, _ in slices)
+    sources = {obj.name: completed.places[at].source for obj, at in slices} if problems else {}
     return [
-        f"{source + ': ' if (source := sources[one.slice]) else ''}{shorten(one.text)}: "
-        f"no device of pool {shorten('/'.join(one.pool))} is allocated."
-        for one in problems
+        f"{source + ': ' if (source := sources[problem.slice]) else ''}{shorten(problem.text)}: "
+        f"no device of pool {shorten('/'.join(problem.pool))} is allocated."
+        for problem in problems
     ]
 
 

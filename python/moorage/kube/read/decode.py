@@ -133,7 +133,8 @@ _ALIASES: dict[str, tuple[str, ...]] = dict.fromkeys(("ReplicaSet", "Deployment"
 _ALIASES |= dict.fromkeys(("StatefulSet", "DaemonSet"), ("extensions", _KRUISE))
 _ALIASES |= {"PodGroup": (pod_group.GODEL,)}
 _GROUPS = {
-    kind: (one().api_version.rpartition("/")[0], *_ALIASES.get(kind, ())) for kind, one in _KINDS.items()
+    kind: (struct().api_version.rpartition("/")[0], *_ALIASES.get(kind, ()))
+    for kind, struct in _KINDS.items()
 }
 """API groups by kind."""
 _GONE = {("PodGroup", "scheduling.k8s.io/v1alpha2"): pod_group.PodGroup().api_version}

@@ -266,10 +266,10 @@ def unread_hint(path: str | Path, recursive: bool) -> str:
     if hint := chart_hint(path):
         return hint
     inside = sorted(Path(path).iterdir()) if is_directory(path) else []
-    archives = [one for one in inside if has_suffix(one.name, _ARCHIVES) and one.is_file()]
+    archives = [entry for entry in inside if has_suffix(entry.name, _ARCHIVES) and entry.is_file()]
     if archives:
         return f"; give each archive with its own -f, as -f {archives[0]}"
-    if not recursive and any(one.is_dir() and one.name[0] != "." for one in inside):
+    if not recursive and any(entry.is_dir() and entry.name[0] != "." for entry in inside):
         return "; -R also reads the directories in it"
     return ""
 

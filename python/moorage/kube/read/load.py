@@ -198,7 +198,7 @@ def load(
         cluster, refused = without_refused(build, listed, origins, texts)
         refused = unserved + refused
         cluster.refused_objects = refused
-        cluster.warnings += [f"{one.text}." for one in refused]
+        cluster.warnings += [f"{refusal.text}." for refusal in refused]
     read.finish(cluster)
     return cluster
 
@@ -373,9 +373,17 @@ def read_objects(
     warnings += reader.fields.warnings() + reader.notes
     for at, obj in reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj
-    touched = [one._replace(namespace=one.namespace or namespace) for one in reader.touched]
-    told = warnings, reader.server_version, touched, reader.ended, reader.refused
-    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, *told)
+    return ReadObjects(
+        reader.objects,
+        reader.origins,
+        reader.texts,
+        reader.skipped,
+        warnings,
+        reader.server_version,
+        [target._replace(namespace=target.namespace or namespace) for target in reader.touched],
+        reader.ended,
+        reader.refused,
+    )
 
 
 def no_manifests(files: list[str], has_templates: bool = False) -> str:
@@ -764,13 +772,13 @@ class _Reader:
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""
-        found = read_snapshot(document)
-        if found is None and (version := read_server_version(document)):
+        snapshot = read_snapshot(document)
+        if snapshot is None and (version := read_server_version(document)):
             self.server_version = version
             return []
-        if found is None:
+        if snapshot is None:
             raise NoManifestError(f"no kind{_what_it_is(decode(document, dict[str, Any]))}")
-        lists, left_out = found
+        lists, left_out = snapshot
         self.skipped.update(left_out)
         items = [(item, kind) for kind, listed in lists for item in listed]
         return [(item, kind, origin._replace(item=at)) for at, (item, kind) in enumerate(items)][::-1]

@@ -190,11 +190,11 @@ class _Recognition:
             if reference is not None:
                 owners[obj.namespace, reference.name].append(reference)
         named = {
-            one.key: one
+            shown.key: shown
             for obj in others
             if isinstance(obj, Deployment)
-            if not any(refers_to(one, obj) for one in owners.get((obj.namespace, obj.name), ()))
-            for one in self._replica_sets(obj)
+            if not any(refers_to(reference, obj) for reference in owners.get((obj.namespace, obj.name), ()))
+            for shown in self._replica_sets(obj)
         }
         listed = [named.pop(obj.key, obj) if isinstance(obj, ReplicaSet) else obj for obj in others]
         return [*listed, *named.values()]
@@ -213,9 +213,9 @@ class _Recognition:
             templates |= {again: wanted} if again else {}
         for suffix, template in templates.items():
             owner = max(pods[suffix], key=by_creation).metadata.controller()
-            made = replica_set(deployment, suffix, template, len(pods[suffix]))
+            shown = replica_set(deployment, suffix, template, len(pods[suffix]))
             born = deployment.metadata.creation_timestamp
-            sets.append(_identified(made, born, owner.uid if owner else ""))
+            sets.append(_identified(shown, born, owner.uid if owner else ""))
         return sets
 
 
@@ -263,18 +263,18 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
                 values = obj.spec.priority, spec.preemption_policy or PREEMPTS
                 if values not in shown or _created(shown[values]) < _created(obj):
                     shown[values] = obj
-    classes_shown, warnings = list[PriorityClass](), list[str]()
+    classes_shown, names, warnings = list[PriorityClass](), list[str](), list[str]()
     for name, pods in newest.items():
         value, policy = chosen = max(pods, key=lambda values: _created(pods[values]))
         classes_shown.append(
             PriorityClass(metadata=ObjectMeta(name=name), value=value, preemption_policy=policy)
         )
+        names.append(f"{shorten(name)} ({_text(*chosen)})")
         if len(pods) > 1:
-            texts = examples([f"{_text(*one)} by {pod.key}" for one, pod in pods.items()], _EXAMPLES)
+            texts = examples([f"{_text(*fields)} by {pod.key}" for fields, pod in pods.items()], _EXAMPLES)
             text = f"Pods show different values of the PriorityClass {shorten(name)}: {texts}"
             warnings.append(f"{text}; that of the newest pod counts, {_text(*chosen)}.")
     if classes_shown:
-        names = [f"{shorten(one.name)} ({_text(one.value, one.preemption_policy)})" for one in classes_shown]
         head = "PriorityClasses that are not in the input are taken from pods that have them"
         hint = "kubectl get priorityclass -o json lists them"
         warnings.append(f"{head}: {examples(names, _EXAMPLES)}; {hint}.")

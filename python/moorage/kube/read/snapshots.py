@@ -258,7 +258,7 @@ def read_flags(obj: Object | None, document: Document) -> AutoscalerFlags | Karp
     """Read how cluster-autoscaler or Karpenter is set up; None for an object that is no Deployment of one."""
     if not isinstance(obj, Deployment):
         return None
-    names = [obj.name, *(one.image for one in obj.spec.template.spec.containers)]
+    names = [obj.name, *(container.image for container in obj.spec.template.spec.containers)]
     if not any(program in name for name in names for program in (PROGRAM, KARPENTER)):
         return None
     meta = ObjectMeta(name=obj.name, namespace=obj.namespace or "default")

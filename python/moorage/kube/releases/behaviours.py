@@ -62,7 +62,7 @@ def differing(before: FeatureGates, after: FeatureGates) -> list[Behaviour]:
     behaviours = [
         Behaviour(name, False, values[0], values[1], texts.get(name, ""))
         for name in (field.name for field in fields(Release))
-        if name not in NAMES and len(set(values := [getattr(one, name) for one in releases])) > 1
+        if name not in NAMES and len(set(values := [getattr(release, name) for release in releases])) > 1
     ]
     for name, (effect, text) in sorted(OF_THE_SCHEDULER.items()):
         if effect is Effect.BUILT and before[name] != after[name] and not _is_settled(name, releases):
@@ -170,16 +170,20 @@ def find_causes(run: Run, names: Sequence[str]) -> dict[str, Cause]:
         By key, sorted, each whose value is not the same in the two runs.
     """
     search = _Search(run, names)
-    found = {key: alone for key in search.keys if (alone := search.makers(key, [(name,) for name in names]))}
-    rest = [key for key in search.keys if key not in found]
+    makers_of = {
+        key: alone for key in search.keys if (alone := search.makers(key, [(name,) for name in names]))
+    }
+    rest = [key for key in search.keys if key not in makers_of]
     left = search.needed(rest) if rest else ()
     if len(left) <= MOST_TOGETHER:
         for size in range(2, len(left)):
-            for key in [key for key in rest if key not in found]:
+            for key in [key for key in rest if key not in makers_of]:
                 if makers := search.makers(key, list(combinations(left, size))):
-                    found[key] = makers
+                    makers_of[key] = makers
     is_pinned = len(left) <= MOST_TOGETHER
-    return {key: Cause(found[key]) if key in found else Cause((left,), is_pinned) for key in search.keys}
+    return {
+        key: Cause(makers_of[key]) if key in makers_of else Cause((left,), is_pinned) for key in search.keys
+    }
 
 
 class _Search:

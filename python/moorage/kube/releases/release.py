@@ -232,7 +232,9 @@ _PLUGINS_136 = (
     "TopologyPlacementGenerator",
     "PodGroupPodsCount",
 )
-_PLUGINS_134 = tuple("DynamicResourcesNoScore" if one == "DynamicResources" else one for one in _PLUGINS_136)
+_PLUGINS_134 = tuple(
+    "DynamicResourcesNoScore" if plugin == "DynamicResources" else plugin for plugin in _PLUGINS_136
+)
 _PLUGINS_137 = (
     *_PLUGINS_136[:2],
     "NodeNamePreFilter",
@@ -484,11 +486,11 @@ def ended_version(kind: str, api_version: str) -> EndedVersion | None:
 
 @cache
 def _table() -> Mapping[tuple[str, str], EndedVersion]:
-    found = {}
+    versions = {}
     for line in Path(__file__).with_name("ended_versions.txt").read_text().splitlines():
         if not line.startswith("#"):
             release, version, instead, *kinds = line.split()
             for kind in kinds:
                 ended = EndedVersion(kind, version, release, "" if instead == "-" else instead)
-                found[kind, version] = ended
-    return found
+                versions[kind, version] = ended
+    return versions

@@ -331,7 +331,8 @@ def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int
         if _has_containers(value):
             return True, times, sum(counts), 0
         requests = [_asked(part, times, is_listed) for part in value.values()]
-        has = any(isinstance(value.get(name), dict) for name in _RESOURCES) or any(one[0] for one in requests)
+        has = any(isinstance(value.get(name), dict) for name in _RESOURCES)
+        has = has or any(part_has for part_has, *_ in requests)
         requests.append((has, 0, sum(counts) * has, sum(counts) * (not has)))
     else:
         return False, 0, 0, 0

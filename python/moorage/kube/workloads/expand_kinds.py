@@ -56,7 +56,7 @@ class Expanded(NamedTuple):
     left_out : list of LeftOut
     notes : list of str
         Warnings about workloads that make no pods now.
-    told : Counter of str
+    warned : Counter of str
         Number of objects of unknown kinds, by kind, that these warnings are about.
     suspended : list of Suspended
     """
@@ -65,7 +65,7 @@ class Expanded(NamedTuple):
     sources: list[int]
     left_out: list[LeftOut]
     notes: list[str]
-    told: Counter[str]
+    warned: Counter[str]
     suspended: list[Suspended]
 
     @classmethod
@@ -175,12 +175,12 @@ class _Expansion:
         """Return what was collected, and the Jobs that their queues never admit."""
         self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
         for head, makes_some in ((_LEFT_OUT, True), (f"Left out, {NOT_KNOWN}", False)):
-            names = [_left_out_text(one) for one in self._made.left_out if one.is_known == makes_some]
+            names = [_left_out_text(kind) for kind in self._made.left_out if kind.is_known == makes_some]
             if names:
                 self._made.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
-        for one in self._made.objects:
-            if isinstance(one, Job) and one.spec.suspend and one.status.completion_time is None:
-                self._admit(one)
+        for obj in self._made.objects:
+            if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None:
+                self._admit(obj)
         return self._made
 
     def _admit(self, job: Job) -> None:
@@ -233,7 +233,7 @@ class _Expansion:
         if present >= obj.wanted:
             return
         if not obj.document:
-            self._made.told[obj.full_kind] += 1
+            self._made.warned[obj.full_kind] += 1
         if obj.ready >= obj.wanted:
             self._note(_READY, obj, f" ({obj.wanted})")
             return
@@ -249,18 +249,21 @@ class _Expansion:
 
     def _suspend(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Note what a suspended object makes when it runs; an operator may refuse what it has then."""
-        made, self._made, why = self._made, Expanded.empty(), ""
+        outer, self._made, why = self._made, Expanded.empty(), ""
         try:
             self._run(obj, value, rule, at)
         except InputError as error:
             why = str(error)
-        inner_result, self._made = self._made, made
-        for one in inner_result.left_out:
-            why = f"{one.full_kind} is a kind {one.why}" if one.why == NOT_SIMULATED else f"a kind {one.why}"
-        objects = [*inner_result.objects, *(one for inner in inner_result.suspended for one in inner.objects)]
+        inner_result, self._made = self._made, outer
+        for kind in inner_result.left_out:
+            is_known = kind.why == NOT_SIMULATED
+            why = f"{kind.full_kind} is a kind {kind.why}" if is_known else f"a kind {kind.why}"
+        objects = [*inner_result.objects]
+        for inner in inner_result.suspended:
+            objects += inner.objects
         name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
-        objects = [self._flavored(one, queue, name[0]) for one in objects]
-        made.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
+        objects = [self._flavored(part, queue, name[0]) for part in objects]
+        outer.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
 
     def _flavored(self, obj: Object, queue: str, namespace: str) -> Object:
         """Return a pod or Job that a suspended workload makes with what its queue adds."""
@@ -298,8 +301,8 @@ class _Expansion:
         owner = replace(obj, metadata=replace(obj.metadata, namespace=self._namespace_of(obj)))
         for group, names in zip(groups, _missing(groups, pods), strict=True):
             with located(path=group.path):
-                for one in _jobs(owner, group) if group.is_job else _pods(owner, group, names):
-                    self._take(one, at)
+                for part in _jobs(owner, group) if group.is_job else _pods(owner, group, names):
+                    self._take(part, at)
 
     def _inner_objects(self, obj: CustomObject, value: Values, path: str, at: int) -> None:
         """Take the objects in an object that are not listed."""
@@ -308,12 +311,12 @@ class _Expansion:
             with located(path=where):
                 check_kind(head.kind, head.api_version)
                 known = is_known(head.kind, head.api_version)
-                one = (
+                inner = (
                     decode_kind(item, head.kind) if known else read_custom(item, head.kind, head.api_version)
                 )
-            if one is not None:
-                namespace = one.namespace or self._namespace_of(obj)
-                self._take(replace(one, metadata=replace(one.metadata, namespace=namespace)), at)
+            if inner is not None:
+                namespace = inner.namespace or self._namespace_of(obj)
+                self._take(replace(inner, metadata=replace(inner.metadata, namespace=namespace)), at)
 
     def _take(self, obj: Object, at: int) -> None:
         """Take a new object, unless there is one of its name."""

@@ -39,10 +39,10 @@ def is_starting(pod: Pod) -> bool:
     status = pod.status
     if status.phase != "Pending" or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
         return False
-    if not any(one.type == "Ready" and one.status != "True" for one in status.conditions):
+    if not any(condition.type == "Ready" and condition.status != "True" for condition in status.conditions):
         return False
-    states = (one.state for one in (*status.container_statuses, *status.init_container_statuses))
-    reasons = {one.waiting.reason for one in states if one is not None and one.waiting is not None}
+    states = (container.state for container in (*status.container_statuses, *status.init_container_statuses))
+    reasons = {state.waiting.reason for state in states if state is not None and state.waiting is not None}
     return reasons <= STARTING
 
 
@@ -243,22 +243,22 @@ def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
 
 def _why_not_ready(pod: Pod) -> tuple[str, str] | None:
     """Return why a pod is not ready, and since when; None for one that is about to start."""
-    conditions = {one.type: one for one in pod.status.conditions}
+    conditions = {condition.type: condition for condition in pod.status.conditions}
     ready, when = conditions.get("Ready", Condition()), pod.status.start_time or ""
     if conditions.get("Initialized", Condition()).status == "False":
-        for one in pod.status.init_container_statuses:
-            if not _has_succeeded(one):
-                why = f", {waits}" if (waits := _waits_for(one)) else ""
+        for container in pod.status.init_container_statuses:
+            if not _has_succeeded(container):
+                why = f", {waits}" if (waits := _waits_for(container)) else ""
                 when = conditions["Initialized"].last_transition_time or when
-                return f"in init container {one.name}{why}", when
+                return f"in init container {container.name}{why}", when
     if ready.reason == "ReadinessGatesNotReady":
         message = shorten(ready.message.rstrip(".")) or ready.reason
         return f"waits for a readiness gate, {message}", when
-    for one in pod.status.container_statuses:
-        if waits := _waits_for(one):
-            return f"container {one.name}: {waits}", when
-    ended = [one.name for one in pod.status.container_statuses if _has_ended(one)]
-    left = [one.name for one in pod.status.container_statuses if not _has_ended(one)]
+    for container in pod.status.container_statuses:
+        if waits := _waits_for(container):
+            return f"container {container.name}: {waits}", when
+    ended = [container.name for container in pod.status.container_statuses if _has_ended(container)]
+    left = [container.name for container in pod.status.container_statuses if not _has_ended(container)]
     if ended and left and pod.spec.restart_policy != "Always":
         return f"container {', '.join(ended)} has ended, {', '.join(left)} runs on", when
     return None if is_starting(pod) else ("not ready", ready.last_transition_time or when)

@@ -50,13 +50,15 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
     """Return what of a pod matches a rule; "" for nothing."""
     status = pod.status
     if rule.on_exit_codes is not None:
-        for one in (*status.container_statuses, *status.init_container_statuses):
-            code = _exit_code(one)
-            if _has_code(rule.on_exit_codes, one.name, code):
-                return f"Container {one.name} for pod {pod.key} failed with exit code {code}"
+        for container in (*status.container_statuses, *status.init_container_statuses):
+            code = _exit_code(container)
+            if _has_code(rule.on_exit_codes, container.name, code):
+                return f"Container {container.name} for pod {pod.key} failed with exit code {code}"
         return ""
-    wanted = {(one.type, one.status) for one in rule.on_pod_conditions}
-    types = [one.type for one in status.conditions if (one.type, one.status) in wanted]
+    wanted = {(condition.type, condition.status) for condition in rule.on_pod_conditions}
+    types = [
+        condition.type for condition in status.conditions if (condition.type, condition.status) in wanted
+    ]
     return f"Pod {pod.key} has condition {types[0]}" if types else ""
 
 

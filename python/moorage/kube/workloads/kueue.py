@@ -85,7 +85,7 @@ class Quotas:
             for (kind, _, name), document in documents.items()
             if kind in (f"ClusterQueue.{_GROUP}", f"Cohort.{_GROUP}")
         ]
-        flavors = {one[2]: one for one in documents if one[0] == f"ResourceFlavor.{_GROUP}"}
+        flavors = {key[2]: key for key in documents if key[0] == f"ResourceFlavor.{_GROUP}"}
         self._flavors = {
             name: decode(map_of(msgspec.json.decode(documents[key]), "spec"), _Flavor)
             for name, key in flavors.items()
@@ -115,15 +115,17 @@ class Quotas:
             return Inadmissible(pods, f"{head} it has no quota for {needed[lacking[0]]} {lacking[0]}")
         labels, tolerations = dict[str, str](), tuple[Toleration, ...]()
         for group in groups:
-            asked = {key: needed[key] for key in _covered(group) if key in needed}
-            flavors = {str(one.get("name")): one for one in maps_of(group.get("flavors"))} if asked else {}
+            requests = {key: needed[key] for key in _covered(group) if key in needed}
+            if not requests:
+                continue
+            flavors = {str(flavor.get("name")): flavor for flavor in maps_of(group.get("flavors"))}
             known = {flavor: self._flavors.get(flavor, _NO_FLAVOR) for flavor in flavors}
             keys = {key for flavor in known.values() for key in flavor.node_labels}
             texts = {
-                flavor: known[flavor].refusal(flavor, spec, keys) or self._lacking(name, quota, asked)
+                flavor: known[flavor].refusal(flavor, spec, keys) or self._lacking(name, quota, requests)
                 for flavor, quota in flavors.items()
             }
-            if asked and all(texts.values()):
+            if all(texts.values()):
                 return Inadmissible(pods, f"{head} {'; '.join(texts.values()) or 'it has no flavor'}")
             for flavor in [flavor for flavor, text in texts.items() if not text][:1]:
                 labels |= known[flavor].node_labels
@@ -204,9 +206,13 @@ def _cohort(spec: Values) -> str:
 
 def _quota(spec: Values, flavor: str, resource: str) -> Values:
     """Return the quota of a resource of a flavor; empty without any."""
-    flavors = (one for group in maps_of(spec.get("resourceGroups")) for one in maps_of(group.get("flavors")))
-    quotas = (item for one in flavors if one.get("name") == flavor for item in maps_of(one.get("resources")))
-    return next((one for one in quotas if one.get("name") == resource), {})
+    for group in maps_of(spec.get("resourceGroups")):
+        for quotas in maps_of(group.get("flavors")):
+            if quotas.get("name") == flavor:
+                for quota in maps_of(quotas.get("resources")):
+                    if quota.get("name") == resource:
+                        return quota
+    return {}
 
 
 def _amount(quota: Values, field: str) -> Quantity:

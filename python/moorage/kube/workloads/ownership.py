@@ -420,17 +420,17 @@ class Owners:
     def _climb(self, parents: Iterable[Identity]) -> tuple[set[Identity], set[Identity]]:
         """Return all owners, and those between which and the object there are none that scheduling knows."""
         above: dict[Identity, bool] = {}
-        pending = [(one, True) for one in parents]
+        pending = [(owner, True) for owner in parents]
         while pending:
-            one, is_near = pending.pop()
-            if one in above and above[one] >= is_near:
+            owner, is_near = pending.pop()
+            if owner in above and above[owner] >= is_near:
                 continue
-            above[one] = is_near
-            obj = self._listed.get(one)
+            above[owner] = is_near
+            obj = self._listed.get(owner)
             pending += [
-                (owner, is_near and isinstance(obj, CustomObject | None)) for owner in self._parents(one)
+                (parent, is_near and isinstance(obj, CustomObject | None)) for parent in self._parents(owner)
             ]
-        return set(above), {one for one, is_near in above.items() if is_near}
+        return set(above), {owner for owner, is_near in above.items() if is_near}
 
     def is_listed(self, name: Identity) -> bool:
         """Whether an object is among the listed ones."""

@@ -200,7 +200,7 @@ def recognized(
     str
         "" if no pods show it, or those of a known template do so as well.
     """
-    if not any(label in one.metadata.annotations for one in templates.values()):
+    if not any(label in revision.metadata.annotations for revision in templates.values()):
         return ""
     newest: dict[str, Pod] = {}
     for pod in sorted(pods, key=by_creation):

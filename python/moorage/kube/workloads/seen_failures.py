@@ -209,7 +209,7 @@ class SeenFailures(Struct, frozen=True):
         listed : callable
             Returns the objects of a kind in the namespace of the workload.
         """
-        near = [one for one in self._failures if one.namespace == owner.namespace]
+        near = [failure for failure in self._failures if failure.namespace == owner.namespace]
         template = getattr(getattr(owner, "spec", None), "template", None) if near else None
         if template is None:
             return ""

@@ -229,11 +229,12 @@ def claim_owners(
         Whether the pod is beyond the replicas.
     """
     policy, references = obj.spec.persistent_volume_claim_retention_policy, claim.metadata.owner_references
-    own = {(one.kind, one.name): one for one in (obj, pod)}
-    others = tuple(one for one in references if (one.kind, one.name) not in own)
-    if any(not refers_to(one, own[one.kind, one.name]) for one in references if one not in others):
+    own = {(owner.kind, owner.name): owner for owner in (obj, pod)}
+    others = tuple(reference for reference in references if (reference.kind, reference.name) not in own)
+    ours = [reference for reference in references if reference not in others]
+    if not all(refers_to(reference, own[reference.kind, reference.name]) for reference in ours):
         return references
-    if any(one.controller for one in others):
+    if any(reference.controller for reference in others):
         return others
     if is_surplus and policy.when_scaled == "Delete":
         return others + controller_reference(pod)

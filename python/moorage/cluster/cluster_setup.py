@@ -104,7 +104,7 @@ class ClusterOptions(Options, frozen=True, kw_only=True):
 
 SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
 _RESYNCED = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
-_OF_CLAIMS = frozenset({PersistentVolume, PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate})
+_OF_CLAIMS = PersistentVolume, PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate
 
 
 class SimulatedController:
@@ -214,7 +214,7 @@ class SimulatedController:
 
     def _work(self) -> None:
         """Run the controllers and process their events, if there are claims, or volumes that had one."""
-        if _OF_CLAIMS.isdisjoint(self._client.changed_since(-1)):
+        if not self._client.has(_OF_CLAIMS):
             return
         if self._resource_claims.settle():
             self._sync()

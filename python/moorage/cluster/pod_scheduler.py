@@ -382,7 +382,7 @@ class PodScheduler(SchedulerParts):
         """
         self.drop_unused_classes()
         self.sync()
-        warnings = [] if self.store is None else group_warnings(self)
+        warnings = group_warnings(self)
         result = Loop(self).all()
         result.warnings = warnings
         return result

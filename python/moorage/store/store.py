@@ -118,6 +118,11 @@ class ObjectStore:
 
     # ---- reading ----
 
+    def has(self, kinds: Iterable[type[Object]]) -> bool:
+        """Return whether there is an object of any of these kinds."""
+        with self._lock:
+            return self._tables.has(kinds)
+
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object; see `ObjectClient.get`."""
         with self._lock:

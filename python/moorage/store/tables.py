@@ -27,6 +27,7 @@ FIRST_VERSION = 1
 """The resource version of a store without a write."""
 
 
+_OBJECTS = attrgetter("objects")
 _READABLE = attrgetter("readable")
 
 
@@ -358,6 +359,11 @@ class Tables:
             table = self._tables.get(struct) or Table(struct, self._capacity, self._saves)
             self._tables[struct] = table
         return table
+
+    def has(self, kinds: Iterable[type[Object]]) -> bool:
+        """Return whether there is an object of any of these kinds."""
+        tables = filter(None, map(self._tables.get, kinds))
+        return any(map(_OBJECTS, tables))
 
     def find(self, kind: type[T] | str, key: str) -> T:
         """Return one object.

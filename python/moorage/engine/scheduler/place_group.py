@@ -40,25 +40,27 @@ GROUPS = (
     "and the gate GenericWorkload=true"
 )
 TREES = "so groups that belong to one are scheduled one by one: the gate CompositePodGroup is off"
+GROUP_KINDS = PodGroup, CompositePodGroup
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
 
 
 def group_warnings(scheduler: SchedulerParts) -> list[str]:
     """Return a sentence about each part of groups that is ignored while pods of groups wait, and each group
-    that does not exist.
+    that does not exist; none of a store that others write to as well.
 
     Parameters
     ----------
     scheduler : SchedulerParts
         Has received all events.
     """
-    handle, client = scheduler.handle, scheduler.client
-    groups: list[PodGroup] = client.list(PodGroup)[0]
-    every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
-    waiting = pods_of([*chain(*scheduler.queue.pending_pods())])
-    waiting = [waiting[at] for at in not_assumed(scheduler.cache.state, waiting)]
-    parts = ignored_groups(handle, every) if any(map(unfinished_group_of, waiting)) else {}
-    ignored = [f"{number} {text}." for text, number in parts.items()]
+    handle, state, store = scheduler.handle, scheduler.cache.state, scheduler.store
+    pods = [*filter(unfinished_group_of, pods_of([*chain(*scheduler.queue.pending_pods())]))]
+    if store is None or not (pods or store.has(GROUP_KINDS)):
+        return []
+    waiting = [pods[at] for at in not_assumed(state, pods)]
+    groups: list[PodGroup] = store.list(PodGroup)[0]
+    every: list[AnyGroup] = [*groups, *store.list(CompositePodGroup)[0]]
+    ignored = [f"{number} {text}." for text, number in ignored_groups(handle, every).items() if waiting]
     lost = groups_without_top(scheduler.groups, every) if every else []
     return [*ignored, *lost, *pods_without_group(handle, groups, waiting)]
 

@@ -233,7 +233,7 @@ def placed(*names: str) -> tuple[Loop, list[QueuedPodInfo]]:
     infos = run.take()
     for info in infos:
         scheduler.context.assume(info.pod, "a")
-    run._assumed(infos, ["a"] * len(infos))
+    run.assumed(infos, ["a"] * len(infos))
     return run, infos
 
 
@@ -266,7 +266,7 @@ def test_a_pod_with_the_name_of_a_deleted_one_is_bound() -> None:
     scheduler.sync()
     again = run.take()
     scheduler.context.assume(again[0].pod, "a")
-    run._assumed(again, ["a"])
+    run.assumed(again, ["a"])
     assert bound(run) == ["p", "q"]
 
 

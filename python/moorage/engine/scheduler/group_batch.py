@@ -1,30 +1,44 @@
-"""Several pod groups, placed one after the other by one call of the core.
-
-The result is that of one cycle for each group (`place_group`). A group that needs more than the core, or of
-which a pod fits nowhere, is left to its own cycle. For speed alone (`tests/house/special_paths.toml`).
-"""
+"""The turn of groups in a run; and several pod groups, placed one after the other by one call of the core."""
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
+from operator import attrgetter
+from typing import Protocol, cast
 
 from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage.kube import AnyGroup, Pod, PodGroup
+from moorage._core.queue.in_flight import pods_of
+from moorage.kube import AnyGroup, Pod, PodGroup, UnitKey
 
 from ..framework import PlacementScorePlugin
-from ..framework.group_index import GroupTree
+from ..framework.group_index import GroupTree, is_composite
+from ..plugins.queue_and_groups import GangScheduling
+from ..queue import QueuedPodInfo
+from .cycle.binding_cycle import BindingOutcome
+from .cycle.cycle import binding_cycle, report_failure
 from .cycle.engine import Engine
-from .cycle.results import ScheduleResult
-from .group_attempt import decide
-from .group_members import Members, PlacementMemory, counts_members, in_cycle, leaf_of, places_by_topology
+from .cycle.results import Failure, ScheduleResult
+from .cycle.status_writes import patch_groups, patch_outcomes
+from .group_attempt import GroupResult, decide
+from .group_members import (
+    Members,
+    PlacementMemory,
+    counts_members,
+    in_cycle,
+    in_order,
+    leaf_of,
+    places_by_topology,
+)
 from .options import check_readable
 from .place import LEDGER, SEGMENTS, WHOLE_CYCLE
-from .place_group import one_cycle, why_invalid
+from .place_group import one_cycle, place_group, rejected, why_invalid
+from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
 
 GROWTH = 16
@@ -36,6 +50,10 @@ NONE = -1
 
 class GroupBatch:
     """Pods of several groups, with the rows where they are placed.
+
+    The result is that of one cycle for each group (`place_group`). A group that needs more than the core, or
+    of which a pod fits nowhere, is left to its own cycle. For speed alone
+    (`tests/house/special_paths.toml`).
 
     Parameters
     ----------
@@ -255,3 +273,176 @@ class GroupBatch:
         return not (
             self.scheduled[at] and why_invalid(group, (self.batch.pod(self.begin(at)), *self.scheduled[at]))
         )
+
+
+# ---- the turn of groups in a run ---------------------------------------------------------------------------
+
+GONE = "pod group object not found for the pod group of the pods"
+
+
+class Run(Protocol):
+    """What the turn of groups needs of a `Loop`, which notes what becomes of the pods."""
+
+    is_live: bool
+    time_passes: bool
+    result: ScheduleResult
+    evictions: int
+    retried: dict[str, int]
+
+    def assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that were placed, and are to be bound together."""
+
+    def failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+        """Record the failures of pods, and return the pods to the queue."""
+
+    def record(self, outcome: BindingOutcome) -> None:
+        """Record the state of a binding cycle."""
+
+    def spend(self, began: float, tried: int = 0) -> None:
+        """Count the time since an attempt began, which tried so many pods together."""
+
+
+class GroupTurn:
+    """Tries the groups that a run has popped, and has those that failed tried again when that may help."""
+
+    def __init__(self, scheduler: SchedulerParts, run: Run) -> None:
+        self._scheduler, self._run = scheduler, run
+        # A pod of each group that has failed: since the last event that may help groups, and before.
+        self._failed, self._helped = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
+
+    @property
+    def have_failed(self) -> bool:
+        """Whether groups have failed since the last event that may help them."""
+        return bool(self._failed)
+
+    def retry(self) -> None:
+        """Have failed groups tried again when no other pod is left, after an event that may help them."""
+        self._helped |= self._failed
+        self._failed.clear()
+
+    def take_helped(self) -> list[Pod]:
+        """Return a pod of each group that is to be tried again, and forget them."""
+        pods = list(self._helped.values())
+        self._helped.clear()
+        return pods
+
+    def nominated(self, infos: Sequence[QueuedPodInfo]) -> set[str]:
+        """Return which of the pods are nominated, by ``namespace/name``."""
+        return self._scheduler.context.nominator.nominated_keys(pods_of(infos))
+
+    def follow_nominations(self, infos: Sequence[QueuedPodInfo], held: set[str]) -> None:
+        """Have groups tried again after an attempt without evictions that has changed nominations.
+
+        A group whose pods were nominated tries these nodes first. It does so once between two evictions, so
+        that the run ends. A nomination that a failed pod has lost leaves room for other groups.
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            The pods that were tried: of groups, or without any.
+        held : set of str
+            Those of them that were nominated before.
+        """
+        run, nominated = self._run, self.nominated(infos)
+        if infos[0].unit is not None and (new := nominated - held):
+            if any(run.retried.get(key) != run.evictions for key in new):
+                run.retried.update(dict.fromkeys(new, run.evictions))
+                self._scheduler.sync()
+                self.retry()
+        elif (held - nominated) & run.result.unschedulable.keys():
+            self.retry()
+
+    def attempt(self, infos: Sequence[QueuedPodInfo]) -> Iterator[int]:
+        """Try the pods of groups; yield how many have been tried, after each group that may have evicted
+        pods."""
+        groups = self._scheduler.groups
+        units = [
+            (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
+            for unit, pods in groupby(infos, attrgetter("unit"))
+        ]
+        infos = [info for _, pods in units for info in pods]
+        batch = GroupBatch(
+            self._scheduler.context,
+            [groups.get(unit) for unit, _ in units],
+            [[info.pod for info in pods] for _, pods in units],
+            groups.scheduled(*[unit for unit, _ in units]),
+        )
+        at = 0
+        while at < len(units):
+            began = time.perf_counter()
+            placed = batch.place(at)  # groups that fit as a whole
+            self._run.spend(began, batch.begin(placed) - batch.begin(at))
+            if placed > at:
+                self._note_placed(infos, batch, at, placed)
+                at = placed
+            else:
+                self._try(*units[at], batch.groups[at], batch.scheduled[at])
+                at += 1
+            yield batch.begin(at)
+
+    def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
+        if not is_composite(unit):
+            return infos
+        leaves = self._scheduler.groups.tree(unit).leaves
+        return [infos[at] for at in in_order(leaves, pods_of(infos))]
+
+    def _note_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
+        """Record groups whose pods were all placed."""
+        scheduler, pods = self._scheduler, range(batch.begin(first), batch.begin(end))
+        self._run.assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
+        scheduler.queue.end_attempts(infos[pods.start : pods.stop])
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
+        patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
+        for scheduled in batch.scheduled[first:end]:
+            self._allow(scheduled)
+
+    def _try(
+        self,
+        unit: UnitKey,
+        infos: Sequence[QueuedPodInfo],
+        group: AnyGroup | None,
+        scheduled: Sequence[Pod],
+    ) -> None:
+        """Place the pods of a group or a tree, as many as it needs or none."""
+        scheduler, context, run = self._scheduler, self._scheduler.context, self._run
+        done, is_live = self._place([info.pod for info in infos], group, scheduled), run.is_live
+        failures = done.failures
+        for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
+            part = list(consecutive)
+            if fails:
+                for at in part if is_live else ():
+                    engine = context.engine_of(infos[at].pod)
+                    report_failure(context, engine, infos[at].pod, failures[at])
+                run.failed([infos[at] for at in part], [failures[at] for at in part])
+                for at in () if is_live else part:
+                    context.nominate(infos[at].pod, failures[at].nominating)
+            for at in () if fails else part:
+                if at not in done.started:
+                    run.assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
+                else:
+                    run.record(binding_cycle(context.bindings, done.started[at]))
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
+        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
+        if done.succeeded:
+            self._allow(scheduled)
+        elif not run.time_passes:
+            self._failed[unit] = infos[0].pod
+        scheduler.queue.end_attempts(infos, done.succeeded, done.is_error)
+
+    def _allow(self, pods: Sequence[Pod]) -> None:
+        """Allow pods of a group that were placed before the others and wait for them on Permit."""
+        for pod in pods:
+            started = self._scheduler.bindings.waiting.get(pod.metadata.uid)
+            if started is not None and started.waiting is not None:
+                started.waiting.allow(GangScheduling.name)
+
+    def _place(self, pods: Sequence[Pod], group: AnyGroup | None, scheduled: Sequence[Pod]) -> GroupResult:
+        """Place the pods of a group, some of which may have a node already."""
+        context, began = self._scheduler.context, time.perf_counter()
+        engines = context.engines_of(pods)
+        if group is None or len(engines) > 1:
+            return rejected(context, pods, group, GONE if group is None else why_invalid(group, pods))
+        done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
+        self._run.spend(began, len(pods))
+        return done

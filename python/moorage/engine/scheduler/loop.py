@@ -12,34 +12,27 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Any, cast
+from operator import itemgetter
+from typing import Any
 
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.queue.in_flight import keys_of, pods_of
-from moorage.kube import AnyGroup, Pod, UnitKey, group_of
+from moorage.kube import AnyGroup, Pod, group_of
 from moorage.store import ApiError, ObjectStore
 
 from ..framework import NominatingInfo
-from ..framework.group_index import is_composite
-from ..plugins.queue_and_groups import GangScheduling
 from ..preemption.eviction_units import priority_of, violations_on
 from ..queue import Place, QueuedPodInfo
 from .cycle import cycle
 from .cycle.binding_cycle import BindingOutcome
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
-from .cycle.status_writes import patch_groups, patch_outcomes
-from .group_attempt import GroupResult
-from .group_batch import GroupBatch
-from .group_members import in_order
+from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
-from .place_group import place_group, rejected, why_invalid
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
 ALL = 1 << 62
-GONE = "pod group object not found for the pod group of the pods"
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -83,15 +76,23 @@ class Loop:
     Attributes
     ----------
     result : ScheduleResult
+    is_live, time_passes : bool
+        Of the policy.
     sent : dict of str to (QueuedPodInfo, str)
         Pods that the policy is binding, and their nodes, by UID.
+    evictions : int
+        How often others were evicted for a pod or a group.
+    retried : dict of str to int
+        Of preemptors and nominated pods of groups: `evictions` when they were tried again.
     """
 
     def __init__(self, scheduler: SchedulerParts, policy: Policy | None = None) -> None:
         self.scheduler, self.policy = scheduler, policy or Policy()
+        self.is_live, self.time_passes = self.policy.is_live, self.policy.time_passes
         self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)
         self.sent: dict[str, tuple[QueuedPodInfo, str]] = {}
+        self.evictions, self.retried = 0, dict[str, int]()
         # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
         self._placed: list[tuple[list[QueuedPodInfo], list[str]]] = []
         # Whether pods were bound, and others placed afterwards, which may have the names of the former.
@@ -99,11 +100,8 @@ class Loop:
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._most = ALL  # how many pods without a group are popped at once
-        self._evictions = 0  # how often others were evicted for a pod or a group
-        self._retried = dict[str, int]()  # of preemptors: `_evictions` when they were tried again
         self._has_bound = False  # whether pods were bound one by one since the last sync
-        # A pod of each group that has failed: since the last event that may help groups, and before.
-        self._failed_groups, self._helped_groups = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
+        self._groups = GroupTurn(scheduler, self)
 
     def all(self) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
@@ -243,31 +241,17 @@ class Loop:
             return
         self.queue.done([info])
 
-    def _retry_groups(self) -> None:
-        """Have failed groups tried again when no other pod is left, after an event that may help them."""
-        self._helped_groups |= self._failed_groups
-        self._failed_groups.clear()
-
-    def _retry_nominated(self, keys: set[str]) -> None:
-        """Have a group tried again whose pods were nominated without evictions: they try these nodes first.
-        It happens once between two evictions, so that the run ends."""
-        if any(self._retried.get(key) != self._evictions for key in keys):
-            self._retried.update(dict.fromkeys(keys, self._evictions))
-            self.scheduler.sync()
-            self._retry_groups()
-
     def _retry_preemptors(self) -> bool:
         """Activate groups that back off, and preemptors that no hint has moved, if something has made room
         since they failed; False without any."""
-        failures, again = self.result.unschedulable, list(self._helped_groups.values())
-        self._helped_groups.clear()
+        failures, again = self.result.unschedulable, self._groups.take_helped()
         for info in self.queue.inactive() if failures else ():
             key = info.pod.key
-            if info.place is not Place.UNSCHEDULABLE or self._retried.get(key) == self._evictions:
+            if info.place is not Place.UNSCHEDULABLE or self.retried.get(key) == self.evictions:
                 continue  # nothing has made room since
             if (failure := failures.get(key)) is not None and failure.nominated_node:
                 failures[key] = Failure(failure.diagnosis, failure.error)
-                self._retried[key] = self._evictions
+                self.retried[key] = self.evictions
                 again.append(info.pod)
         self.queue.activate(again)
         return bool(again)
@@ -287,15 +271,15 @@ class Loop:
         int
             The number of pods that were tried.
         """
-        end, queue, nominator = self.policy.begin(infos), self.queue, self.scheduler.handle.nominator
+        end, queue, groups = self.policy.begin(infos), self.queue, self._groups
         if end < len(infos):
             queue.put_back(infos[end:])
             infos = infos[:end]
-        of_groups, evictions, tried = infos[0].unit is not None, self._evictions, 0
-        held = nominator.nominated_keys(pods_of(infos)) if of_groups or self._failed_groups else set()
-        for tried in (self._try_groups if of_groups else self._try_pods)(list(infos)):
+        of_groups, evictions, tried = infos[0].unit is not None, self.evictions, 0
+        held = groups.nominated(infos) if of_groups or groups.have_failed else set()
+        for tried in (groups.attempt if of_groups else self._try_pods)(list(infos)):
             self.policy.on_tried(tried)
-            if self._evictions != evictions:
+            if self.evictions != evictions:
                 break
             if tried < len(infos):
                 self.resume()
@@ -303,16 +287,12 @@ class Loop:
         if tried < len(infos):
             queue.put_back(infos[tried:])
         # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
-        self._most = min(2 * self._most, ALL) if self._evictions == evictions else 1
-        if self._evictions != evictions:
+        self._most = min(2 * self._most, ALL) if self.evictions == evictions else 1
+        if self.evictions != evictions:
             self.scheduler.sync()
-            self._retry_groups()
+            groups.retry()
         elif held or of_groups:
-            nominated = nominator.nominated_keys(pods_of(infos))
-            if of_groups and nominated - held:
-                self._retry_nominated(nominated - held)
-            elif (held - nominated) & self.result.unschedulable.keys():
-                self._retry_groups()
+            groups.follow_nominations(infos, held)
         return tried
 
     def _try_pods(self, infos: list[QueuedPodInfo]) -> Iterator[int]:
@@ -321,7 +301,7 @@ class Loop:
         while tried < len(infos):
             batch = context.readable_batch_of(pods, tried)
             if isinstance(batch, str):
-                self._failed([infos[tried]], [Failure(error=batch)])
+                self.failed([infos[tried]], [Failure(error=batch)])
                 tried += 1
                 yield tried
                 continue
@@ -348,9 +328,9 @@ class Loop:
                 if self.result.placements.pop(info.key, None):
                     self._drop_placed({info.key})
                     self.refuse(info, status.message())
-        self._spent(began)
+        self.spend(began)
 
-    def _spent(self, began: float, tried: int = 0) -> None:
+    def spend(self, began: float, tried: int = 0) -> None:
         """Count the time since an attempt began, which tried so many pods together."""
         seconds = time.perf_counter() - began
         self.result.seconds += seconds
@@ -363,16 +343,16 @@ class Loop:
         """Place some pods of a batch and account for them in bulk; return how many were tried."""
         context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
         assert batch is not None
-        placing = Placing(context, engine, batch, result, writes_nominations=not self.policy.is_live)
+        placing = Placing(context, engine, batch, result, writes_nominations=not self.is_live)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, until_evicts=True)
         tried, failures = range(pods.start, end), result.failures
-        self._spent(began, len(tried))
+        self.spend(began, len(tried))
         placed, names = result.placed_of(infos, pods.start, end)
         if placed:
-            self._assumed(placed, names)
+            self.assumed(placed, names)
         if claiming:
             at_node = {at: infos[at] for at in tried if at in claiming and at not in failures}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
@@ -401,11 +381,11 @@ class Loop:
         failures: Mapping[int, Failure],
     ) -> None:
         """Account for the pods of a batch that fit nowhere."""
-        self._failed([infos[at] for at in failed], [failures[at] for at in failed])
+        self.failed([infos[at] for at in failed], [failures[at] for at in failed])
         # Pods with claims are reported as the pod that was scheduled by plugins.
-        if self.policy.is_live or batch.has(CLAIMS):
+        if self.is_live or batch.has(CLAIMS):
             for at in failed:
-                if self.policy.is_live or batch.route(at) & CLAIMS:
+                if self.is_live or batch.route(at) & CLAIMS:
                     cycle.report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
 
     def _place_apart(
@@ -422,112 +402,13 @@ class Loop:
             self.metrics.begin([info])
         context, began = self.scheduler.context, time.perf_counter()
         decision = cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
-        self._spent(began)
+        self.spend(began)
         if decision.node is None:
-            self._failed([info], [decision.failure])
+            self.failed([info], [decision.failure])
         else:
             context.volume_classes.follow()
-            self._record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
+            self.record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
         return decision
-
-    def _try_groups(self, infos: Sequence[QueuedPodInfo]) -> Iterator[int]:
-        """Try the pods of groups; yield how many have been tried, after each group that may have evicted
-        pods."""
-        scheduler, groups = self.scheduler, self.scheduler.groups
-        units = [
-            (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
-            for unit, pods in groupby(infos, attrgetter("unit"))
-        ]
-        infos = [info for _, pods in units for info in pods]
-        batch = GroupBatch(
-            scheduler.context,
-            [groups.get(unit) for unit, _ in units],
-            [[info.pod for info in pods] for _, pods in units],
-            groups.scheduled(*[unit for unit, _ in units]),
-        )
-        at = 0
-        while at < len(units):
-            began = time.perf_counter()
-            placed = batch.place(at)  # groups that fit as a whole
-            self._spent(began, batch.begin(placed) - batch.begin(at))
-            if placed > at:
-                self._groups_placed(infos, batch, at, placed)
-                at = placed
-            else:
-                self._try_group(*units[at], batch.groups[at], batch.scheduled[at])
-                at += 1
-            yield batch.begin(at)
-
-    def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
-        """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
-        if not is_composite(unit):
-            return infos
-        leaves = self.scheduler.groups.tree(unit).leaves
-        return [infos[at] for at in in_order(leaves, pods_of(infos))]
-
-    def _groups_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
-        """Record groups whose pods were all placed."""
-        scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
-        self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        self.queue.end_attempts(infos[pods.start : pods.stop])
-        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
-        patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
-        for scheduled in batch.scheduled[first:end]:
-            self._allow(scheduled)
-
-    def _try_group(
-        self,
-        unit: UnitKey,
-        infos: Sequence[QueuedPodInfo],
-        group: AnyGroup | None,
-        scheduled: Sequence[Pod],
-    ) -> None:
-        """Place the pods of a group or a tree, as many as it needs or none."""
-        scheduler, context = self.scheduler, self.scheduler.context
-        done = self._place_group(group, [info.pod for info in infos], scheduled)
-        failures = done.failures
-        for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
-            part = list(consecutive)
-            if fails:
-                is_live = self.policy.is_live
-                for at in part if is_live else ():
-                    engine = context.engine_of(infos[at].pod)
-                    cycle.report_failure(context, engine, infos[at].pod, failures[at])
-                self._failed([infos[at] for at in part], [failures[at] for at in part])
-                for at in () if is_live else part:
-                    context.nominate(infos[at].pod, failures[at].nominating)
-            for at in () if fails else part:
-                if at not in done.started:
-                    self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
-                else:
-                    self._record(cycle.binding_cycle(context.bindings, done.started[at]))
-        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
-        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
-        if done.succeeded:
-            self._allow(scheduled)
-        elif not self.policy.time_passes:
-            self._failed_groups[unit] = infos[0].pod
-        self.queue.end_attempts(infos, done.succeeded, done.is_error)
-
-    def _allow(self, pods: Sequence[Pod]) -> None:
-        """Allow pods of a group that were placed before the others and wait for them on Permit."""
-        for pod in pods:
-            started = self.scheduler.bindings.waiting.get(pod.metadata.uid)
-            if started is not None and started.waiting is not None:
-                started.waiting.allow(GangScheduling.name)
-
-    def _place_group(
-        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
-    ) -> GroupResult:
-        """Place the pods of a group, some of which may have a node already."""
-        scheduler, began = self.scheduler, time.perf_counter()
-        context, engines = scheduler.context, scheduler.context.engines_of(pods)
-        if group is None or len(engines) > 1:
-            error = GONE if group is None else why_invalid(group, pods)
-            return rejected(context, pods, group, error)
-        done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
-        self._spent(began, len(pods))
-        return done
 
     def resume(self, now: float | None = None) -> None:
         """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
@@ -536,9 +417,9 @@ class Loop:
         if bindings.waiting or bindings.running or bindings.decided:
             now = self.scheduler.cache.clock() if now is None else now
             for outcome in cycle.resume_binding_cycles(bindings, now):
-                self._record(outcome)
+                self.record(outcome)
 
-    def _record(self, outcome: BindingOutcome) -> None:
+    def record(self, outcome: BindingOutcome) -> None:
         """Record the state of a binding cycle: complete, waiting on Permit, or binding."""
         pod, result = outcome.pod, self.result
         result.waiting.pop(pod.key, None)
@@ -550,9 +431,9 @@ class Loop:
             self._bound(pod, outcome.node)
         else:
             info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
-            self._failed([info], [outcome.failure])
+            self.failed([info], [outcome.failure])
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
-                self._retry_groups()
+                self._groups.retry()
 
     def _placed_on(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that are assumed or bound, each with its node."""
@@ -562,9 +443,9 @@ class Loop:
         for key in keys_of(infos) if self.result.unschedulable else ():
             self.result.unschedulable.pop(key, None)
 
-    def _assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+    def assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        if self.metrics is not None and self.policy.is_live:
+        if self.metrics is not None and self.is_live:
             self.metrics.begin(infos, are_placed=True)
         elif self.metrics is not None:
             self.metrics.scheduled(infos)
@@ -591,7 +472,7 @@ class Loop:
             self.queue.done([info])
         self._has_bound = self._binds = True
 
-    def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+    def failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
         """Record the failures of pods, and return the pods to the queue."""
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
@@ -606,7 +487,7 @@ class Loop:
 
     def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record evicted pods; see `FrameworkHandle.on_eviction`."""
-        self._evictions += 1
+        self.evictions += 1
         budgets = dict[str, tuple[str, ...]]()
         if self.scheduler.store is not None and isinstance(preemptor, Pod):
             budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
@@ -654,7 +535,7 @@ class Loop:
                     self.refuse(info, str(error))
         scheduler.sync()
         scheduler.context.volume_classes.follow()
-        self._retry_groups()
+        self._groups.retry()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
         """Take the pods to bind, with their nodes. Others have deleted or bound some since: their attempts
@@ -696,4 +577,4 @@ class Loop:
         assumed = self.scheduler.cache.get_pod(info.pod)
         self.scheduler.cache.forget_pod(assumed)
         self.scheduler.bindings.freed.append(assumed)
-        self._failed([info], [Failure(error=error, nominating=NominatingInfo())])
+        self.failed([info], [Failure(error=error, nominating=NominatingInfo())])

@@ -38,8 +38,6 @@ from .providers.registrations import CORE
 from .scale_up_answer import KARPENTER, ScaleUp, price_text
 from .scaling_rounds import Growth
 
-# ---- pool refusals -----------------------------------------------------------------------------------------
-
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
 _NOTHING = Quantity("0")

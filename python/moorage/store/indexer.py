@@ -15,10 +15,6 @@ from moorage.kube import LabelSelectorMatcher, Object
 
 from .errors import NotFoundError, singular
 
-# ---- indexer -----------------------------------------------------------------------------------------------
-#
-# Indexer: the local copy of an informer, with indexes.
-
 T = TypeVar("T", bound=Object)
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
 

@@ -22,8 +22,6 @@ from .store import ObjectStore
 from .tables import FIRST_VERSION
 from .watch import Watch
 
-# ---- informer ----------------------------------------------------------------------------------------------
-
 logger = logging.getLogger("moorage.store")
 
 RETRY = 1.0

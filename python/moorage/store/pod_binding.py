@@ -16,8 +16,6 @@ from moorage.kube.model.pod import PodSpec, PodStatus
 
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
 
-# ---- pod binding -------------------------------------------------------------------------------------------
-
 
 class Binding:
     """Makes bound pods. Pods that share their spec or status, as those of a template do, share the new ones

@@ -16,8 +16,6 @@ from ..providers.aws.node_class import ProviderOptions
 from ..providers.instance_type import Shortage
 from ..providers.registrations import NOTHING, Registration
 
-# ---- karpenter options -------------------------------------------------------------------------------------
-
 VERSION = "1.15.0"
 """The release of Karpenter whose decisions are made."""
 MOST_TYPES = 600

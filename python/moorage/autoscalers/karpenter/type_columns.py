@@ -30,8 +30,6 @@ from ..providers.registrations import domain_of
 from .karpenter_options import KarpenterOptions
 from .label_requirements import EXCLUDING, Requirement, RequirementSet, Vocabulary, bits
 
-# ---- type columns ------------------------------------------------------------------------------------------
-
 
 class KnownOffering(Struct, eq=False):
     """An offering with its requirements."""

@@ -19,8 +19,6 @@ from moorage._core.state.zone_tree import NodeTree as CoreNodeTree
 from moorage.errors import CacheError
 from moorage.kube import Node, Pod, Taint
 
-# ---- node info ---------------------------------------------------------------------------------------------
-
 Images = dict[str, tuple[int, int]]
 Ports = frozenset[tuple[str, str, int]]
 

@@ -24,9 +24,6 @@ from .allocator import AllocatedDevices
 from .claim_requests import Features
 from .device_pools import DeviceId
 
-# ---- claim cache -------------------------------------------------------------------------------------------
-# The claims of a cluster as the scheduler sees them: reported, assumed, and with their devices.
-
 
 def _nowhere(claim: ResourceClaim) -> tuple[()]:
     """No values of an index: nobody looks for the claims of a namespace."""

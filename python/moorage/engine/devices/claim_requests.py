@@ -26,8 +26,6 @@ from moorage.kube.model.resource_claims import (
 from moorage.kube.releases import DEFAULT, RELEASES, FeatureGates, Release
 from moorage.lazy import lazy_attribute
 
-# ---- claim requests ----------------------------------------------------------------------------------------
-
 ClassOf = Callable[[str], DeviceClass | None]
 MAX_RESULTS = 32
 """The most devices that the allocation of a claim can have."""

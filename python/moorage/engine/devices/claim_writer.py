@@ -40,8 +40,6 @@ from .device_demands import AskingClaim, DeviceDemands, TakenDevices
 from .device_state import DeviceState
 from .extended_resources import IN_MEMORY, Mappings
 
-# ---- claim writer ------------------------------------------------------------------------------------------
-
 RETRIES = 5
 """How often a write is tried that meets a conflict (client-go, retry.DefaultRetry)."""
 NO_MAPPINGS = "nil or empty request mappings, no update of pod {} ExtendedResourceClaimStatus"

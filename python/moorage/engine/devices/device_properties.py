@@ -27,9 +27,6 @@ from moorage.kube.model.resource_slices import (
 from .claim_requests import Features, SelectorError
 from .device_pools import PublishedDevice
 
-# ---- device properties -------------------------------------------------------------------------------------
-# Properties of a device that requests ask about besides expressions: its taints and attributes.
-
 _PREVENTING = ("NoSchedule", "NoExecute")
 
 

@@ -35,8 +35,6 @@ from .claim_requests import SelectorError
 from .device_pools import DeviceId, DeviceSlices, PublishedDevice
 from .device_properties import SelectorCache
 
-# ---- extended resources ------------------------------------------------------------------------------------
-
 IN_MEMORY = "<extended-resources>"
 """The name of a claim that is not written yet."""
 

@@ -22,8 +22,6 @@ from moorage.kube.releases import FeatureGates
 
 from .status import CycleState, Status
 
-# ---- evidence ----------------------------------------------------------------------------------------------
-
 Rows = npt.NDArray[np.int32]
 
 

@@ -15,8 +15,6 @@ from moorage._core.state.cluster_state import ClusterState
 from ..cache import NodeInfo as LiveNodeInfo
 from ..cache import NodeInfoClone, Resource
 
-# ---- nodes view --------------------------------------------------------------------------------------------
-
 Rows = npt.NDArray[np.int32]
 Kind = Literal["allocatable", "requested", "nonzero"]
 Column = npt.NDArray[np.int64]

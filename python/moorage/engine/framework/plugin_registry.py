@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-# ---- plugin registry ---------------------------------------------------------------------------------------
-
 ENTRY_POINTS = "moorage.plugins"
 
 # Creates a plugin from its arguments and the framework's handle; plugin classes are factories.

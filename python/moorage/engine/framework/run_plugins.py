@@ -13,7 +13,6 @@ from moorage._core.decide.decider import Decider
 from moorage._core.preempt.preemptor import Preemptor
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import uses_volumes
-from moorage.engine.framework import extension_points as binding_points
 from moorage.engine.framework import interface
 from moorage.errors import MoorageError
 from moorage.kube import Pod
@@ -21,18 +20,26 @@ from moorage.lazy import lazy_attribute
 
 from ..cache import NodeInfo, NodeInfoClone, SchedulerCache
 from .extension_points import (
+    PRE_FLIGHT,
+    WAITING,
     NodePluginScores,
+    PreBindGroup,
     PreFilterRun,
     Scores,
     StatusError,
     answer_of,
+    ask_permit,
     ask_post_filter,
     ask_pre_filter,
+    ask_pre_flight,
     ask_status,
     check_range,
     filter_status,
     normalized_scores,
     nothing_left,
+    passed_on,
+    permitted,
+    pre_bind_groups,
     raw_scores,
 )
 from .handle import FrameworkHandle
@@ -574,7 +581,7 @@ class Framework:
         for plugin in self.plugins_for(state, pod).profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
             if status is not None and not status.is_success:
-                return binding_points.passed_on("running Reserve plugin", plugin.name, status)
+                return passed_on("running Reserve plugin", plugin.name, status)
         state.reserved = True
         return None
 
@@ -602,15 +609,15 @@ class Framework:
         timeouts: dict[str, float] = {}
         last: Status | None = None
         for plugin in self.plugins_for(state, pod).profile.active(interface.PermitPlugin):
-            status, seconds = binding_points.ask_permit(plugin, state, pod, node_name)
+            status, seconds = ask_permit(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 continue
             if not status.is_wait:
-                failed = binding_points.passed_on("running Permit plugin", plugin.name, status)
+                failed = passed_on("running Permit plugin", plugin.name, status)
                 return failed.with_plugin(plugin.name), {}
             timeouts[plugin.name] = min(seconds, MAX_TIMEOUT)
             last = status
-        return (None if last is None else last.append_reason(binding_points.WAITING)), timeouts
+        return (None if last is None else last.append_reason(WAITING)), timeouts
 
     def add_waiting_pod(self, pod: Pod, timeouts: Mapping[str, float], now: float) -> WaitingPod:
         """Add a pod to the waiting pods.
@@ -633,7 +640,7 @@ class Framework:
             return None
         signal = waiting.wait(clock)
         self.handle.waiting_pods.remove(pod.metadata.uid)
-        return binding_points.permitted(signal)
+        return permitted(signal)
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Run PreBindPreFlight: Success if some plugin has work in PreBind, else Skip.
@@ -642,7 +649,7 @@ class Framework:
         """
         overall: Status | None = SKIP
         for plugin in self.plugins_for(state, pod).profile.active(interface.PreBindPlugin):
-            result, status = binding_points.ask_pre_flight(plugin, state, pod, node_name)
+            result, status = ask_pre_flight(plugin, state, pod, node_name)
             if status is None or status.is_success:
                 overall = None
             elif status.is_skip:
@@ -651,7 +658,7 @@ class Framework:
                 return error_status(f'running PreBindPreFlight "{plugin.name}"', status)
             else:
                 text = f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. '
-                return Status(Code.ERROR, (text + binding_points.PRE_FLIGHT,))
+                return Status(Code.ERROR, (text + PRE_FLIGHT,))
             if result is not None and result.allow_parallel:
                 state.parallel_pre_bind_plugins.add(plugin.name)
         return overall
@@ -682,8 +689,8 @@ class Framework:
             Seconds until the next step.
         """
         active = self.plugins_for(state, pod).profile.active(interface.PreBindPlugin)
-        for plugins in binding_points.pre_bind_groups(active, state):
-            group = binding_points.PreBindGroup(plugins, state, pod, node_name)
+        for plugins in pre_bind_groups(active, state):
+            group = PreBindGroup(plugins, state, pod, node_name)
             self.handle.parallelizer.until(len(plugins), group.begin)
             yield from group.steps(in_pre_bind)
             if group.failures:
@@ -699,7 +706,7 @@ class Framework:
                 continue
             if status is None or status.is_success:
                 return status
-            return binding_points.passed_on("running Bind plugin", plugin.name, status)
+            return passed_on("running Bind plugin", plugin.name, status)
         return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:

@@ -18,8 +18,6 @@ from moorage._core.state.pod_class import Shape
 from moorage.errors import MoorageError, PluginError
 from moorage.kube import Pod
 
-# ---- status ------------------------------------------------------------------------------------------------
-
 
 class Code(IntEnum):
     """Status codes of kube-scheduler v1.36; ``str()`` returns upstream's name."""

@@ -13,10 +13,8 @@ from moorage.kube.go_texts import format_duration
 
 from .status import Code, Status
 
-# ---- waiting pods ------------------------------------------------------------------------------------------
-# Pods that wait at Permit, and pods in PreBind.
-#
 # Source: kube-scheduler v1.36, framework/runtime, waiting_pods_map.go and pods_in_prebind_map.go.
+
 
 MAX_TIMEOUT = 15 * 60.0
 NEVER = float("inf")

@@ -29,7 +29,7 @@ from moorage.kube.model.pod import Affinity
 from moorage.kube.read.decode import decode
 from moorage.lazy import lazy_attribute
 
-from ..framework import in_tree_plugins as signing
+from ..framework import in_tree_plugins
 from ..framework.events import NODE, POD, ActionType, is_same_pod, of_class, of_itself, on, queue_if
 from ..framework.in_tree_plugins import InTreePlugin
 
@@ -99,7 +99,7 @@ class NodeAffinity(
         return {"added": state.classes.shape_of(state.classes.intern(pod))}
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.node_affinity(pod)
+        return in_tree_plugins.node_affinity(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
@@ -182,7 +182,7 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
     reason_texts = ("node(s) were unschedulable",)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.tolerations(pod)
+        return in_tree_plugins.tolerations(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
@@ -223,7 +223,7 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
     default_weight = 3
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.tolerations(pod)
+        return in_tree_plugins.tolerations(pod)
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [

@@ -23,8 +23,7 @@ from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.kube.releases import DEFAULT_GATES
 
 from ..devices.device_state import DeviceState
-from ..framework import events
-from ..framework import in_tree_plugins as signing
+from ..framework import events, in_tree_plugins
 from ..framework.events import NODE, POD, ActionType, is_live, is_same_pod, of_class, on, queue_if
 from ..framework.evidence import gates_of_changes
 from ..framework.in_tree_plugins import InTreePlugin
@@ -76,7 +75,7 @@ class NodeResourcesFit(
         return tuple(text for bit, text in enumerate(texts) if bits >> bit & 1)
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.requests(self, pod)
+        return in_tree_plugins.requests(self, pod)
 
     def score_placement(self, group: AnyGroup, assignments: fwk.Assignments) -> int:
         """Score the total allocation of a placement's nodes with the pods of the group (KEP-5732).
@@ -292,7 +291,7 @@ class NodeResourcesBalancedAllocation(InTreePlugin, fwk.PreScorePlugin, fwk.Scor
         return {"balanced": weighted_resources(self.args["resources"])}
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        return signing.requests(self, pod)
+        return in_tree_plugins.requests(self, pod)
 
 
 # ---- node ports --------------------------------------------------------------------------------------------

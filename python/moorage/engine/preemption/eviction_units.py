@@ -18,9 +18,6 @@ from ..framework import Code, FrameworkHandle, Status
 from ..framework.group_index import PodGroups
 from ..framework.preempt_handle import budgets_of
 
-# ---- eviction units ----------------------------------------------------------------------------------------
-# Eviction units: one pod, or all pods of a group whose disruption mode requires that.
-#
 # kube-scheduler v1.37, framework/preemption/types.go; KEP-5710 (spec.disruptionMode). Pods of other groups
 # are evicted one by one, with the priority of the group at the top of their tree.
 #

@@ -46,11 +46,9 @@ from ..framework.events import (
 from ..framework.extension_points import ask_status
 from ..framework.interface import Code
 
-# ---- hints -------------------------------------------------------------------------------------------------
-# Queueing hints: the events that plugins have registered, and whether an event moves a pod.
-#
 # kube-scheduler v1.36, scheduler.go buildQueueingHintMap and backend/queue/scheduling_queue.go
 # isPodWorthRequeuing.
+
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""

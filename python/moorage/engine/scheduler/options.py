@@ -30,9 +30,6 @@ from moorage.store.selectors import parse_reference
 from ..framework.configuration import KubeSchedulerConfiguration
 from ..framework.plugin_registry import Registry
 
-# ---- options -----------------------------------------------------------------------------------------------
-# The options of a scheduler, from which its forks are made.
-
 Wait = Callable[[float], object]
 """Takes seconds, and lets them pass while pods are being bound."""
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from .scheduling_context import SchedulingContext
 
 
-# ---- schedule pods -----------------------------------------------------------------------------------------
-# Placement of pods that a caller gives: in order, or as replicas of a template.
-
 MOST = 2**31 - 1
 
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from .scheduler_metrics import SchedulerMetrics
 
 
-# ---- scheduler parts ---------------------------------------------------------------------------------------
-
 TERMINATING = "terminating"
 WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
 SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}

@@ -16,13 +16,18 @@ import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
 from moorage._core.volumes.volume_counts import VolumeCounts
-from moorage.engine.volume import volume_topology as migration
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
 from moorage.store.indexer import KeyLog
 
 from .claims import VolumeError, check_owner, claim_class
+from .volume_topology import (
+    MIGRATED_PROVISIONERS,
+    UNCOUNTED_PROVISIONERS,
+    driver_and_handle,
+    inline_driver_and_handle,
+)
 
 CSIVolume = tuple[str, str]
 """CSI driver and volume handle."""
@@ -151,7 +156,7 @@ class AttachedVolumes(VolumeCounts):
         drivers: dict[str, bool] = {}
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
-            resolved = migration.inline_driver_and_handle(volume) if key is None else self.resolve(key)
+            resolved = inline_driver_and_handle(volume) if key is None else self.resolve(key)
             if resolved is not None and resolved[1]:
                 driver = resolved[0]
                 drivers[driver] = drivers.get(driver, False) or (key is not None and self._names_driver(key))
@@ -164,7 +169,7 @@ class AttachedVolumes(VolumeCounts):
         if volume:
             return volume.spec.csi is not None
         of_class = claim and self._classes.get(claim_class(claim))
-        return bool(of_class and of_class.provisioner not in migration.MIGRATED_PROVISIONERS)
+        return bool(of_class and of_class.provisioner not in MIGRATED_PROVISIONERS)
 
     def lacks(self, node_name: str, driver: Driver) -> bool:
         """Whether a volume asks for a driver that is not installed on a node."""
@@ -338,7 +343,7 @@ class AttachedVolumes(VolumeCounts):
         for volume in pod.spec.volumes:
             key = pod.claim_key(volume)
             if key is None:
-                inline = migration.inline_driver_and_handle(volume)
+                inline = inline_driver_and_handle(volume)
                 if inline[0]:
                     volumes.append(inline)
                 continue
@@ -365,7 +370,7 @@ class AttachedVolumes(VolumeCounts):
         CSIVolume or None
             None if no driver has replaced its plugin.
         """
-        driver, handle = migration.driver_and_handle(volume)
+        driver, handle = driver_and_handle(volume)
         return (driver, handle) if driver and handle else None
 
     def volume_of_class(self, key: str, claim: PersistentVolumeClaim) -> CSIVolume | None:
@@ -382,9 +387,9 @@ class AttachedVolumes(VolumeCounts):
             None if the provisioner of its class does not count.
         """
         storage_class = self._classes.get(claim_class(claim))
-        if storage_class is None or storage_class.provisioner in migration.UNCOUNTED_PROVISIONERS:
+        if storage_class is None or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
             return None
-        driver = migration.MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
+        driver = MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
         return (driver, UNBOUND + key) if driver else None
 
     def column_of(self, driver: str) -> Counts:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..framework.handle import FrameworkHandle
 
 
-# ---- volumes in use ----------------------------------------------------------------------------------------
-
 NEVER = -1
 
 Disk = tuple[str, ...]

@@ -10,7 +10,6 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple, TypeVar
 
 from moorage.engine.framework.configuration import types
-from moorage.engine.framework.configuration import types as plugin_args
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.kube.go_texts import SECOND, go_json
 from moorage.kube.read.files import read_file, source_name
@@ -127,9 +126,9 @@ def default_args(name: str, gates: Gates) -> types.Typed | None:
     Typed or None
         None for a plugin without arguments.
     """
-    if name not in plugin_args.ARGS:
+    if name not in types.ARGS:
         return None
-    args = plugin_args.ARGS[name](kind=f"{name}Args", api_version=types.API_VERSION)
+    args = types.ARGS[name](kind=f"{name}Args", api_version=types.API_VERSION)
     _args(args, gates)
     return args
 
@@ -158,8 +157,8 @@ def _merge(defaults: list[types.Plugin], custom: types.PluginSet) -> types.Plugi
     return types.PluginSet(enabled=enabled or None, disabled=disabled or None)
 
 
-def _resources(configured: list[plugin_args.ResourceSpec] | None) -> list[plugin_args.ResourceSpec]:
-    resources = configured or [plugin_args.ResourceSpec(name=name) for name in ("cpu", "memory")]
+def _resources(configured: list[types.ResourceSpec] | None) -> list[types.ResourceSpec]:
+    resources = configured or [types.ResourceSpec(name=name) for name in ("cpu", "memory")]
     for resource in resources:
         resource.weight = resource.weight or 1
     return resources
@@ -167,25 +166,25 @@ def _resources(configured: list[plugin_args.ResourceSpec] | None) -> list[plugin
 
 def _args(args: types.Typed, gates: Gates) -> None:
     match args:
-        case plugin_args.DefaultPreemptionArgs():
+        case types.DefaultPreemptionArgs():
             args.min_candidate_nodes_percentage = _or(args.min_candidate_nodes_percentage, 10)
             args.min_candidate_nodes_absolute = _or(args.min_candidate_nodes_absolute, 100)
-        case plugin_args.InterPodAffinityArgs():
+        case types.InterPodAffinityArgs():
             args.hard_pod_affinity_weight = _or(args.hard_pod_affinity_weight, 1)
-        case plugin_args.VolumeBindingArgs():
+        case types.VolumeBindingArgs():
             args.bind_timeout_seconds = _or(args.bind_timeout_seconds, 600)
             if not args.shape and gates["StorageCapacityScoring"]:
-                point = plugin_args.UtilizationShapePoint
+                point = types.UtilizationShapePoint
                 args.shape = [point(utilization=0, score=10), point(utilization=100, score=0)]
-        case plugin_args.NodeResourcesBalancedAllocationArgs():
+        case types.NodeResourcesBalancedAllocationArgs():
             args.resources = _resources(args.resources)
-        case plugin_args.PodTopologySpreadArgs():
-            args.defaulting_type = args.defaulting_type or plugin_args.SYSTEM_DEFAULTING
-        case plugin_args.NodeResourcesFitArgs():
+        case types.PodTopologySpreadArgs():
+            args.defaulting_type = args.defaulting_type or types.SYSTEM_DEFAULTING
+        case types.NodeResourcesFitArgs():
             if args.scoring_strategy is None:
-                args.scoring_strategy = plugin_args.ScoringStrategy(type=plugin_args.LEAST_ALLOCATED)
+                args.scoring_strategy = types.ScoringStrategy(type=types.LEAST_ALLOCATED)
             args.scoring_strategy.resources = _resources(args.scoring_strategy.resources)
-        case plugin_args.DynamicResourcesArgs():
+        case types.DynamicResourcesArgs():
             if gates["DRASchedulerFilterTimeout"]:
                 args.filter_timeout = _or(args.filter_timeout, 10 * SECOND)
             if gates["DRADeviceBindingConditions"] and gates["DRAResourceClaimDeviceStatus"]:

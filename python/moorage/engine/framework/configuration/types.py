@@ -13,8 +13,6 @@ from msgspec import Meta, field
 
 from moorage.kube.model.meta import Int32, Int64
 
-# ---- types -------------------------------------------------------------------------------------------------
-
 GROUP = "kubescheduler.config.k8s.io"
 VERSION = "v1"
 API_VERSION = f"{GROUP}/{VERSION}"

@@ -7,7 +7,6 @@ from typing import Any
 
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.engine.framework.configuration import types
-from moorage.engine.framework.configuration import types as plugin_args
 from moorage.kube.go_texts import SECOND, format_nanoseconds, go_json, quote
 from moorage.kube.releases import FeatureGates
 
@@ -303,19 +302,19 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> Errors:
         The error messages.
     """
     match args:
-        case plugin_args.DefaultPreemptionArgs():
+        case types.DefaultPreemptionArgs():
             return _default_preemption(args, path)
-        case plugin_args.InterPodAffinityArgs():
+        case types.InterPodAffinityArgs():
             return _percent(args.hard_pod_affinity_weight or 0, f"{path}.hardPodAffinityWeight")
-        case plugin_args.NodeAffinityArgs():
+        case types.NodeAffinityArgs():
             return _node_affinity(args, f"{path}.addedAffinity")
-        case plugin_args.NodeResourcesBalancedAllocationArgs():
+        case types.NodeResourcesBalancedAllocationArgs():
             return _balanced_allocation(args, f"{path}.resources")
-        case plugin_args.PodTopologySpreadArgs():
+        case types.PodTopologySpreadArgs():
             return _pod_topology_spread(args, path)
-        case plugin_args.VolumeBindingArgs():
+        case types.VolumeBindingArgs():
             return _volume_binding(args, path, gates)
-        case plugin_args.DynamicResourcesArgs():
+        case types.DynamicResourcesArgs():
             return _dynamic_resources(args, path, gates)
     return iter(())
 
@@ -325,7 +324,7 @@ def _percent(value: int, path: str) -> Errors:
         yield invalid(path, value, "not in valid range [0, 100]")
 
 
-def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> Errors:
+def _default_preemption(args: types.DefaultPreemptionArgs, path: str) -> Errors:
     percentage, absolute = args.min_candidate_nodes_percentage or 0, args.min_candidate_nodes_absolute or 0
     names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
     yield from _percent(percentage, f"{path}.{names[0]}")
@@ -336,7 +335,7 @@ def _default_preemption(args: plugin_args.DefaultPreemptionArgs, path: str) -> E
             yield invalid(f"{path}.{name}", 0, f"cannot be zero at the same time as {other}")
 
 
-def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> Errors:
+def _node_affinity(args: types.NodeAffinityArgs, path: str) -> Errors:
     affinity = args.added_affinity
     if affinity is None:
         return
@@ -350,7 +349,7 @@ def _node_affinity(args: plugin_args.NodeAffinityArgs, path: str) -> Errors:
             yield from _term_errors(preferred.preference, where)
 
 
-def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, path: str) -> Errors:
+def _balanced_allocation(args: types.NodeResourcesBalancedAllocationArgs, path: str) -> Errors:
     names = set()
     for i, resource in enumerate(args.resources or ()):
         if resource.name in names:
@@ -360,13 +359,13 @@ def _balanced_allocation(args: plugin_args.NodeResourcesBalancedAllocationArgs, 
             yield invalid(f"{path}[{i}].weight", resource.weight, "must be 1")
 
 
-def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> Errors:
+def _pod_topology_spread(args: types.PodTopologySpreadArgs, path: str) -> Errors:
     constraints = args.default_constraints or []
     type_path = f"{path}.defaultingType"
-    known = (plugin_args.SYSTEM_DEFAULTING, plugin_args.LIST_DEFAULTING)
+    known = (types.SYSTEM_DEFAULTING, types.LIST_DEFAULTING)
     if args.defaulting_type not in known:
         yield unsupported(type_path, args.defaulting_type, known)
-    elif args.defaulting_type == plugin_args.SYSTEM_DEFAULTING and constraints:
+    elif args.defaulting_type == types.SYSTEM_DEFAULTING and constraints:
         yield invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty")
     pairs = set()
     for i, constraint in enumerate(constraints):
@@ -378,7 +377,7 @@ def _pod_topology_spread(args: plugin_args.PodTopologySpreadArgs, path: str) -> 
         pairs.add(pair)
 
 
-def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> Errors:
+def _constraint(constraint: types.TopologySpreadConstraint, path: str) -> Errors:
     if constraint.max_skew <= 0:
         yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
     if constraint.topology_key:
@@ -395,7 +394,7 @@ def _constraint(constraint: plugin_args.TopologySpreadConstraint, path: str) -> 
         yield forbidden(f"{path}.labelSelector", detail)
 
 
-def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates) -> Errors:
+def _volume_binding(args: types.VolumeBindingArgs, path: str, gates: Gates) -> Errors:
     timeout = args.bind_timeout_seconds or 0
     if timeout < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -409,7 +408,7 @@ def _volume_binding(args: plugin_args.VolumeBindingArgs, path: str, gates: Gates
         yield invalid(f"{path}.shape", points, detail)
 
 
-def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> Errors:
+def _shape(shape: Sequence[types.UtilizationShapePoint], path: str) -> Errors:
     if not shape:
         yield required(path, "at least one point must be specified")
     for i in range(1, len(shape)):
@@ -424,7 +423,7 @@ def _shape(shape: Sequence[plugin_args.UtilizationShapePoint], path: str) -> Err
             yield invalid(f"{path}[{i}].score", point.score, detail)
 
 
-def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates: Gates) -> Errors:
+def _dynamic_resources(args: types.DynamicResourcesArgs, path: str, gates: Gates) -> Errors:
     filter_path, binding_path = f"{path}.filterTimeout", f"{path}.bindingTimeout"
     if args.filter_timeout is not None:
         if not gates["DRASchedulerFilterTimeout"]:
@@ -439,7 +438,7 @@ def _dynamic_resources(args: plugin_args.DynamicResourcesArgs, path: str, gates:
             yield invalid(binding_path, format_nanoseconds(args.binding_timeout), "must be at least 1 second")
 
 
-def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> Errors:
+def validate_node_resources_fit(args: types.NodeResourcesFitArgs) -> Errors:
     """Validate the arguments of NodeResourcesFit.
 
     Parameters
@@ -459,19 +458,19 @@ def validate_node_resources_fit(args: plugin_args.NodeResourcesFitArgs) -> Error
         if "/" in group:
             yield invalid(where, group, "resource group name can't contain '/'")
         yield from label_name_errors(group, where)
-    yield from _strategy(args.scoring_strategy or plugin_args.ScoringStrategy())
+    yield from _strategy(args.scoring_strategy or types.ScoringStrategy())
 
 
-def _strategy(strategy: plugin_args.ScoringStrategy) -> Errors:
-    if strategy.type not in plugin_args.STRATEGIES:
-        yield unsupported("scoringStrategy.type", strategy.type, plugin_args.STRATEGIES)
+def _strategy(strategy: types.ScoringStrategy) -> Errors:
+    if strategy.type not in types.STRATEGIES:
+        yield unsupported("scoringStrategy.type", strategy.type, types.STRATEGIES)
     for i, resource in enumerate(strategy.resources or ()):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"
             yield invalid(f"scoringStrategy.resources[{i}].weight", resource.weight, detail)
     path = "scoringStrategy.requestedToCapacityRatio"
     ratio = strategy.requested_to_capacity_ratio
-    if strategy.type != plugin_args.REQUESTED_TO_CAPACITY_RATIO:
+    if strategy.type != types.REQUESTED_TO_CAPACITY_RATIO:
         if ratio is not None:
             yield forbidden(path, "must be nil when type is not RequestedToCapacityRatio")
     elif ratio is None:
@@ -504,7 +503,7 @@ def label_name_errors(name: str, path: str) -> list[str]:
     ]
 
 
-def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> Errors:
+def _term_errors(term: types.NodeSelectorTerm, path: str) -> Errors:
     for i, requirement in enumerate(term.match_expressions or ()):
         yield from _requirement_errors(requirement, f"{path}.matchExpressions[{i}]")
     for i, requirement in enumerate(term.match_fields or ()):
@@ -515,7 +514,7 @@ def _term_errors(term: plugin_args.NodeSelectorTerm, path: str) -> Errors:
             yield invalid(f"{where}.values", values, "must have one element")
 
 
-def _requirement_errors(requirement: plugin_args.NodeSelectorRequirement, path: str) -> Errors:
+def _requirement_errors(requirement: types.NodeSelectorRequirement, path: str) -> Errors:
     key, operator, values = requirement.key, requirement.operator, requirement.values
     if operator not in _LABEL_OPERATORS:
         yield unsupported(f"{path}.operator", operator, _LABEL_OPERATORS)

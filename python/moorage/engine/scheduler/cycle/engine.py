@@ -38,8 +38,6 @@ from ..options import ClaimControllers, Options
 from .diagnosis import Diagnosis
 from .node_search import Batching, NodeSearch
 
-# ---- engine ------------------------------------------------------------------------------------------------
-
 
 class Engine(NodeSearch):
     """Runs the scheduling cycles of one profile.

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
-# ---- examine -----------------------------------------------------------------------------------------------
-
-
 def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     """Run the cycle of a pod over all nodes, without sampling and without placing the pod.
 

@@ -28,8 +28,6 @@ from moorage.kube.model.pod import Pod
 from .diagnosis import Diagnosis, explain_verdict, explain_verdicts
 from .results import Decision
 
-# ---- node search -------------------------------------------------------------------------------------------
-
 NO_ROWS = np.zeros(0, dtype=np.int32)
 Verdicts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], tuple[Status, ...]]
 

@@ -20,8 +20,6 @@ LEFT = {
     "cluster": 2,
     "engine": 1,
     "errors": 7,
-    "live": 59,
-    "sim": 106,
     "testing": 1,
 }
 """How often rooms still bind them: a number may only fall, and goes with its last one."""
@@ -38,7 +36,6 @@ TWO_MEANINGS = {
     "Table",
     "WaitingPod",
     "_Answer",
-    "_Named",
     "_Outline",
     "_Parser",
     "_Search",

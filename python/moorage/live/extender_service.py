@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from .client.reflector import ReceivedCounts
 
 
-# ---- extender service --------------------------------------------------------------------------------------
-#
-# ExtenderService: the verbs of a scheduler extender, answered by a profile.
-
 CATCH_UP = 1.0
 """Seconds at most that a filter waits for news which kube-scheduler has had already: less than an extender
 has to answer (5 by default)."""
@@ -73,7 +69,7 @@ class ExtenderService:
     ----------
     scheduler : Scheduler
         Its pods are not scheduled here. It must not be used elsewhere meanwhile.
-    arrivals : Arrivals, optional
+    arrivals : ReceivedCounts, optional
         Of the scheduler's client, where news of the cluster take time to come.
     clock : callable, optional
         Seconds.
@@ -163,10 +159,10 @@ class ExtenderService:
             seen = 0 if self._arrivals is None else self._arrivals.count
             with self.scheduler.cache.lock:
                 self.follow()
-                found, may_be_behind = self._filter(args, names, pod)
+                result, may_be_behind = self._filter(args, names, pod)
             left = until - self._clock()
             if not may_be_behind or self._arrivals is None or left <= 0.0:
-                return found
+                return result
             self._arrivals.wait(seen, left)
 
     def _filter(self, args: wire.ExtenderArgs, names: list[str], pod: Pod) -> tuple[bytes, bool]:
@@ -250,7 +246,7 @@ class ExtenderService:
             if info is None or info.node is None or not is_allowed:
                 continue
             attempt = DryRunAttempt(PreemptHandle(engine.handle), state.clone(), pod, info.clone())
-            here = {one.metadata.uid: one for one in info.pods}
+            here = {placed.metadata.uid: placed for placed in info.pods}
             failed = [attempt.change_pod(here[uid], adds=False) for uid in uids if uid in here]
             if any(failed) or attempt.rejection() is not None:
                 continue
@@ -391,20 +387,16 @@ def _victims(args: wire.ExtenderPreemptionArgs) -> dict[str, tuple[list[str], in
     """Return the UIDs of the victims of each candidate, and the number of violated budgets."""
     if args.node_name_to_meta_victims is not None:
         return {
-            node: ([one.uid for one in victims.pods or ()], victims.num_pdb_violations)
+            node: ([pod.uid for pod in victims.pods or ()], victims.num_pdb_violations)
             for node, victims in args.node_name_to_meta_victims.items()
         }
     if args.node_name_to_victims is None:
         raise RequestError(400, "the request has neither NodeNameToMetaVictims nor NodeNameToVictims")
     return {
-        node: ([str(one.metadata.get("uid", "")) for one in victims.pods or ()], victims.num_pdb_violations)
+        node: ([str(pod.metadata.get("uid", "")) for pod in victims.pods or ()], victims.num_pdb_violations)
         for node, victims in args.node_name_to_victims.items()
     }
 
-
-# ---- extender server ---------------------------------------------------------------------------------------
-#
-# ExtenderServer: a scheduler extender over HTTP or mutual TLS.
 
 logger = logging.getLogger("moorage.serve")
 

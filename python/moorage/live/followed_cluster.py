@@ -32,10 +32,6 @@ from .client.reflector import Reflector
 from .health import UNREADABLE_LIMIT, LiveMetrics, follower_checks
 from .web_server import Check
 
-# ---- predicted bindings ------------------------------------------------------------------------------------
-#
-# PredictedBindings: what the engine would have decided before each binding of the cluster's scheduler.
-
 logger = logging.getLogger("moorage.serve")
 
 SAME, TIE, SAMPLED, RACED, OTHER = "same", "tie", "sampled", "raced", "other"
@@ -148,7 +144,7 @@ class PredictedBindings:
         """Judge the bindings after which enough has happened. To be called when all events are applied."""
         while self._open:
             change = self._open[0].change
-            at = next(at for at, one in enumerate(self._changes) if one is change)
+            at = next(at for at, earlier in enumerate(self._changes) if earlier is change)
             if len(self._changes) - at <= NEAR and self._clock() - change.seen <= RACE:
                 break
             binding = self._open.popleft()
@@ -201,8 +197,8 @@ class PredictedBindings:
         cache, better = self.scheduler.cache, binding.better(binding.seen)
         least = len(better)
         with cache.transaction():
-            for one in reversed(self._changes[at:]):
-                _put(cache, one.new, one.old)
+            for change in reversed(self._changes[at:]):
+                _put(cache, change.new, change.old)
             concerned = {binding.node, *better}
             changes = sorted(self._uncertain(at), key=lambda change: not concerned & _nodes(*change))
             for old, new in changes[:TRIED]:
@@ -223,14 +219,14 @@ class PredictedBindings:
         binding = self._changes[at]
         near = range(max(0, at - NEAR), min(len(self._changes), at + NEAR + 1))
         for place in sorted(near, key=lambda place: abs(place - at))[1:]:
-            one = self._changes[place]
-            is_node = isinstance(one.new or one.old, Node)
-            if abs(one.seen - binding.seen) > RACE:
+            change = self._changes[place]
+            is_node = isinstance(change.new or change.old, Node)
+            if abs(change.seen - binding.seen) > RACE:
                 continue
-            if place < at and (is_node or one.version > binding.begins):
-                yield one.new, one.old
-            elif place > at and one.begins < binding.version:
-                yield one.old, one.new
+            if place < at and (is_node or change.version > binding.begins):
+                yield change.new, change.old
+            elif place > at and change.begins < binding.version:
+                yield change.old, change.new
 
     # ---- nodes (the handler of an informer) ----
 
@@ -241,10 +237,7 @@ class PredictedBindings:
 
     def on_update(self, old: Node, new: Node) -> None:
         """Note that a node has changed, but for its heartbeat."""
-        parts = [
-            (one.spec, one.metadata.labels, one.status.allocatable, one.status.images) for one in (old, new)
-        ]
-        if parts[0] != parts[1]:
+        if _parts(old) != _parts(new):
             self._note(new, old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
@@ -274,9 +267,14 @@ def _room(pod: Pod | None) -> tuple[Any, ...] | None:
     return meta.uid, meta.labels, meta.deletion_timestamp is None, pod.spec
 
 
+def _parts(node: Node) -> tuple[Any, ...]:
+    """Return what matters of a node."""
+    return node.spec, node.metadata.labels, node.status.allocatable, node.status.images
+
+
 def _nodes(*objects: Pod | Node | None) -> set[str]:
     """Return the names of the nodes that a change concerns."""
-    return {one.name if isinstance(one, Node) else one.spec.node_name for one in objects if one}
+    return {obj.name if isinstance(obj, Node) else obj.spec.node_name for obj in objects if obj}
 
 
 def _put(cache: SchedulerCache, old: Pod | Node | None, new: Pod | Node | None) -> None:
@@ -295,19 +293,15 @@ def _put(cache: SchedulerCache, old: Pod | Node | None, new: Pod | Node | None) 
 def _difference(binding: SeenBinding) -> dict[str, Any]:
     """Return why the prediction is another one, as JSON: what rejects the node, or the scores of both."""
     pod, node, seen = binding.pod, binding.node, binding.seen
-    found: dict[str, Any] = {"pod": pod.key, "node": node, "predicted": seen.best[:_SHOWN]}
+    difference: dict[str, Any] = {"pod": pod.key, "node": node, "predicted": seen.best[:_SHOWN]}
     if node in seen.rejected:
-        return found | {"rejected": seen.rejected[node].message()}
+        return difference | {"rejected": seen.rejected[node].message()}
     if node not in seen.feasible:
-        return found | {"rejected": seen.error or seen.fit_error or "the node is not known"}
+        return difference | {"rejected": seen.error or seen.fit_error or "the node is not known"}
     at, best = seen.feasible.index(node), seen.feasible.index(seen.best[0])
     scores = {plugin: [int(values[at]), int(values[best])] for plugin, values in seen.normalized.items()}
-    return found | {"total": [int(seen.total[at]), int(seen.total[best])], "scores": scores}
+    return difference | {"total": [int(seen.total[at]), int(seen.total[best])], "scores": scores}
 
-
-# ---- followed cluster --------------------------------------------------------------------------------------
-#
-# FollowedCluster: the objects of a cluster as `moorage dump` would list them now, kept by watches.
 
 PAUSE = 0.05
 """Seconds in which events are collected: what is done for each round is shared by them."""
@@ -338,7 +332,7 @@ class Moment(NamedTuple):
 
 
 class FollowedCluster:
-    """Follows all kinds that scheduling reads.
+    """Follows all kinds that scheduling reads, and has their objects as `moorage dump` would list them now.
 
     Parameters
     ----------
@@ -365,8 +359,8 @@ class FollowedCluster:
             kind: factory.informer(kind) for kind in kinds_of_clusters()
         }
         self._reflectors: dict[type[Object], Reflector[Any]] = {}
-        for kind, one in self.informers.items():
-            reflector = one.begin()
+        for kind, informer in self.informers.items():
+            reflector = informer.begin()
             assert isinstance(reflector, Reflector)
             self._reflectors[kind] = reflector
         if bindings is not None:
@@ -401,13 +395,14 @@ class FollowedCluster:
                 self.apply_news()
             except Exception as error:
                 self.metrics.failed_steps += 1
-                told = None if isinstance(error, ApiError) else error  # another one is a defect
-                logger.warning("the cluster is not followed now: error=%s", error, exc_info=told)
+                defect = None if isinstance(error, ApiError) else error  # another one is a defect
+                logger.warning("the cluster is not followed now: error=%s", error, exc_info=defect)
 
     def is_listed(self) -> bool:
         """Whether all kinds were listed, but for optional ones that cannot be."""
         return all(
-            one.is_listed or (kind not in REQUIRED and one.error) for kind, one in self._reflectors.items()
+            reflector.is_listed or (kind not in REQUIRED and reflector.error)
+            for kind, reflector in self._reflectors.items()
         )
 
     def await_lists(self, stop: Event) -> bool:
@@ -428,9 +423,10 @@ class FollowedCluster:
     def moment(self) -> Moment:
         """Return how far the cluster is followed. To be called with the lock."""
         now = self.client.connection.clock()
-        listed = {kind: one for kind, one in self._reflectors.items() if one.is_listed}
-        failing = {kind: since for kind, one in listed.items() if (since := one.unreadable_since) is not None}
-        heard = max(one.heard for one in self._reflectors.values())
+        listed = {kind: reflector for kind, reflector in self._reflectors.items() if reflector.is_listed}
+        times = {kind: reflector.unreadable_since for kind, reflector in listed.items()}
+        failing = {kind: since for kind, since in times.items() if since is not None}
+        heard = max(reflector.heard for reflector in self._reflectors.values())
         ends = (min(since, listed[kind].heard) for kind, since in failing.items())  # a refusal is heard, too
         heard = min(ends, default=heard)
         return Moment(
@@ -449,8 +445,9 @@ class FollowedCluster:
 
         def are_readable() -> bool:
             now = self.client.connection.clock()
-            since = [one.unreadable_since for one in self._reflectors.values() if one.is_listed]
-            return self.is_listed() and all(one is None or now - one <= UNREADABLE_LIMIT for one in since)
+            listed = (reflector for reflector in self._reflectors.values() if reflector.is_listed)
+            times = (reflector.unreadable_since for reflector in listed)
+            return self.is_listed() and all(at is None or now - at <= UNREADABLE_LIMIT for at in times)
 
         checks = follower_checks(self.client, self.metrics)
         alive = {"steps": checks["steps"], "follower": self._follows}

@@ -20,10 +20,6 @@ from .leader_lease import Election
 from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, server_context
 from .writer import NOTHING, Writer, write_durations
 
-# ---- live metrics ------------------------------------------------------------------------------------------
-#
-# Metrics of a live scheduler beside those of every scheduler: whether it reads, goes on, and writes.
-
 WRITES = (
     *("pod_binding", "pod_status_patch", "pod_eviction"),
     *("pod_group_status_patch", "resource_claim_patch", "event"),
@@ -63,7 +59,7 @@ class LiveMetrics:
     def unreadable(self) -> dict[str, float]:
         """Return for how many seconds each kind could not be read."""
         now = self._client.connection.clock()
-        since = {one.kind: one.unreadable_since for one in self._client.reflectors}
+        since = {reflector.kind: reflector.unreadable_since for reflector in self._client.reflectors}
         return {kind: 0.0 if at is None else now - at for kind, at in since.items()}
 
     def text(self) -> bytes:
@@ -76,10 +72,10 @@ class LiveMetrics:
         """Yield the metric families (prometheus_client's interface of collectors)."""
         yield from self.durations.collect()
         pending = [writer.pending() for writer in self.writers]
-        by_write = {what: [one.get(what, NOTHING) for one in pending] for what in WRITES}
-        in_flight = {what: sum(one.running for one in of) for what, of in by_write.items()}
-        waiting = {what: sum(one.waiting for one in of) for what, of in by_write.items()}
-        ages = {what: max((one.age for one in of), default=0.0) for what, of in by_write.items()}
+        by_write = {what: [of_writer.get(what, NOTHING) for of_writer in pending] for what in WRITES}
+        in_flight = {what: sum(counts.running for counts in of) for what, of in by_write.items()}
+        waiting = {what: sum(counts.waiting for counts in of) for what, of in by_write.items()}
+        ages = {what: max((counts.age for counts in of), default=0.0) for what, of in by_write.items()}
         yield _gauge("moorage_writes_in_flight", "Writes that are not answered.", "call_type", in_flight)
         text = "Number of API calls currently pending in the async queue."
         yield _gauge("scheduler_pending_async_api_calls", text, "call_type", waiting)
@@ -101,12 +97,9 @@ def _gauge(name: str, text: str, label: str, values: dict[str, int] | dict[str, 
 
 # ---- health ------------------------------------------------------------------------------------------------
 #
-# What the health checks of a live scheduler look at.
-#
 # A scheduler that is alive but schedules nothing has to be noticed. Where a restart may help, ``/livez``
-# fails.
-# It would not where a kind cannot be read: a new process has no copy of it, and waits. ``/readyz`` fails
-# then.
+# fails. Where a kind cannot be read, a restart does not help, because a new process has no copy of it and
+# waits. Then ``/readyz`` fails.
 
 WATCH_LIMIT = 300.0
 """Seconds that a kind may be without a word of the server: the longest backoff fits in several times."""
@@ -182,11 +175,6 @@ def readiness_checks(metrics: LiveMetrics, writer: Writer | None = None) -> Mapp
             max(writer.pending().values(), default=NOTHING, key=_age).age <= WRITE_LIMIT
         )
     return checks
-
-
-# ---- delegated authorization -------------------------------------------------------------------------------
-#
-# Asks an API server who sends a request and whether he may, as kube-scheduler does.
 
 
 class _Review(msgspec.Struct):
@@ -292,11 +280,6 @@ def _review(connection: Connection, group: str, kind: str, spec: dict[str, Any])
     path = f"/apis/{group}/v1/{kind.lower()}s"
     answer = connection.request("POST", path, None, msgspec.json.encode(value))
     return read_answer(_REVIEW, answer).status
-
-
-# ---- secure server -----------------------------------------------------------------------------------------
-#
-# HTTPS for health checks and metrics of a scheduler.
 
 
 class SecureServer(WebServer):

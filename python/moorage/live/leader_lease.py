@@ -17,8 +17,6 @@ from .client import Connection
 from .client.connection import read_answer
 from .writer import stamp
 
-# ---- leader lease ------------------------------------------------------------------------------------------
-
 logger = logging.getLogger("moorage.serve")
 
 
@@ -155,11 +153,6 @@ class LeaderLease:
 
     def _put(self, lease: dict[str, Any], spec: dict[str, Any]) -> None:
         self.connection.request("PUT", self._path, None, msgspec.json.encode(lease | {"spec": spec}))
-
-
-# ---- election ----------------------------------------------------------------------------------------------
-#
-# Whether this scheduler may bind: its Lease is renewed, or counts as lost.
 
 
 class LostLeaseError(Exception):

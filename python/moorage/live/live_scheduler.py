@@ -25,14 +25,9 @@ from .leader_lease import Election, LostLeaseError
 from .writer import LAST_EVENTS, EventBroadcaster, Writer
 
 if TYPE_CHECKING:
-    from moorage.answers.scheduler import Scheduler
     from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
     from moorage.kube import Pod
 
-
-# ---- live run ----------------------------------------------------------------------------------------------
-#
-# A run without end: pods are tried as they come, and bound by threads meanwhile.
 
 logger = logging.getLogger("moorage.serve")
 
@@ -186,8 +181,6 @@ class LiveRun(Policy):
             report_failure(scheduler.context, engine, info.pod, failure)
 
 
-# ---- live scheduler ----------------------------------------------------------------------------------------
-
 IDLE = 1.0
 """Seconds at most between two looks at the clock."""
 RETRY = 1.0
@@ -244,7 +237,7 @@ class LiveScheduler:
         writer = Writer(throttled=throttled, clock=measure, on_end=wake, durations=durations)
         self.recorder = EventBroadcaster(events, name, client.now, durations)
         self.metrics.writers = [writer, self.recorder.writer]
-        for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
+        for handle in (self.scheduler.handle, *(engine.handle for engine in self.scheduler.engines.values())):
             handle.recorder, handle.writes = self.recorder, writer
         bindings = self.scheduler.bindings
         bindings.writes, bindings.beside = writer, partial(writer.future, "pod_binding")

@@ -32,11 +32,8 @@ from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign
 
 # ---- forked answers ----------------------------------------------------------------------------------------
 #
-# Child processes that answer one question each, over memory that was prepared for all of them.
-#
 # A child shares the pages of its parent until one of the two writes. So a question costs neither a copy of
-# the
-# cluster nor its reading, waits for no other one, and can neither change nor stop what the parent does.
+# the cluster nor its reading, waits for no other one, and can neither change nor stop what the parent does.
 
 BUSY, TOO_LONG, TOO_LARGE = 503, 504, 507
 """Of HTTP: too many questions at once; an answer took too long; it needed too much memory."""
@@ -149,7 +146,7 @@ class Forks:
             files[0].flush()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with ours, theirs:
-                handles = [one.fileno() for one in files]
+                handles = [file.fileno() for file in files]
                 message = json.dumps([arguments, self.limits]).encode()
                 with suppress(OSError):  # it has ended, and tells nothing
                     template.ask(message, [*handles, theirs.fileno()])
@@ -177,22 +174,22 @@ class Forks:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
-    def _wait(self, told: socket.socket) -> int:
+    def _wait(self, channel: socket.socket) -> int:
         """Return the exit code of a child, or minus the signal that has ended it."""
-        told.settimeout(PATIENCE)
-        is_late, child = False, int(told.recv(_MESSAGE) or 0)
+        channel.settimeout(PATIENCE)
+        is_late, child = False, int(channel.recv(_MESSAGE) or 0)
         if not child:
             raise TwinRefusalError(BUSY, "what the answer is prepared in has ended; try again")
         self._children.add(child)
         try:
-            told.settimeout(self.limits.seconds)
+            channel.settimeout(self.limits.seconds)
             try:
-                code = told.recv(_MESSAGE)
+                code = channel.recv(_MESSAGE)
             except TimeoutError:
                 is_late = True
                 os.kill(child, signal.SIGKILL)  # it is no other process yet: nobody has waited for it
-                told.settimeout(None)
-                code = told.recv(_MESSAGE)
+                channel.settimeout(None)
+                code = channel.recv(_MESSAGE)
         finally:
             self._children.discard(child)
         if is_late or int(code or 0) == -signal.SIGXCPU:
@@ -224,8 +221,8 @@ def _end(child: int, control: socket.socket) -> None:
 def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files: Iterable[Path]) -> None:
     """Prepare, and fork for each question, until the parent hangs up or nobody asks; end the process."""
     try:
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU):
-            signal.signal(one, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU):
+            signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         _close_all_but(control.fileno())
         code = Path(__file__).resolve().parents[2]
@@ -236,10 +233,10 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         gc.collect()
         gc.freeze()  # to look for cycles among what there is would copy it
         children: dict[int, tuple[int, socket.socket]] = {}
-        asked = control.fileno()
-        while ready := select.select([asked, *children], [], [], None if children else IDLE)[0]:
+        questions = control.fileno()
+        while ready := select.select([questions, *children], [], [], None if children else IDLE)[0]:
             for handle in ready:
-                if handle != asked:
+                if handle != questions:
                     _tell_end(handle, *children.pop(handle))
                     continue
                 message, handles, _, _ = socket.recv_fds(control, _MESSAGE, _FILES)
@@ -251,9 +248,9 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
                     _answer(partial(answer, arguments), Limits(*limits), handles, guard)
                 for stream in handles[:-1]:
                     os.close(stream)
-                told = socket.socket(fileno=handles[-1])
-                children[os.pidfd_open(child)] = child, told
-                told.send(str(child).encode())
+                channel = socket.socket(fileno=handles[-1])
+                children[os.pidfd_open(child)] = child, channel
+                channel.send(str(child).encode())
     except BrokenPipeError:  # the parent has ended
         pass
     except BaseException:
@@ -262,11 +259,11 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         os._exit(0)
 
 
-def _tell_end(handle: int, child: int, told: socket.socket) -> None:
+def _tell_end(handle: int, child: int, channel: socket.socket) -> None:
     """Tell the parent what has become of a child."""
     os.close(handle)
-    with told, suppress(BrokenPipeError):
-        told.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    with channel, suppress(BrokenPipeError):
+        channel.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
 
 
 def _close_all_but(handle: int) -> None:
@@ -346,12 +343,8 @@ class _Guard(NamedTuple):
 
     def _may_read(self, path: str | bytes) -> bool:
         text = os.path.normpath(os.fsdecode(path))
-        return any(text == one or text.startswith(f"{one.rstrip('/')}/") for one in self.readable)
+        return any(text == root or text.startswith(f"{root.rstrip('/')}/") for root in self.readable)
 
-
-# ---- twin server -------------------------------------------------------------------------------------------
-#
-# TwinServer: questions about a cluster over HTTP.
 
 logger = logging.getLogger("moorage.serve")
 

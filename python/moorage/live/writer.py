@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from heapq import heappop, heappush
-from itertools import count, islice
+from itertools import chain, count, islice
 from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 from uuid import NAMESPACE_OID, uuid5
@@ -27,10 +27,6 @@ from moorage.kube.apiserver.validate_object import is_subdomain
 from moorage.store import AlreadyExistsError, ApiError, NotFoundError, UnreachableError
 
 from .client.connection import JSON, Connection, Method
-
-# ---- writer ------------------------------------------------------------------------------------------------
-#
-# Writes to an API server beside the scheduling: none waits for another, but for those of the same object.
 
 logger = logging.getLogger("moorage.serve")
 
@@ -211,7 +207,7 @@ class Writer(Writes):
         pending: dict[str, Pending] = {}
         with self._changed:
             now = self._clock()
-            for write in (one for writes in self._of_object.values() for one in writes):
+            for write in chain.from_iterable(self._of_object.values()):
                 of = pending.get(write.what, NOTHING)
                 is_running = write in self._running
                 age = max(of.age, now - write.submitted)
@@ -351,12 +347,6 @@ class Writer(Writes):
             self._all_ended.notify_all()
 
 
-# ---- event broadcaster -------------------------------------------------------------------------------------
-#
-# Writes events (events.k8s.io/v1) to an API server beside the scheduling; a failed write delays nothing.
-#
-# Equal events of one object become a series (client-go v0.36, tools/events/event_broadcaster.go).
-
 MAX_QUEUED = 10_000
 """Events that wait to be written at most; later ones are dropped, and counted."""
 SERIES = 360.0
@@ -384,7 +374,9 @@ class _EventWrite(Struct):
 
 
 class EventBroadcaster(EventRecorder):
-    """A recorder whose events are written by threads. Thread-safe.
+    """A recorder whose events (events.k8s.io/v1) are written by threads. Thread-safe.
+
+    Equal events of one object become a series (client-go v0.36, tools/events/event_broadcaster.go).
 
     Parameters
     ----------
@@ -432,10 +424,10 @@ class EventBroadcaster(EventRecorder):
     def event_of_each(
         self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
     ) -> None:
-        for one in regarding:
-            event = Event(one, type, reason, action, truncated(note))
+        for obj in regarding:
+            event = Event(obj, type, reason, action, truncated(note))
             if len(self.writer) < MAX_QUEUED:
-                self.writer.submit("event", one, partial(self._try, _EventWrite(event)))
+                self.writer.submit("event", obj, partial(self._try, _EventWrite(event)))
             else:
                 self.dropped += 1
 

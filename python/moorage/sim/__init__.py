@@ -1,4 +1,4 @@
-"""Simulations: synthetic clusters, benchmarks, and summaries of runs.
+"""Simulations: timelines that are replayed, sweeps of replays, synthetic clusters, and summaries of runs.
 
 The names are imported when they are first used (PEP 562).
 """

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Autoscaler"]
 
 
-# ---- autoscaler state --------------------------------------------------------------------------------------
-#
-# What an autoscaler remembers from one scan to the next.
-
-
 class Upcoming(msgspec.Struct):
     """A node that was requested and has not joined yet: when it joins, its group and its name."""
 
@@ -81,9 +76,6 @@ class AutoscalerState(msgspec.Struct):
         return copy.deepcopy(self)
 
 
-# ---- autoscaler --------------------------------------------------------------------------------------------
-
-
 def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:
     """Have the autoscaler of its timeline, if there is one, add and remove nodes in a replay.
 
@@ -122,7 +114,7 @@ class Autoscaler:
     ) -> None:
         self.spec, self._replayer = spec, replayer
         self.state = AutoscalerState() if state is None else state
-        self._groups = {one.name: one for one in spec.node_groups}
+        self._groups = {group.name: group for group in spec.node_groups}
         self._interval = float(spec.scan_interval)
         self._flags = flags_of(spec)
         self._own = groups_of(spec)
@@ -134,9 +126,9 @@ class Autoscaler:
     def _start(self) -> None:
         """Give each group its minimum of nodes at once."""
         sizes = Counter(self._members().values())
-        short = [(one.name, one.min_size - sizes[one.name]) for one in self.spec.node_groups]
-        names = [(name, self._name(name)) for name, count in short for _ in range(count)]
-        self._replayer.join([self._node(*one) for one in names])
+        short = [(group.name, group.min_size - sizes[group.name]) for group in self.spec.node_groups]
+        names = [(group, self._name(group)) for group, count in short for _ in range(count)]
+        self._replayer.join([self._node(group, name) for group, name in names])
 
     # ---- time ----------------------------------------------------------------------------------------------
 
@@ -162,7 +154,7 @@ class Autoscaler:
         change by acts alone."""
         state, interval = self.state, self._interval
         delays = [math.floor(end / interval) + 1 for end in state.delayed]
-        self._next_join = min((one.time for one in state.upcoming), default=math.inf)
+        self._next_join = min((upcoming.time for upcoming in state.upcoming), default=math.inf)
         self._after_delays, self._after_waits = (
             min((tick * interval for tick in ticks if tick > state.tick), default=math.inf)
             for ticks in (delays, delays + self._ticks())
@@ -176,9 +168,8 @@ class Autoscaler:
         if self.spec.scale_down is not None:
             memory, timeout = state.memory, flags.unremovable_node_recheck_timeout
             own = [group.flags(flags) for group in self._own]
-            waits = {
-                wait for one in own for wait in (one.scale_down_unneeded_time, one.scale_down_unready_time)
-            }
+            waits = {of_group.scale_down_unneeded_time for of_group in own}
+            waits |= {of_group.scale_down_unready_time for of_group in own}
             ends += [since + wait for since in memory.unneeded.values() for wait in waits]
             # Without a change, a node that could not be removed cannot be removed later.
             delays = [until for until in memory.recheck.values() if until - timeout < state.changed]
@@ -198,11 +189,11 @@ class Autoscaler:
     def act(self) -> None:
         """Have nodes join whose time has come, and scan if it is time for a scan."""
         replayer, now = self._replayer, self._replayer.clock.now
-        ready = [one for one in self.state.upcoming if one.time <= now]
+        ready = [upcoming for upcoming in self.state.upcoming if upcoming.time <= now]
         if ready:
             replayer.settle()
-            self.state.upcoming = [one for one in self.state.upcoming if one.time > now]
-            replayer.join([self._node(one.group, one.name) for one in ready])
+            self.state.upcoming = [upcoming for upcoming in self.state.upcoming if upcoming.time > now]
+            replayer.join([self._node(upcoming.group, upcoming.name) for upcoming in ready])
             replayer.try_again()
         if self._next_scan() <= now and not replayer.scheduler.bindings.running:
             self._scan(now)
@@ -224,13 +215,13 @@ class Autoscaler:
         scheduler = self._replayer.scheduler
         objects = scheduler.table.objects
         nodes = [objects[row] for row in scheduler.context.view_rows().tolist()]
-        return group_by_node(self.spec.node_groups, [one for one in nodes if one is not None])
+        return group_by_node(self.spec.node_groups, [node for node in nodes if node is not None])
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
         sizes = Counter(dict.fromkeys(self._groups, 0))
         sizes.update(members.values())
-        sizes.update(one.group for one in self.state.upcoming)
+        sizes.update(upcoming.group for upcoming in self.state.upcoming)
         return sizes
 
     # ---- as cluster-autoscaler decides ---------------------------------------------------------------------
@@ -238,7 +229,7 @@ class Autoscaler:
     def _has_minimum(self, members: dict[str, str], now: float) -> bool:
         """Request nodes up to the minimum of each group; return whether some lacked them."""
         sizes = self._sizes(members)
-        short = [one for one in self.spec.node_groups if sizes[one.name] < one.min_size]
+        short = [group for group in self.spec.node_groups if sizes[group.name] < group.min_size]
         for group in short:
             self._request(group.name, group.min_size - sizes[group.name], now, "minimum size")
             self.state.memory.added = now
@@ -250,7 +241,7 @@ class Autoscaler:
         replayer, state = self._replayer, self.state
         if not (replayer.recorder.pending or removes):
             return False
-        memory, upcoming = state.memory, Counter(one.group for one in state.upcoming)
+        memory, upcoming = state.memory, Counter(node.group for node in state.upcoming)
         memory.targets = dict(self._sizes(members))
         memory.requests = {name: ScaleUpRequest(count, now) for name, count in upcoming.items()}
         player = ClusterAutoscaler(self._own, replace(self._flags, scale_down_enabled=removes), memory, False)

@@ -25,10 +25,6 @@ from moorage.kube.workloads.ownership import Names
 from moorage.store import parse_reference
 from moorage.table import Table, Tabular
 
-# ---- timeline event ----------------------------------------------------------------------------------------
-#
-# What may happen in a timeline.
-
 
 class Verb(IntEnum):
     """What an event does. Besides BIND and MEASURE, each is a change of `Scheduler` or a write to its store.
@@ -77,10 +73,6 @@ class Event(NamedTuple):
     subject: str
     argument: Argument | None = None
 
-
-# ---- autoscaler spec ---------------------------------------------------------------------------------------
-#
-# What an autoscaler of a replay is: node groups, and rules to add and remove nodes (docs/autoscaling.md).
 
 LEAST_INTERVAL = 0.001
 """Seconds between scans."""
@@ -177,8 +169,9 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
     """Return an autoscaler as a JSON value."""
     value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=object_to_dict)
-    for group, one in zip(value.get("nodeGroups", ()), spec.node_groups, strict=True):
-        group["template"] = object_to_dict(one.template) if isinstance(one.template, Node) else one.template
+    for document, group in zip(value.get("nodeGroups", ()), spec.node_groups, strict=True):
+        is_node = isinstance(group.template, Node)
+        document["template"] = object_to_dict(group.template) if is_node else group.template
     return value
 
 
@@ -191,10 +184,6 @@ def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
             parse_moment(times.start_time, "startTime")
     return AutoscalerSpec(karpenter=read)
 
-
-# ---- event columns -----------------------------------------------------------------------------------------
-#
-# Events of a cluster in the order of time, as columns.
 
 MOST_EVENTS = 2**31 - 1
 _NO_NUMBER = -1
@@ -234,7 +223,7 @@ class EventColumns(Tabular):
     @property
     def may_have_pods(self) -> bool:
         """Whether there are pods or workloads at the start, or events may add some."""
-        added = any(not isinstance(one, Node) for one in self.arguments if isinstance(one, Object))
+        added = any(isinstance(obj, Object) and not isinstance(obj, Node) for obj in self.arguments)
         return added or bool(self.cluster.pods or self.cluster.others)
 
     # ---- adding --------------------------------------------------------------------------------------------
@@ -658,7 +647,8 @@ class EventColumns(Tabular):
     def _fill(self, *columns: npt.NDArray[Any]) -> None:
         """Take columns: times, verbs, subjects, ordinals, arguments."""
         kinds = (np.float64, np.int8, np.int32, np.int32, np.int32)
-        texts = [np.ascontiguousarray(one, kind).tobytes() for one, kind in zip(columns, kinds, strict=True)]
+        arrays = map(np.ascontiguousarray, columns, kinds)
+        texts = [column.tobytes() for column in arrays]
         self._times, self._verbs = array("d", texts[0]), array("b", texts[1])
         self._subjects, self._ordinals, self._arguments = (array("i", text) for text in texts[2:])
         self._sorted = self._is_shared = False

@@ -18,10 +18,6 @@ from moorage.engine.framework.out_of_tree_plugins import RowPlugin, Rows, Scores
 from moorage.errors import InputError
 from moorage.kube import Pod
 
-# ---- undoable random ---------------------------------------------------------------------------------------
-#
-# UndoableRandom: random numbers that a rollback takes back.
-
 
 class UndoableRandom:
     """Uniform random integers. After a rollback of the cluster's state the same ones are drawn again."""
@@ -52,10 +48,6 @@ class UndoableRandom:
         self._state = self._generator.bit_generator.state = other._kept["state"]
         self._kept = {"state": self._state}
 
-
-# ---- gpu share ---------------------------------------------------------------------------------------------
-#
-# GpuShare: pods that ask for parts of a GPU, or for several whole ones.
 
 RESOURCE = "alibabacloud.com/gpu-milli"
 MODEL_LABEL = "alibabacloud.com/gpu-card-model"
@@ -141,11 +133,11 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
         node = node_info.node
         shares, gpus = GpuShares(), node_info.allocatable.scalar_resources.get(RESOURCE, 0) // WHOLE
         shares.set_node(0, gpus, "" if node is None else node.metadata.labels.get(MODEL_LABEL, ""), 0)
-        for one in node_info.pods:
-            held = self.allocations.get(one.metadata.uid)
+        for placed in node_info.pods:
+            held = self.allocations.get(placed.metadata.uid)
             if held is not None and node is not None and held[0] == node.metadata.name:
                 shares.take(0, *held[1:])
-            elif taken := request_of(self._shape_of(one)):
+            elif taken := request_of(self._shape_of(placed)):
                 milli, count = per_gpu(taken)
                 shares.ask(0, milli, count)
                 shares.take(0, milli, shares.choose(0, BEST_FIT))
@@ -224,11 +216,6 @@ def typical_pod(pod: Mapping[str, Any]) -> tuple[int, int, int, tuple[str, ...],
     return pod["cpu"], *per_gpu(pod["gpuMilli"]), tuple(pod.get("models", ())), pod["share"]
 
 
-# ---- gpu score ---------------------------------------------------------------------------------------------
-#
-# GpuScore: a score by the GPUs that `GpuShare` follows.
-
-
 class GpuScore(RowPlugin, fwk.ScorePlugin):
     """A score by the free parts of GPUs; the profile must have `GpuShare`."""
 
@@ -249,11 +236,6 @@ class GpuScore(RowPlugin, fwk.ScorePlugin):
         raise InputError("the profile has no plugin GpuShare")
 
 
-# ---- gpu packing -------------------------------------------------------------------------------------------
-#
-# GpuPacking: GPUs in use first, then GPUs of nodes in use.
-
-
 class GpuPacking(GpuScore):
     """Scores 50 to 100 for GPUs in use, 33 to 50 for free GPUs of nodes in use, less for idle nodes.
 
@@ -264,11 +246,6 @@ class GpuPacking(GpuScore):
 
     def score_rows(self, rows: Rows) -> Scores:
         return self.shares.packing(rows)
-
-
-# ---- gpu clustering ----------------------------------------------------------------------------------------
-#
-# GpuClustering: pods of one number of GPUs together.
 
 
 class GpuClustering(GpuScore):
@@ -289,13 +266,10 @@ class GpuClustering(GpuScore):
         return self.shares.clustering(rows, 1000 * self.args["gpus"])
 
 
-# ---- fgd ---------------------------------------------------------------------------------------------------
-#
-# FGD: fragmentation gradient descent.
-
-
 class FGD(GpuScore):
-    """Prefers the node whose GPUs become the least fragmented by the pod (Weng et al., USENIX ATC 2023).
+    """Fragmentation gradient descent: prefers the node whose GPUs the pod fragments least.
+
+    A policy of Weng et al. (USENIX ATC 2023).
 
     The typical pods by which fragmentation is measured are those of `GpuShare`, which the profile must have;
     its ``gpuSelection`` is ``gradient`` in that publication.
@@ -308,8 +282,6 @@ class FGD(GpuScore):
 
 
 # ---- typical pods ------------------------------------------------------------------------------------------
-#
-# The typical pods by which the fragmentation of GPUs is measured.
 
 POPULARITY = 0.95
 TypicalShape = tuple[int, int, int, tuple[str, ...]]
@@ -368,8 +340,8 @@ def _models(pod: Pod) -> tuple[str, ...]:
         sorted(
             model
             for term in (required.node_selector_terms if required else ())
-            for one in term.match_expressions
-            if one.key == MODEL_LABEL and one.operator == "In"
-            for model in one.values
+            for requirement in term.match_expressions
+            if requirement.key == MODEL_LABEL and requirement.operator == "In"
+            for model in requirement.values
         )
     )

@@ -32,11 +32,6 @@ from gymnasium.vector.utils import batch_space
 __all__ = ["RESOURCES", "SchedulingEnv", "SchedulingVectorEnv", "Transition", "placed"]
 
 
-# ---- transition --------------------------------------------------------------------------------------------
-#
-# What a step has led to, of which rewards are made.
-
-
 class Transition(Struct, frozen=True, gc=False):
     """A decision about a pod, and the time until the next one.
 
@@ -73,10 +68,6 @@ def placed(transition: Transition) -> float:
     """
     return 1.0 if transition.node else 0.0
 
-
-# ---- world -------------------------------------------------------------------------------------------------
-#
-# World: what the episodes of environments begin with, and how they are observed.
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 """Columns of nodes and pods by default."""
@@ -119,7 +110,7 @@ class World:
         self.resources = tuple(resources)
         if not self.resources:
             raise InputError("must not be empty", path="resources")
-        columns = [scheduler.table.column("allocatable", one) for one in self.resources]
+        columns = [scheduler.table.column("allocatable", name) for name in self.resources]
         self.scales = np.array([1.0 / max(1, *column.tolist(), 1) for column in columns])
         self.nodes = _room(first, scheduler) if nodes is None else nodes
         if self.nodes < 1:
@@ -169,14 +160,14 @@ class World:
         """
         classes = episode.scheduler.cache.state.classes
         number = classes.intern(pod)
-        found = known.get(number)
-        if found is None:
+        request = known.get(number)
+        if request is None:
             shape = classes.shape_of(number)
             amounts = {"cpu": shape.requests[0], "memory": shape.requests[1], "pods": 1}
             amounts |= shape.other_requests
-            values = [amounts.get(one, 0) for one in self.resources]
-            found = known[number] = (np.array(values) * self.scales).astype(np.float32)
-        return found
+            values = [amounts.get(name, 0) for name in self.resources]
+            request = known[number] = (np.array(values) * self.scales).astype(np.float32)
+        return request
 
 
 class EpisodeRunner:
@@ -263,16 +254,12 @@ class EpisodeRunner:
 def _room(timeline: Timeline, scheduler: Scheduler) -> int:
     """Return the number of rows for the nodes at the start, those that join, and those that pods name."""
     columns = timeline.columns()
-    made = np.unique(columns["subject"][np.isin(columns["verb"], (Verb.CREATE, Verb.APPLY))])
-    references = [timeline.subjects[number] for number in made.tolist()]
-    names = {one.removeprefix("node/") for one in references if one.startswith("node/")}
-    names |= {one.spec.node_name for one in timeline.arguments if isinstance(one, Pod)} - {""}
+    numbers = np.unique(columns["subject"][np.isin(columns["verb"], (Verb.CREATE, Verb.APPLY))])
+    references = [timeline.subjects[number] for number in numbers.tolist()]
+    names = {reference.removeprefix("node/") for reference in references if reference.startswith("node/")}
+    names |= {pod.spec.node_name for pod in timeline.arguments if isinstance(pod, Pod)} - {""}
     return scheduler.table.used + len(names - set(scheduler.table.names))
 
-
-# ---- environment -------------------------------------------------------------------------------------------
-#
-# SchedulingEnv: one environment.
 
 Observation = dict[str, Any]
 
@@ -324,7 +311,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._seen = {
             name: np.zeros(space.shape or (), space.dtype) for name, space in self.observation_space.items()
         }
-        self._runner = EpisodeRunner(world, reward, *(self._seen[one] for one in ("nodes", "pod", "mask")))
+        self._runner = EpisodeRunner(world, reward, *(self._seen[name] for name in ("nodes", "pod", "mask")))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -384,10 +371,6 @@ def refuse_options(options: dict[str, Any] | None) -> None:
     if options:
         raise InputError(f"there is no option {min(options)}", path="options")
 
-
-# ---- vector environment ------------------------------------------------------------------------------------
-#
-# SchedulingVectorEnv: several environments in one, over forks of one scheduler.
 
 NAMES = ("nodes", "pod", "mask")
 
@@ -458,9 +441,9 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
             seeds = [seed + at for at in range(self.num_envs)] if isinstance(seed, int) else seed
             if len(seeds) != self.num_envs:
                 raise InputError(f"{len(seeds)} seeds for {self.num_envs} environments", path="seed")
-            for at, one in enumerate(seeds):
-                if one is not None:
-                    self._generators[at] = np.random.default_rng(one)
+            for at, own in enumerate(seeds):
+                if own is not None:
+                    self._generators[at] = np.random.default_rng(own)
         for at in range(self.num_envs):
             self._begin(at)
         self._done[:] = False
@@ -505,6 +488,3 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
         times = np.array([runner.time for runner in self._runners])
         pending = np.array([runner.pending for runner in self._runners])
         return seen, {"time": times, "_time": there, "pending": pending, "_pending": there}
-
-
-# ---- gym ---------------------------------------------------------------------------------------------------

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from .replay.replayer import Replayer
 
 
-# ---- karpenter state ---------------------------------------------------------------------------------------
-#
-# What Karpenter remembers in a replay.
-
-
 class Launching(msgspec.Struct, frozen=True):
     """A node that is on its way: what happens next, when, and the node as it is once it is ready."""
 
@@ -126,11 +121,9 @@ class KarpenterState(msgspec.Struct):
     @property
     def leaving(self) -> dict[str, str]:
         """The nodes that are being removed, by the names of their claims."""
-        found = {claim: node for one in self.replacing for claim, node in one.going.items()}
-        return found | {claim: one.node for claim, one in self.departures.items()}
+        replaced = {claim: node for command in self.replacing for claim, node in command.going.items()}
+        return replaced | {claim: departure.node for claim, departure in self.departures.items()}
 
-
-# ---- karpenter nodes ---------------------------------------------------------------------------------------
 
 NOMINATED = 20.0
 """Seconds for which pods are expected on a node."""
@@ -195,9 +188,9 @@ class KarpenterNodes:
         times, pool = self.times, self.client.get(NodePool, new.pool)
         name = self._name(pool.name)
         claim, node = (
-            made
-            for one in claim_and_node(new, name, pool)
-            for made in with_own_uids(self.client, defaults([one]))
+            obj
+            for document in claim_and_node(new, name, pool)
+            for obj in with_own_uids(self.client, defaults([document]))
         )
         assert isinstance(claim, NodeClaim)
         assert isinstance(node, Node)
@@ -213,30 +206,30 @@ class KarpenterNodes:
 
     def _name(self, pool: str) -> str:
         """Return the name of a new node."""
-        taken = {one.name for kind in (Node, NodeClaim) for one in self.client.list(kind)[0]}
+        taken = {obj.name for kind in (Node, NodeClaim) for obj in self.client.list(kind)[0]}
         return new_name(self.state.serials, pool, f"{pool}-{{}}".format, taken.__contains__)
 
     def go_on(self, now: float) -> bool:
         """Have nodes register or become ready whose time has come; return whether there were any."""
         state = self.state
-        ready = [one for one in state.launching if one.time <= now]
-        state.launching = [one for one in state.launching if one.time > now]
-        for one in ready:
-            claim = self.find(NodeClaim, one.node.name)
+        ready = [launching for launching in state.launching if launching.time <= now]
+        state.launching = [launching for launching in state.launching if launching.time > now]
+        for launching in ready:
+            claim = self.find(NodeClaim, launching.node.name)
             if claim is not None and claim.name not in state.departures:
-                self._register(one, claim, now)
+                self._register(launching, claim, now)
         return bool(ready)
 
-    def _register(self, one: Launching, claim: NodeClaim, now: float) -> None:
-        wait, node = float(self.times.initialization_time), one.node
-        if not one.is_registered and wait > 0:
+    def _register(self, launching: Launching, claim: NodeClaim, now: float) -> None:
+        wait, node = float(self.times.initialization_time), launching.node
+        if not launching.is_registered and wait > 0:
             self.state.launching.append(Launching(now + wait, node, True))
             labels = {key: value for key, value in node.metadata.labels.items() if key != INITIALIZED}
             taints = (*node.spec.taints, *claim.spec.startup_taints, NOT_READY)
             metadata = replace(node.metadata, labels=labels)
             self._join(replace(node, metadata=metadata, spec=replace(node.spec, taints=taints)), now)
             return
-        if not one.is_registered:
+        if not launching.is_registered:
             self._join(node, now)
         elif (there := self.find(Node, node.name)) is not None:
             metadata = replace(node.metadata, resource_version="")
@@ -275,7 +268,7 @@ class KarpenterNodes:
     def set_condition(self, claim: NodeClaim, kind: str, now: float) -> None:
         """Write on a claim that a condition holds since now."""
         new = Condition(type=kind, status="True", last_transition_time=self.stamp(now))
-        conditions = (*(one for one in claim.status.conditions if one.type != kind), new)
+        conditions = (*(condition for condition in claim.status.conditions if condition.type != kind), new)
         self.client.update(replace(claim, status=replace(claim.status, conditions=conditions)))
 
     def note_pod_events(self, now: float) -> None:

@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from .replay.replayer import Replayer
 
 
-# ---- karpenter disruption ----------------------------------------------------------------------------------
-#
-# Karpenter removes nodes in a replay: passes, commands that wait for replacements, and drains.
-#
-# Rules: Karpenter v1.15.0, pkg/controllers/disruption (controller.go, queue.go, validation.go),
-# pkg/controllers/nodeclaim/expiration and pkg/controllers/node/termination.
-
 PERIOD = 10.0
 """Seconds between passes that find nothing."""
 TIMEOUT = 600.0
@@ -56,6 +49,9 @@ _TAINT = f"{DISRUPTED.key}:{DISRUPTED.effect}"
 
 class Disrupter:
     """Has nodes go, by passes that Karpenter makes every 10 s.
+
+    Rules: Karpenter v1.15.0, pkg/controllers/disruption (controller.go, queue.go, validation.go),
+    pkg/controllers/nodeclaim/expiration and pkg/controllers/node/termination.
 
     A pass at which nothing has changed and no time has run out would find nothing, and is left out. Without
     an event to come no pass begins and no claim expires, but nodes that are going do go.
@@ -81,10 +77,11 @@ class Disrupter:
     def plan(self, now: float, has_changed: bool) -> None:
         """Note when it acts next."""
         state = self.state
-        departures = state.departures.values()
-        again = [one.tried + RETRY for one in departures if has_changed and one.tried + RETRY > now]
-        again += [one.forced for one in departures]
-        again += [one.begun + TIMEOUT for one in state.replacing]
+        again = [replacing.begun + TIMEOUT for replacing in state.replacing]
+        for departure in state.departures.values():
+            again.append(departure.forced)
+            if has_changed:
+                again.append(departure.tried + RETRY)
         state.again = min((time for time in again if time > now), default=math.inf)
         claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
         state.expires = max(now, min(map(self._expires, claims), default=math.inf))
@@ -97,10 +94,10 @@ class Disrupter:
         began, pools = self._nodes.began, {pool.name: pool for pool in view.objects.list(NodePool)}
         times = [began + end for end in self.state.nominated.values()]
         times += [next_change(pool, began + now) for pool in pools.values()]
-        for one in view.states:
-            pool = pools.get(one.labels.get(POOL, ""))
-            if one.claim is not None and pool is not None and not one.is_leaving:
-                times += [consolidatable_at(pool, one.claim), offered_until(one.claim)]
+        for node in view.states:
+            pool = pools.get(node.labels.get(POOL, ""))
+            if node.claim is not None and pool is not None and not node.is_leaving:
+                times += [consolidatable_at(pool, node.claim), offered_until(node.claim)]
         return min((time - began for time in times if time > began + now), default=math.inf)
 
     # ---- acts ----------------------------------------------------------------------------------------------
@@ -112,13 +109,13 @@ class Disrupter:
         claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
         there = {node.name for node in self._client.list(Node)[0]}
         expired, deleted = dict[str, str](), dict[str, str]()
-        for one in claims:
-            node = one.status.node_name
-            is_lost = is_true(one, "Registered") and node not in there
-            if is_lost or one.metadata.deletion_timestamp is not None:
-                deleted[one.name] = node
-            elif not self._is_over and self._expires(one) <= now:
-                expired[one.name] = node
+        for claim in claims:
+            node = claim.status.node_name
+            is_lost = is_true(claim, "Registered") and node not in there
+            if is_lost or claim.metadata.deletion_timestamp is not None:
+                deleted[claim.name] = node
+            elif not self._is_over and self._expires(claim) <= now:
+                expired[claim.name] = node
         self._terminate(deleted, "Deleted", now)
         self._terminate(expired, "Expired", now)
         if not self._is_over:
@@ -150,9 +147,9 @@ class Disrupter:
         for method in methods:
             result = disruption.propose(method)
             if method == DRIFT:
-                for one in result.candidates:
-                    if not is_true(one.claim, "Drifted"):
-                        self._nodes.set_condition(one.claim, "Drifted", now)
+                for candidate in result.candidates:
+                    if not is_true(candidate.claim, "Drifted"):
+                        self._nodes.set_condition(candidate.claim, "Drifted", now)
             if result.command is None:
                 continue
             if method != DRIFT:
@@ -172,12 +169,13 @@ class Disrupter:
     def _begin(self, method: str, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""
         state, claims = self.state, command.new_claims()
-        if any(one.launched is None for one in claims):
+        if any(claim.launched is None for claim in claims):
             return False
-        going = {one.claim.name: one.state.node.name for one in command.candidates if one.state.node}
+        states = {candidate.claim.name: candidate.state for candidate in command.candidates}
+        going = {name: of_node.node.name for name, of_node in states.items() if of_node.node}
         self._scheduler.taint([*going.values()], _TAINT)
         why = f"replaces {number_of(len(going), 'node', 'nodes')}: {REASONS[method]}"
-        coming = tuple([self._nodes.launch(one, now, why) for one in claims])
+        coming = tuple([self._nodes.launch(claim, now, why) for claim in claims])
         state.replacing.append(Replacing(now, going, coming, REASONS[method]))
         state.nominated |= dict.fromkeys(command.moves, now + NOMINATED)
         state.next_pass, state.passed_mark = now, ()
@@ -186,16 +184,16 @@ class Disrupter:
     def _replace(self, now: float) -> None:
         """Have nodes go whose replacements are ready; those whose replacement does not come stay."""
         state, left = self.state, list[Replacing]()
-        on_the_way = {one.node.name for one in state.launching}
-        for one in state.replacing:
-            if any(self._nodes.find(NodeClaim, name) is None for name in one.coming) or (
-                now - one.begun >= TIMEOUT and not on_the_way.isdisjoint(one.coming)
+        on_the_way = {launching.node.name for launching in state.launching}
+        for replacing in state.replacing:
+            if any(self._nodes.find(NodeClaim, name) is None for name in replacing.coming) or (
+                now - replacing.begun >= TIMEOUT and not on_the_way.isdisjoint(replacing.coming)
             ):
-                self._taint(one.going, f"{_TAINT}-")
-            elif on_the_way.isdisjoint(one.coming):
-                self._terminate(one.going, one.reason, now)
+                self._taint(replacing.going, f"{_TAINT}-")
+            elif on_the_way.isdisjoint(replacing.coming):
+                self._terminate(replacing.going, replacing.reason, now)
             else:
-                left.append(one)
+                left.append(replacing)
         state.replacing = left
 
     # ---- nodes that go -------------------------------------------------------------------------------------
@@ -223,30 +221,30 @@ class Disrupter:
     def _drain(self, now: float) -> bool:
         """Evict pods of nodes that go, and delete those nodes that are empty then."""
         departures, has_changed = self.state.departures, False
-        for name, one in [*departures.items()]:
-            if now < one.tried + RETRY and now < one.forced:
+        for name, departure in [*departures.items()]:
+            if now < departure.tried + RETRY and now < departure.forced:
                 continue
             claim, before = self._nodes.find(NodeClaim, name), self._replayer.mark()
             with self._replayer.removing():
-                forced = self._evict(one, claim, now)
+                forced = self._evict(departure, claim, now)
                 if forced < 0:
-                    remove_claims(self._scheduler, {name: one.node})
+                    remove_claims(self._scheduler, {name: departure.node})
                     del departures[name]
                 else:
-                    departures[name] = replace(one, tried=now, forced=forced)
+                    departures[name] = replace(departure, tried=now, forced=forced)
             has_changed |= self._replayer.mark() != before
         return has_changed
 
-    def _evict(self, one: Departure, claim: NodeClaim | None, now: float) -> float:
+    def _evict(self, departure: Departure, claim: NodeClaim | None, now: float) -> float:
         """Evict the pods of a node as budgets allow it.
 
         Returns when the next pod is deleted whatever budgets say, infinite if never; or -1 if none is left.
         """
         state = self._scheduler.cache.state
-        row = state.find_row(one.node)
+        row = state.find_row(departure.node)
         pods: list[Pod] = [] if row is None else state.pods_of(row)
         grace = claim.spec.termination_grace_period if claim is not None else None
-        end = one.since + parse_duration(grace) / 1e9 if grace else math.inf
+        end = departure.since + parse_duration(grace) / 1e9 if grace else math.inf
         evicted, ends, has_left = list[Pod](), [math.inf], False
         for pod in pods:
             if stays(pod) or is_terminal(pod) or tolerates_disruption(pod):
@@ -266,8 +264,6 @@ class Disrupter:
         left = self._scheduler.evict(evicted).unfinished if evicted else {}
         return min(ends) if has_left or left else -1.0
 
-
-# ---- karpenter scaler --------------------------------------------------------------------------------------
 
 REQUEUE = 10.0
 """Seconds after which Karpenter looks again at a pod that it has planned a node for, and that still waits."""
@@ -293,7 +289,7 @@ class KarpenterScaler:
 
     def next_time(self) -> float:
         """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
-        times = [one.time for one in self.state.launching]
+        times = [launching.time for launching in self.state.launching]
         times += [self._due(), self._disrupter.next_time()]
         if self._replayer.mark() != self.state.mark:
             times.append(float(self._replayer.clock.now))

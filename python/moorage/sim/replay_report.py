@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 # ---- history charts ----------------------------------------------------------------------------------------
-#
-# What a history shows over time: the use of its nodes, charts for a page, and their figure.
 
 Array = npt.NDArray[Any]
 POINTS = 2_000
@@ -268,17 +266,10 @@ def _unit_of_time(seconds: float) -> tuple[str, float]:
     return "s", 1.0
 
 
-# ---- replay page -------------------------------------------------------------------------------------------
-#
-# The pages of ``moorage replay``: a history, or the comparison of recorded bindings with decisions.
-
 LONGEST = 50
 """Rows of the table of pods that waited longest."""
 SCALING = ("after", "action", "group", "nodes", "reason")
 LOST = (("pending", "still wait"), ("dropped", "were dropped"), ("evicted", "were evicted"))
-
-
-# ---- history -----------------------------------------------------------------------------------------------
 
 
 def history_page(
@@ -324,7 +315,7 @@ def _headline(summary: Mapping[str, float], use: NodeUse) -> str:
     text = f"{amount(placed)} of {amount(pods)} pods got a node within {duration(summary['seconds'])}"
     if "pending_p99" in summary:
         text += f"; 99 % of these waited at most {duration(summary['pending_p99'])}"
-    lost = [f"{amount(int(summary[name]))} {text_}" for name, text_ in LOST if summary[name]]
+    lost = [f"{amount(int(summary[name]))} {outcome}" for name, outcome in LOST if summary[name]]
     return text + "." + (f" {', '.join(lost)}." if lost else "") + use_sentence(use, "was, on average,")
 
 

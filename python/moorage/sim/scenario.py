@@ -208,8 +208,6 @@ def _check(rate: float, start: float, until: float) -> None:
 
 
 # ---- scenario ----------------------------------------------------------------------------------------------
-#
-# Reads and writes scenarios: timelines as YAML (``kind: Scenario``, replay.moorage.dev/v1).
 
 API_VERSION, KIND = "replay.moorage.dev/v1", "Scenario"
 
@@ -467,7 +465,7 @@ def write_scenario(timeline: EventColumns, path: str | Path) -> None:
         A file cannot be written.
     """
     target = Path(path)
-    names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}
+    names = {at: f"template-{at}" for at, obj in enumerate(timeline.arguments) if isinstance(obj, Object)}
     spec: dict[str, Any] = {}
     try:
         if timeline.cluster != Cluster():

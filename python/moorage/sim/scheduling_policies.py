@@ -18,10 +18,6 @@ from .gpu_policies import FGD, GpuClustering, GpuPacking, GpuShare, UndoableRand
 __all__ = ["policies"]
 
 
-# ---- free capacity -----------------------------------------------------------------------------------------
-#
-# CapacityScore: free capacity and requests as fractions of the capacity of the largest node.
-
 Fractions = npt.NDArray[np.float64]
 
 
@@ -62,11 +58,6 @@ class CapacityScore(RowPlugin, fwk.ScorePlugin):
         return np.array([[requests.get(name, 0) / most] for name, most in self._resources.items()])
 
 
-# ---- best fit ----------------------------------------------------------------------------------------------
-#
-# BestFit: the node with the least capacity left after the pod.
-
-
 class BestFit(CapacityScore):
     """Scores 100 for a node that the pod fills, less for what is left, and scales scores to 0 to 100.
 
@@ -91,11 +82,6 @@ def scaled(scores: Scores) -> Scores:
     return (scores - least) * fwk.MAX_NODE_SCORE // span if span else np.zeros_like(scores)
 
 
-# ---- worst fit ---------------------------------------------------------------------------------------------
-#
-# WorstFit: the node with the most capacity left after the pod.
-
-
 class WorstFit(CapacityScore):
     """Scores the mean of what is left over resources, and scales scores to 0 to 100."""
 
@@ -107,11 +93,6 @@ class WorstFit(CapacityScore):
 
     def normalize_rows(self, scores: Scores) -> Scores:
         return scaled(scores)
-
-
-# ---- dot product -------------------------------------------------------------------------------------------
-#
-# DotProduct: the node whose free capacity has the least dot product with the requests.
 
 
 class DotProduct(CapacityScore):
@@ -126,11 +107,6 @@ class DotProduct(CapacityScore):
     def score_rows(self, rows: Rows) -> Scores:
         products: Fractions = (self.free(rows) * self.request()).mean(axis=0)
         return ((1 - products) * fwk.MAX_NODE_SCORE).astype(np.int64)
-
-
-# ---- tetris ------------------------------------------------------------------------------------------------
-#
-# Tetris: the node whose free capacity is best aligned with the requests.
 
 
 class Tetris(CapacityScore):
@@ -150,11 +126,6 @@ class Tetris(CapacityScore):
 
 
 PRECISION = 1_000_000  # scores are integers
-
-
-# ---- random fit --------------------------------------------------------------------------------------------
-#
-# RandomFit: any feasible node.
 
 
 class RandomFit(RowPlugin, fwk.ScorePlugin):
@@ -187,10 +158,6 @@ class RandomFit(RowPlugin, fwk.ScorePlugin):
         scores[self._random.draw(len(rows), self.journal)] = fwk.MAX_NODE_SCORE
         return scores
 
-
-# ---- policy registry ---------------------------------------------------------------------------------------
-#
-# The policies by the names that a configuration uses.
 
 PLUGINS = (
     BestFit,

@@ -34,8 +34,6 @@ __all__ = ["Sweep", "SweepResult", "read_sweep", "sweep"]
 
 
 # ---- executors ---------------------------------------------------------------------------------------------
-#
-# Executors of sweeps: threads, processes, and Ray clusters, behind the interface of concurrent.futures.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -140,8 +138,6 @@ def _call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 # ---- run cell ----------------------------------------------------------------------------------------------
-#
-# Runs one cell of a sweep.
 
 
 def read_timeline(cell: Cell) -> Timeline:
@@ -173,19 +169,20 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
     """
     label = "/".join((*cell.names, str(cell.seed)))
     with _of_cell(f"cell {label}"):
-        one = read_timeline(cell) if timeline is None else timeline
-        if cell.change:
-            one = one if timeline is None else copy.deepcopy(one)
-            add_events(one, cell.change)
-        if not one.may_have_nodes:
+        if timeline is None:
+            timeline = read_timeline(cell)
+        elif cell.change:
+            timeline = copy.deepcopy(timeline)
+        add_events(timeline, cell.change)
+        if not timeline.may_have_nodes:
             raise InputError("The timeline has no node, so no pod can have one")
-        found = _replayed(cell, one)
+        replayed = _replayed(cell, timeline)
         if history:
-            columns = {f"pod_{name}": column for name, column in found.pod_columns.items()}
-            np.savez_compressed(history, allow_pickle=False, **found.columns, **columns)
+            columns = {f"pod_{name}": column for name, column in replayed.pod_columns.items()}
+            np.savez_compressed(history, allow_pickle=False, **replayed.columns, **columns)
         out: dict[str, float] = {}
         requests = with_placeholders(list(cell.measures), _placeholders(cell))
-        for measured in evaluate(found, *requests).values():
+        for measured in evaluate(replayed, *requests).values():
             out |= measured.numbers
         return out
 
@@ -221,8 +218,8 @@ def _typical_pods(cell: Cell) -> list[dict[str, Any]]:
     columns = timeline.columns()
     numbers = columns["argument"][columns["verb"] == Verb.CREATE]
     counts = zip(*np.unique(numbers, return_counts=True), strict=True)
-    found = ((timeline.template_at(int(number)), int(count)) for number, count in counts)
-    return typical_pods((one, count) for one, count in found if isinstance(one, Pod))
+    templates = ((timeline.template_at(int(number)), int(count)) for number, count in counts)
+    return typical_pods((template, count) for template, count in templates if isinstance(template, Pod))
 
 
 def history_path(folder: Path, cell: Cell) -> str:
@@ -231,8 +228,6 @@ def history_path(folder: Path, cell: Cell) -> str:
 
 
 # ---- run sweep ---------------------------------------------------------------------------------------------
-#
-# sweep: all cells of a sweep, on one machine or on many.
 
 Progress = Callable[[int, int], None]
 
@@ -281,7 +276,7 @@ def sweep(  # noqa: PLR0913
         read = read_sweep(grid) if isinstance(grid, str | Path) else grid
         cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
         kept = _Kept(None if folder is None else Path(folder), histories)
-        results = {at: found for at, cell in enumerate(cells) if (found := kept.read(cell)) is not None}
+        results = {at: result for at, cell in enumerate(cells) if (result := kept.read(cell)) is not None}
         missing = [at for at in range(len(cells)) if at not in results]
         if missing:
             owned = make_executor(executor, workers) if isinstance(executor, str) else None
@@ -376,10 +371,10 @@ class _Kept:
         if self._folder is None or (self._histories and not Path(self.history(cell)).exists()):
             return None
         try:
-            found: dict[str, float] = json.loads((self._folder / "cells" / f"{cell.key}.json").read_text())
+            result: dict[str, float] = json.loads((self._folder / "cells" / f"{cell.key}.json").read_text())
         except (OSError, ValueError):
             return None
-        return found
+        return result
 
     def write(self, cell: Cell, result: dict[str, float]) -> None:
         """Keep the result of a cell."""

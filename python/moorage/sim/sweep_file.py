@@ -241,8 +241,8 @@ def with_placeholders(value: Any, values: Mapping[str, Any]) -> Any:
         Values by text; one that is callable is called when it is needed.
     """
     if isinstance(value, str) and value in values:
-        found = values[value]
-        return found() if callable(found) else found
+        replacement = values[value]
+        return replacement() if callable(replacement) else replacement
     if isinstance(value, dict):
         return {name: with_placeholders(part, values) for name, part in value.items()}
     if isinstance(value, list):

@@ -14,10 +14,6 @@ from moorage.table import Table, Tabular, rows_of
 
 from .sweep_file import Cell
 
-# ---- confidence --------------------------------------------------------------------------------------------
-#
-# Means and their confidence intervals.
-
 # Quantiles 0.975 of Student's t distribution for 1 to 30 degrees of freedom (NIST/SEMATECH e-Handbook of
 # Statistical Methods, 1.3.6.7.2), and of the normal distribution for more.
 T_975 = (
@@ -56,7 +52,7 @@ def spread(values: Sequence[float]) -> SampledMean:
 
     Returns
     -------
-    Spread
+    SampledMean
         The interval is the one of Student's t distribution.
     """
     array = np.asarray(values, dtype=np.float64)
@@ -67,10 +63,6 @@ def spread(values: Sequence[float]) -> SampledMean:
         margin = quantile * float(array.std(ddof=1)) / math.sqrt(runs)
     return SampledMean(runs, float(array.mean()), float(array.min()), float(array.max()), margin)
 
-
-# ---- side by side ------------------------------------------------------------------------------------------
-#
-# The means of a sweep as readers compare them: side by side, and series of one name.
 
 KEYS = ("configuration", "timeline", "change")
 MEMBERS = 3
@@ -93,11 +85,11 @@ def with_error(mean: Mean) -> str:
 def series_of(names: Iterable[str]) -> dict[str, dict[float, str]]:
     """Return the measures that are one measure at several numbers, as ``gpu_allocation_at_10`` to
     ``gpu_allocation_at_130``: by name, the measure of each number, in ascending order."""
-    found: dict[str, dict[float, str]] = {}
+    series: dict[str, dict[float, str]] = {}
     for name in names:
         if match := re.fullmatch(r"(.+?)(?:_at)?_(\d+)", name):
-            found.setdefault(match[1], {})[float(match[2])] = name
-    return {name: dict(sorted(parts.items())) for name, parts in found.items() if len(parts) >= MEMBERS}
+            series.setdefault(match[1], {})[float(match[2])] = name
+    return {name: dict(sorted(parts.items())) for name, parts in series.items() if len(parts) >= MEMBERS}
 
 
 def drawn_measures(means: Sequence[Mean]) -> tuple[list[str], bool]:
@@ -111,13 +103,13 @@ def drawn_measures(means: Sequence[Mean]) -> tuple[list[str], bool]:
         Whether there are any of the first kind.
     """
     spreads: dict[str, dict[tuple[str, ...], set[tuple[float, ...]]]] = {}
-    several = len({one["configuration"] for one in means}) > 1
-    for one in means:
-        beside = tuple(one[key] for key in KEYS[1:]) if several else ()
-        spread = (one["mean"], one["least"], one["greatest"], one.get("margin", 0.0))
-        spreads.setdefault(one["measure"], {}).setdefault(beside, set()).add(spread)
-    varied = [name for name, groups in spreads.items() if any(len(found) > 1 for found in groups.values())]
-    unsteady = {one["measure"] for one in means if one["least"] != one["greatest"]}
+    several = len({mean["configuration"] for mean in means}) > 1
+    for mean in means:
+        beside = tuple(mean[key] for key in KEYS[1:]) if several else ()
+        spread = (mean["mean"], mean["least"], mean["greatest"], mean.get("margin", 0.0))
+        spreads.setdefault(mean["measure"], {}).setdefault(beside, set()).add(spread)
+    varied = [name for name, groups in spreads.items() if any(len(values) > 1 for values in groups.values())]
+    unsteady = {mean["measure"] for mean in means if mean["least"] != mean["greatest"]}
     return varied or [name for name in spreads if name in unsteady] or list(spreads), bool(varied)
 
 
@@ -132,20 +124,16 @@ def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[str], list[list
         Headings of what a row is about, and of the columns of means.
     rows : list of list of str
     """
-    values = {key: list(dict.fromkeys(one[key] for one in means)) for key in KEYS}
+    values = {key: list(dict.fromkeys(mean[key] for mean in means)) for key in KEYS}
     several = [key for key in ("configuration", "change", "timeline") if len(values[key]) > 1]
     across, down = (several or ["configuration"])[0], several[1:]
     keys = ["measure", *(key for key in KEYS if key in down)]
     cells: dict[tuple[str, ...], dict[str, str]] = {}
-    for one in means:
-        cells.setdefault(tuple(one[key] for key in keys), {})[one[across]] = with_error(one)
+    for mean in means:
+        cells.setdefault(tuple(mean[key] for key in keys), {})[mean[across]] = with_error(mean)
     names = values[across]
     return keys, names, [[*key, *(row.get(name, "") for name in names)] for key, row in cells.items()]
 
-
-# ---- sweep result ------------------------------------------------------------------------------------------
-#
-# SweepResult: the measures of all cells, and their means over seeds.
 
 Group = tuple[str, str, str]
 
@@ -185,7 +173,7 @@ class SweepResult(Tabular):
                 near = nearest(name, [*self.measures, *series])
                 raise InputError(f'no replay has the measure "{name}"{near}')
             names += [name] if name in self.measures else series[name].values()
-        results = [{name: one[name] for name in names if name in one} for one in self._results]
+        results = [{name: result[name] for name in names if name in result} for result in self._results]
         return SweepResult(self._cells, results)
 
     def headline(self) -> str:
@@ -203,9 +191,9 @@ class SweepResult(Tabular):
             confidence interval, NaN for one run), least, greatest.
         """
         rows = [
-            (*names, measure, *found)
+            (*names, measure, *mean)
             for names, part in self.spreads().items()
-            for measure, found in part.items()
+            for measure, mean in part.items()
         ][:limit]
         columns: dict[str, Any] = {
             name: [row[at] for row in rows] for at, name in enumerate((*KEYS, "measure"))

@@ -66,7 +66,7 @@ class ApiClient:
     Attributes
     ----------
     connection : Connection
-    arrivals : Arrivals
+    arrivals : ReceivedCounts
         Counts the news of all reflectors.
     """
 
@@ -122,7 +122,7 @@ class ApiClient:
         selectors = _selectors(label_selector if isinstance(label_selector, str) else "", field_selector)
         objects, version = Collection(self.connection, struct, endpoint, namespace, selectors).list()
         if not isinstance(label_selector, str):
-            objects = [one for one in objects if label_selector.matches(one.metadata.labels)]
+            objects = [obj for obj in objects if label_selector.matches(obj.metadata.labels)]
         return objects, version
 
     def follow(
@@ -168,7 +168,7 @@ class ApiClient:
         endpoint = self._endpoint(struct)
         value = object_to_dict(obj) | {"apiVersion": endpoint.api_version, "kind": struct.__name__}
         of_server = "resourceVersion", "managedFields"
-        value["metadata"] = {key: one for key, one in value["metadata"].items() if key not in of_server}
+        value["metadata"] = {key: part for key, part in value["metadata"].items() if key not in of_server}
         path = endpoint.path(obj.namespace)
         body = self.connection.request("POST", path, None, _encoded(value))
         return self._decoded(struct, endpoint, body, obj.namespace, obj.name)
@@ -288,12 +288,12 @@ class ApiClient:
         for _ in range(LOOKS):
             self.connection.sleep(BINDING_TIME)
             try:
-                found = self.get(Pod, pod.name, pod.namespace)
+                stored = self.get(Pod, pod.name, pod.namespace)
             except NotFoundError:
                 return False
             except ApiError:
                 continue
-            return found.spec.node_name == node and pod.metadata.uid in ("", found.metadata.uid)
+            return stored.spec.node_name == node and pod.metadata.uid in ("", stored.metadata.uid)
         return False
 
     # ---- the end ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ def kinds_of_clusters() -> list[type[Object]]:
         for struct in structs()
         if struct not in (*REQUIRED, *_NOT_SERVED) and is_known(struct.__name__, "")
     ]
-    return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
+    return [Namespace, Node, *sorted(others, key=attrgetter("__name__")), Pod]
 
 
 def server_version(client: ApiClient) -> str:

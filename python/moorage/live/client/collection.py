@@ -29,8 +29,6 @@ from moorage.store.protocol import WatchEvent
 from .connection import Connection, StatusAnswer, Stream, error_of, read_answer
 
 # ---- discovery ---------------------------------------------------------------------------------------------
-#
-# Which kinds an API server serves, in which version and under which path.
 
 
 class _Served(msgspec.Struct):
@@ -98,21 +96,21 @@ class Discovery:
         wanted = struct().api_version
         for api_version in self._versions(wanted):
             if "/" not in wanted or self._serves(api_version, plural(struct)):
-                found = Endpoint(api_version, plural(struct), is_namespaced(struct), api_version != wanted)
-                self._endpoints[struct] = found
-                return found
+                endpoint = Endpoint(api_version, plural(struct), is_namespaced(struct), api_version != wanted)
+                self._endpoints[struct] = endpoint
+                return endpoint
         return None
 
     def _versions(self, wanted: str) -> Iterator[str]:
         """Yield a version, then the others of its group."""
         yield wanted
         group = wanted.rpartition("/")[0]
-        for one in self._ask(f"/apis/{group}").versions:
-            if f"{group}/{one.version}" != wanted:
-                yield f"{group}/{one.version}"
+        for served in self._ask(f"/apis/{group}").versions:
+            if f"{group}/{served.version}" != wanted:
+                yield f"{group}/{served.version}"
 
     def _serves(self, api_version: str, resource: str) -> bool:
-        return any(one.name == resource for one in self._ask(f"/apis/{api_version}").resources)
+        return any(served.name == resource for served in self._ask(f"/apis/{api_version}").resources)
 
     def _ask(self, path: str) -> _Answer:
         """Return what the server says of a group or a version; nothing of one that it does not serve."""
@@ -123,8 +121,6 @@ class Discovery:
 
 
 # ---- wire format -------------------------------------------------------------------------------------------
-#
-# Decodes lists and watch events from bytes into the structs of objects.
 #
 # A first use of a type by several threads at once crashes the decoder of msgspec 0.22 (it fills tables of the
 # type without a lock). Therefore the decoders of all kinds are made when this module is imported.
@@ -193,10 +189,12 @@ _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
 }
 _PARTS: dict[type[Object], PartsReader] = {Node: PartsReader(), Pod: PartsReader()}
 """What decodes the kinds of which there are many objects that have much in common."""
-_DEFAULTS = {one: one() for one in _OBJECTS}
+_DEFAULTS: dict[type[Object], Object] = {struct: struct() for struct in _OBJECTS}
 _HEAD = msgspec.json.Decoder(Head)
 _WITH_TEMPLATE = {
-    one for one in _OBJECTS if "template" in getattr(getattr(one(), "spec", None), "__struct_fields__", ())
+    struct
+    for struct, default in _DEFAULTS.items()
+    if "template" in getattr(getattr(default, "spec", None), "__struct_fields__", ())
 }
 """Kinds with a pod template, whose fields that scheduling does not read are kept (see `decode_as`)."""
 
@@ -330,8 +328,6 @@ def is_status(body: bytes) -> bool:
 
 
 # ---- collection --------------------------------------------------------------------------------------------
-#
-# Lists and watches of one kind, and the check of each object.
 
 Event: TypeAlias = WatchEvent[T] | Bookmark
 

@@ -36,13 +36,11 @@ from moorage.store.errors import (
     UnreachableError,
 )
 
-# ---- rate limit --------------------------------------------------------------------------------------------
-#
-# A limit of requests per second (client-go v0.36, util/flowcontrol: a bucket of tokens).
-
 
 class RateLimit:
     """Allows a number of requests per second, and some at once. Thread-safe.
+
+    It is the bucket of tokens of client-go (v0.36, util/flowcontrol).
 
     Parameters
     ----------
@@ -76,8 +74,6 @@ class RateLimit:
 
 
 # ---- server errors -----------------------------------------------------------------------------------------
-#
-# The answers of an API server that are no success, as exceptions of the store.
 
 T = TypeVar("T")
 
@@ -153,10 +149,6 @@ def error_of(status: StatusAnswer) -> ApiError:
     return kind(status.message or f"HTTP status {status.code}")
 
 
-# ---- reloaded ----------------------------------------------------------------------------------------------
-#
-# A value made of files, made again when one of them changes.
-
 logger = logging.getLogger("moorage.serve")
 
 Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
@@ -212,15 +204,13 @@ class Reloaded(Generic[T]):
 def _signature(file: str) -> tuple[int, int, int] | None:
     """Return what changes with a file; None for a file that is not there."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 # ---- http sessions -----------------------------------------------------------------------------------------
-#
-# HTTP sessions that carry the user's credentials; a new one takes over when these change.
 
 READ_TIMEOUT = 30.0
 """Seconds without a byte of an answer after which a request has failed."""
@@ -356,8 +346,8 @@ class Session:
                 self._idle.append((transport, now))
                 while self._idle[0][1] < now - KEPT:
                     unused.append(self._idle.popleft()[0])
-            for one in unused:
-                one.close()
+            for old in unused:
+                old.close()
 
     def close(self) -> None:
         """Close all connections, of which none is in use."""
@@ -402,7 +392,7 @@ class HttpSessions:
         with self._lock:
             if self._is_closed:
                 raise NotSentError("the client is closed")
-            session = self._sessions.get(lambda one: one.expires <= self._now())
+            session = self._sessions.get(lambda current: current.expires <= self._now())
             old, self._current = self._current, session
             if old is not None and old is not session and not old.users:
                 old.close()
@@ -438,8 +428,6 @@ class HttpSessions:
 
 
 # ---- connection --------------------------------------------------------------------------------------------
-#
-# Requests to an API server, in bytes: retries, typed errors and streams of lines.
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Params: TypeAlias = Mapping[str, str]

@@ -106,7 +106,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    cluster : Cluster
+    cluster : ClusterEntry
     user : User
     source : str
         The files, for errors.
@@ -134,14 +134,15 @@ def read_kubeconfig(path: str | None, context: str | None) -> ServerConfig:
         A file cannot be read, or does not have what is needed, or has what is not supported.
     """
     given = os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
-    paths = [path] if path else [one for one in given.split(os.pathsep) if one]
+    paths = [path] if path else [name for name in given.split(os.pathsep) if name]
     files = [Path(path).expanduser() for path in paths]
     source = os.pathsep.join(paths)
-    found = [file for file in files if file.is_file()]
-    if not found:
+    present = [file for file in files if file.is_file()]
+    if not present:
         raise InputError(f"Configuration file {source} not found", source=source)
-    values = [(file, _read_document(file)) for file in found]
-    name = context or next((str(one) for _, value in values if (one := value.get("current-context"))), "")
+    values = [(file, _read_document(file)) for file in present]
+    currents = (str(value["current-context"]) for _, value in values if value.get("current-context"))
+    name = context or next(currents, "")
     if not name:
         raise InputError("No current context set: name one with --context", source=source)
     chosen, _ = _entry(values, "contexts", name, Context)
@@ -191,7 +192,7 @@ def _entry(
                 return msgspec.convert(entry.get(field[:-1]) or {}, struct), file.absolute().parent
             except msgspec.ValidationError as error:
                 raise InputError(f"not supported: {error}", source=str(file), path=path) from None
-    known = [str(one.get("name")) for _, value in values for one in value.get(field) or ()]
+    known = [str(entry.get("name")) for _, value in values for entry in value.get(field) or ()]
     text = f"{name!r} is not among the {field}: {', '.join(known) or 'there are none'}"
     raise InputError(text, source=os.pathsep.join(str(file) for file, _ in values), path=field)
 
@@ -286,9 +287,9 @@ def run_command(command: ExecConfig, cluster: ClusterEntry) -> ExecStatus:
     """
     spec: dict[str, Any] = {"interactive": False}
     if command.provide_cluster_info:
-        spec["cluster"] = _told(cluster)
+        spec["cluster"] = _cluster_info(cluster)
     info = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
-    environment = dict(os.environ) | {one.name: one.value for one in command.env or ()}
+    environment = dict(os.environ) | {variable.name: variable.value for variable in command.env or ()}
     environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
     try:
         done = subprocess.run(
@@ -306,8 +307,8 @@ def run_command(command: ExecConfig, cluster: ClusterEntry) -> ExecStatus:
         raise ValueError(f"exec: {command.command} ended with code {done.returncode}: {text}")
     answer = msgspec.json.decode(done.stdout, type=_ExecCredential)
     if answer.kind != "ExecCredential" or answer.api_version != command.api_version:
-        found = f"{answer.api_version} {answer.kind}".strip()
-        raise ValueError(f"exec: {command.command} prints {found!r}, not {command.api_version}")
+        printed = f"{answer.api_version} {answer.kind}".strip()
+        raise ValueError(f"exec: {command.command} prints {printed!r}, not {command.api_version}")
     status = answer.status
     if status is None or not (status.token or status.client_certificate_data):
         raise ValueError(f"exec: {command.command} prints neither a token nor a certificate")
@@ -318,13 +319,13 @@ def run_command(command: ExecConfig, cluster: ClusterEntry) -> ExecStatus:
     return status
 
 
-def _told(cluster: ClusterEntry) -> dict[str, Any]:
+def _cluster_info(cluster: ClusterEntry) -> dict[str, Any]:
     """Return what a command learns of the cluster."""
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
     extensions = {extension["name"]: extension.get("extension") for extension in cluster.extensions or ()}
-    told = {
+    fields = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
@@ -332,15 +333,15 @@ def _told(cluster: ClusterEntry) -> dict[str, Any]:
         "proxy-url": cluster.proxy_url,
         "config": extensions.get(_EXEC_CLUSTER),
     }
-    return {name: value for name, value in told.items() if value or name == "config"}
+    return {name: value for name, value in fields.items() if value or name == "config"}
 
 
-def tls_context(cluster: ClusterEntry, user: User, told: ExecStatus | None) -> ssl.SSLContext:
+def tls_context(cluster: ClusterEntry, user: User, credentials: ExecStatus | None) -> ssl.SSLContext:
     """Return the settings of TLS.
 
     Parameters
     ----------
-    told : ExecStatus or None
+    credentials : ExecStatus or None
         What the user's command has told.
 
     Raises
@@ -367,8 +368,9 @@ def tls_context(cluster: ClusterEntry, user: User, told: ExecStatus | None) -> s
     if cluster.insecure_skip_tls_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if told is not None and told.client_certificate_data:
-        _load_text(context, f"{told.client_certificate_data}\n{told.client_key_data}\n".encode())
+    if credentials is not None and credentials.client_certificate_data:
+        pair = f"{credentials.client_certificate_data}\n{credentials.client_key_data}\n"
+        _load_text(context, pair.encode())
     elif user.client_certificate_data or user.client_key_data:
         certificate = _read_text("client-certificate", user.client_certificate_data, user.client_certificate)
         key = _read_text("client-key", user.client_key_data, user.client_key)
@@ -407,12 +409,12 @@ def _load_text(context: ssl.SSLContext, text: bytes) -> None:
         context.load_cert_chain(file.name, password=_NO_PASSWORD)
 
 
-def headers_of(user: User, told: ExecStatus | None) -> list[tuple[str, str]]:
+def headers_of(user: User, credentials: ExecStatus | None) -> list[tuple[str, str]]:
     """Return the headers that say who asks, and on whose behalf.
 
     Parameters
     ----------
-    told : ExecStatus or None
+    credentials : ExecStatus or None
         What the user's command has told.
 
     Raises
@@ -421,7 +423,7 @@ def headers_of(user: User, told: ExecStatus | None) -> list[tuple[str, str]]:
         The file of the token cannot be read, or is empty.
     """
     headers = []
-    token = told.token if told is not None else user.token
+    token = credentials.token if credentials is not None else user.token
     if user.token_file:
         with _reading("tokenFile", user.token_file):
             token = Path(user.token_file).read_text().strip()
@@ -507,32 +509,32 @@ def _in_cluster() -> ServerConfig:
 def _session(config: ServerConfig, timeout: float) -> Session:
     """Return a session of HTTP/1.1: several threads share it, for which HTTP/2 is not reliable."""
     cluster, user = config.cluster, config.user
-    told = run_command(user.exec, cluster) if user.exec is not None else None
+    credentials = run_command(user.exec, cluster) if user.exec is not None else None
     proxy = httpx2.Proxy(cluster.proxy_url) if cluster.proxy_url else None
     options: list[Any] = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    context, name = tls_context(cluster, user, told), cluster.tls_server_name
+    context, name = tls_context(cluster, user, credentials), cluster.tls_server_name
     limits = httpx2.Limits(keepalive_expiry=KEPT)
 
     def transport() -> httpx2.BaseTransport:
-        made = httpx2.HTTPTransport(
+        direct = httpx2.HTTPTransport(
             verify=context, limits=limits, proxy=proxy, trust_env=False, socket_options=options
         )
-        return _Named(made, name) if name else made
+        return _NamedServer(direct, name) if name else direct
 
-    expiry = None if told is None else told.expiration_timestamp
+    expiry = None if credentials is None else credentials.expiration_timestamp
     return Session(
         cluster.server,
         transport,
-        headers=[("User-Agent", USER_AGENT), *headers_of(user, told)],
+        headers=[("User-Agent", USER_AGENT), *headers_of(user, credentials)],
         timeout=timeout,
         expires=float("inf") if expiry is None else expiry.timestamp(),
     )
 
 
-class _Named(httpx2.BaseTransport):
+class _NamedServer(httpx2.BaseTransport):
     """Asks for another name than that of the URL: of the server's certificate."""
 
     def __init__(self, transport: httpx2.HTTPTransport, name: str) -> None:

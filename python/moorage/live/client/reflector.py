@@ -124,7 +124,7 @@ class Reflector(Generic[T]):
         It takes what has to be called whenever the server has sent something.
     connection : Connection
         Its clock and its sleep.
-    arrivals : Arrivals
+    arrivals : ReceivedCounts
         Of the client.
 
     Attributes
@@ -204,7 +204,7 @@ class Reflector(Generic[T]):
         with arrivals.condition:
             self.is_closed, self._refusal = True, None
             self._news.clear()
-            arrivals.reflectors = tuple(one for one in arrivals.reflectors if one is not self)
+            arrivals.reflectors = tuple(other for other in arrivals.reflectors if other is not self)
             arrivals.note()
         self._call.set()
         if (collection := self._collection) is not None:
@@ -327,9 +327,9 @@ class Reflector(Generic[T]):
         self._has_sent_wrong = False
         if self.unreadable_since is not None:
             reflectors = self._arrivals.reflectors
-            if all(one.unreadable_since is not None or one._collection is None for one in reflectors):
-                for one in reflectors:
-                    one._call.set()
+            if all(other.unreadable_since is not None or other._collection is None for other in reflectors):
+                for other in reflectors:
+                    other._call.set()
             seconds = self._connection.clock() - self.unreadable_since
             self.unreadable_since, self.error = None, ""
             logger.info("kind can be read again: kind=%s seconds=%.1f", self.kind, seconds)

@@ -215,7 +215,7 @@ def read_alibaba_2020(timeline: EventColumns, paths: Sequence[str | Path]) -> No
     """Read ``pai_machine_spec.csv`` and ``pai_task_table.csv`` of 2020 into an empty timeline.
 
     Each instance of a task is a pod from the start to the end of the task. GPUs are in thousandths, under the
-    resource of `moorage.sim.loaders.job_traces`.
+    resource `GPU_MILLI`.
 
     Raises
     ------
@@ -416,8 +416,8 @@ def read_swf(
         raise InputError(f"a workload is one file, not {len(paths)}")
     builder, header, per_node = TraceBuilder(timeline), dict[str, int](), int(cores)
     for line in lines(paths[0]):
-        if found := _COMMENT.match(line):
-            header[found[1]] = int(found[2])
+        if size := _COMMENT.match(line):
+            header[size[1]] = int(size[2])
         if not line.strip() or line.lstrip().startswith(";"):
             continue
         if not per_node:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 
 # ---- audit rows --------------------------------------------------------------------------------------------
-#
-# Requests of audit logs, out of what clouds wrap them in; and pods whose names a log does not have.
 
 _LISTS = ("records", "events", "logEvents")
 _INNER = ("jsonPayload", "properties", "log", "message", "@message")
@@ -55,10 +54,10 @@ def audit_rows(paths: Sequence[str | Path], note: Callable[[str], None]) -> Iter
     """
     for path in paths:
         for row in _rows(path):
-            found = list(_unwrapped(row))
-            if not found:
+            requests = list(_unwrapped(row))
+            if not requests:
                 note("lines left out: not an event of an audit log")
-            yield from found
+            yield from requests
 
 
 def _rows(path: str | Path) -> Iterator[Any]:
@@ -173,11 +172,6 @@ class UnnamedPods:
                         metadata=replace(pod.metadata, name=f"{base}unknown-{number}", namespace=namespace),
                     ),
                 )
-
-
-# ---- object events -----------------------------------------------------------------------------------------
-#
-# ObjectEvents: what the loaders of recorded objects do with them.
 
 
 class ObjectEvents:
@@ -359,8 +353,6 @@ def _number(time: Any) -> float | None:
         return None
 
 
-# ---- recorded objects --------------------------------------------------------------------------------------
-
 ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 """Message of the event Scheduled (kube-scheduler, schedule_one.go)."""
 KINDS = {"pods": "pod", "nodes": "node"}
@@ -400,9 +392,9 @@ def _audited(events: ObjectEvents, unnamed: UnnamedPods, time: float, row: dict[
     request, response = map_of(row.get("requestObject")), map_of(row.get("responseObject"))
     name = about.get("name") or map_of(response.get("metadata")).get("name")
     names = (KINDS[about["resource"]], about.get("namespace"), name)
-    reference = "/".join(str(one) for one in names if one)
-    if (found := unnamed.named(about, name)) is not None:
-        events.put(*found)
+    reference = "/".join(str(part) for part in names if part)
+    if (created := unnamed.named(about, name)) is not None:
+        events.put(*created)
     if part == "binding" and verb == "create":
         node = map_of(request.get("target")).get("name")
         if node:
@@ -501,7 +493,7 @@ def read_kubectl_events(timeline: EventColumns, paths: Sequence[str | Path]) -> 
                 pods[f"{meta.get('namespace', 'default')}/{meta.get('name')}"] = item
             elif item.get("kind") == "Node":
                 nodes.append(item)
-    happened.sort(key=lambda one: one[0])
+    happened.sort(key=itemgetter(0))
     for time, _ in happened[:1]:
         events.seconds(time)
     scheduled = {_key(item) for _, item in happened if item.get("reason") == "Scheduled"}
@@ -522,9 +514,9 @@ def read_kubectl_events(timeline: EventColumns, paths: Sequence[str | Path]) -> 
 def _ready_since(node: Node) -> str | None:
     """Return since when a node is ready; None for one that is not."""
     since = [
-        one.last_transition_time
-        for one in node.status.conditions
-        if (one.type, one.status) == ("Ready", "True")
+        condition.last_transition_time
+        for condition in node.status.conditions
+        if (condition.type, condition.status) == ("Ready", "True")
     ]
     return since[0] if since else None
 
@@ -543,7 +535,7 @@ def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[
     key = _key(item)
     if reason == "Killing":
         events.delete(seconds, f"pod/{key}")
-    elif reason == "Scheduled" and (found := ASSIGNED.search(str(item.get("message")))):
+    elif reason == "Scheduled" and (assigned := ASSIGNED.search(str(item.get("message")))):
         if key not in pods:
             events.note("pods left out: no dump has them")
             return
@@ -551,7 +543,7 @@ def _happened(events: ObjectEvents, time: str, item: dict[str, Any], pods: dict[
         pod = events.decode(document)
         if pod is not None:
             events.put(seconds, pod)
-            events.bind(seconds, f"pod/{key}", found[3])
+            events.bind(seconds, f"pod/{key}", assigned[3])
 
 
 def _key(event: dict[str, Any]) -> str:

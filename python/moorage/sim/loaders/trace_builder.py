@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from ..event_columns import EventColumns
 
 
-# ---- trace builder -----------------------------------------------------------------------------------------
-#
-# TraceBuilder: what all loaders do with the pods and nodes of a trace.
-
 NAMESPACE = "default"
 NO_LIMIT = "2147483647"
 """Pods of a node: a trace that does not say how many a machine takes knows no limit."""
@@ -209,8 +205,6 @@ def _affinity(label: str, values: tuple[str, ...]) -> Affinity:
 
 
 # ---- trace rows --------------------------------------------------------------------------------------------
-#
-# Rows of trace files, read one by one; gzip or not.
 
 _MOST_FIELD = 1 << 20
 _MOST_LINE = 64 << 20
@@ -218,7 +212,7 @@ _MOST_LINE = 64 << 20
 
 
 def open_text(path: str | Path) -> IO[str]:
-    """Open a text file for reading; bytes that are no UTF-8 are replaced.
+    """Open a text file for reading, gzip or not; bytes that are no UTF-8 are replaced.
 
     Raises
     ------

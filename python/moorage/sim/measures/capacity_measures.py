@@ -86,8 +86,8 @@ def fragmentation(
     columns: dict[str, Any] = {}
     for column, part in parts.items():
         whole = rooms[column.partition("_")[2]]
-        found = over_time(sum_over_nodes(time, node, part), sum_over_nodes(time, node, whole))
-        columns |= {"time": found[0], column: percent(found[2], found[3])}
+        sums = over_time(sum_over_nodes(time, node, part), sum_over_nodes(time, node, whole))
+        columns |= {"time": sums[0], column: percent(sums[2], sums[3])}
     return Table(columns)
 
 
@@ -131,9 +131,9 @@ def _running_maximum(node: Array, value: Array) -> Array:
     now: dict[int, float] = {}
     heap: list[tuple[float, int]] = []
     out = np.empty(len(node))
-    for at, (one, size) in enumerate(zip(node.tolist(), value.tolist(), strict=True)):
-        now[one] = size
-        heapq.heappush(heap, (-size, one))
+    for at, (number, size) in enumerate(zip(node.tolist(), value.tolist(), strict=True)):
+        now[number] = size
+        heapq.heappush(heap, (-size, number))
         while now[heap[0][1]] != -heap[0][0]:
             heapq.heappop(heap)
         out[at] = -heap[0][0]
@@ -147,10 +147,10 @@ def _by_node(history: History, names: list[str]) -> tuple[Array, Array, list[Arr
     """Return a row for each change of a node: time, node, what is free and what is allocatable of each
     resource, and whether the node is there and not cordoned."""
     _, time, node, requested, room = history.usage_levels(names, "node")
-    _, is_open = history.node_levels(lambda one: not one.spec.unschedulable, "node")
-    found = over_time(_levels_of(time, node, requested[0]), is_open)
+    _, is_open = history.node_levels(lambda obj: not obj.spec.unschedulable, "node")
+    joined = over_time(_levels_of(time, node, requested[0]), is_open)
     free = [np.maximum(total - used, 0) for total, used in zip(room, requested, strict=True)]
-    return time, node, free, room, found[-1] > 0
+    return time, node, free, room, joined[-1] > 0
 
 
 def _levels_of(time: Array, node: Array, value: Array) -> Levels:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class _Shares:
             out.append((bound, 2, False, pod, node))
             if ended < np.inf:
                 out.append((ended, 1 if bound < ended else 3, False, pod, node))
-        return sorted(out, key=lambda one: one[:2])
+        return sorted(out, key=itemgetter(0, 1))
 
     def _move(self, pod: int, node: int) -> None:
         """Add a pod to a node, or remove it."""

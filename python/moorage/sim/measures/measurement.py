@@ -91,9 +91,9 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
         with located(path=f"measures.{name}"):
             if name in out:
                 raise InputError("asked for twice")
-            found = _find(name)
-            _check_options(found, options)
-            out[name] = _measurement(found(history, **options), history.end)
+            function = _find(name)
+            _check_options(function, options)
+            out[name] = _measurement(function(history, **options), history.end)
     return out
 
 
@@ -121,17 +121,17 @@ def _find(name: str) -> Measure:
     if not function:
         raise InputError(f'no measure "{name}": one of {", ".join(MEASURES)}, or module:function')
     try:
-        found: Measure = getattr(import_module(module), function)
+        registered: Measure = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise InputError(str(error)) from error
-    return found
+    return registered
 
 
 def _check_options(function: Measure, options: Mapping[str, Any]) -> None:
     parameters = list(inspect.signature(function).parameters.values())[1:]
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
-    known = {one.name: one.default is one.empty for one in parameters}
+    known = {parameter.name: parameter.default is parameter.empty for parameter in parameters}
     if unknown := options.keys() - known.keys():
         raise InputError(f"unknown option: one of {', '.join(known) or 'none'}", path=min(unknown))
     if missing := {name for name, is_required in known.items() if is_required} - options.keys():
@@ -163,4 +163,4 @@ def means(over_time: Table, end: float) -> dict[str, float]:
     spans = np.diff(times, append=max(end, times[-1]))
     if not spans.sum():
         spans[-1] = 1
-    return {name: float(np.asarray(one) @ spans / spans.sum()) for name, one in others.items()}
+    return {name: float(np.asarray(column) @ spans / spans.sum()) for name, column in others.items()}

@@ -25,10 +25,6 @@ from ..replay.recorder import End
 from ..replay.usage_over_time import at_times, over_time
 from .measurement import Measurement, means, measure
 
-# ---- pod measures ------------------------------------------------------------------------------------------
-#
-# Measures of pods: how long they wait, how many are evicted, how evenly they are spread.
-
 PERCENTS = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 
 
@@ -107,8 +103,8 @@ def evictions(history: History) -> Measurement:
     causes = {"evictions": End.EVICTED, "node_evictions": End.NODE}
     ends = {name: np.sort(pods["ended"][pods["cause"] == cause]) for name, cause in causes.items()}
     times = np.unique(np.concatenate([[0.0], *ends.values()]))
-    columns = {name: np.searchsorted(found, times, "right") for name, found in ends.items()}
-    numbers = {name: float(len(found)) for name, found in ends.items()}
+    columns = {name: np.searchsorted(ended, times, "right") for name, ended in ends.items()}
+    numbers = {name: float(len(ended)) for name, ended in ends.items()}
     hours = history.end / 3600
     numbers["evictions_per_hour"] = numbers["evictions"] / hours if hours else 0.0
     return Measurement(numbers, Table({"time": times} | columns))
@@ -160,8 +156,6 @@ def spread(history: History, key: str = ZONE, selector: str = "") -> Measurement
 
 
 # ---- node cost ---------------------------------------------------------------------------------------------
-#
-# What the nodes of a history cost, and why autoscalers removed them.
 
 HOUR = 3600
 REASONS = ("Empty", "Drifted", "Underutilized", "Expired")
@@ -234,7 +228,7 @@ def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
         given = list(given.types)
     if not isinstance(given, list):
         raise InputError(f"required where Karpenter has the types of {', '.join(names)}", path="prices")
-    types = {one.name: one for one in given}
+    types = {kind.name: kind for kind in given}
     return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)
 
 
@@ -253,11 +247,11 @@ def disruptions(history: History) -> dict[str, float]:
     pods = history.pod_columns
     ended = np.flatnonzero(pods["cause"] == End.NODE)
     of_pods = [reasons.get(history.node_names[node], "") for node in pods["node"][ended].tolist()]
-    found = {"nodes_removed": Counter(reasons.values()), "pods_moved": Counter(of_pods)}
+    totals = {"nodes_removed": Counter(reasons.values()), "pods_moved": Counter(of_pods)}
     numbers: dict[str, float] = {}
-    for name, counts in found.items():
+    for name, counts in totals.items():
         numbers[name] = float(sum(number for reason, number in counts.items() if reason))
         numbers |= {f"{name}_{reason.lower()}": float(counts[reason]) for reason in REASONS}
     templates = map(history.pod_template, ended[[bool(reason) for reason in of_pods]].tolist())
-    lost = sum(one.metadata.controller() is None for one in templates)
+    lost = sum(template.metadata.controller() is None for template in templates)
     return numbers | {"pods_lost": float(lost)}

@@ -23,16 +23,12 @@ if TYPE_CHECKING:
     from moorage.kube import Pod
 
 
-# ---- event cursor ------------------------------------------------------------------------------------------
-#
-# EventCursor: the events of a timeline by instant, piece by piece.
-
 PIECE = 1 << 16
 """Events whose columns are Python lists at a time."""
 
 
 class EventCursor:
-    """Reads a timeline from an event on, without the recorded bindings.
+    """Reads a timeline by instant, piece by piece, from an event on and without the recorded bindings.
 
     Parameters
     ----------
@@ -148,10 +144,6 @@ class EventCursor:
         self.time, self.is_direct = self._times[at], self._direct[at]
         self.first, self.last = self._starts[at], self._starts[at + 1]
 
-
-# ---- pods ahead --------------------------------------------------------------------------------------------
-#
-# PodsAhead: the next pods of a timeline, made and read by the core together.
 
 AHEAD = 32
 """Pods that are made together."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,6 @@ from ..timeline import Timeline
 from .recorder import End, Recorder
 from .replayer import Replayer, VirtualClock
 from .usage_over_time import Levels, levels, over_time
-
-if TYPE_CHECKING:
-    from moorage.answers.scheduler import Scheduler
-
-
-# ---- history files -----------------------------------------------------------------------------------------
-#
-# Writes histories to files: Parquet where pyarrow is installed, CSV otherwise.
 
 ROWS = 1 << 17
 """Rows of a table that are in memory at a time."""
@@ -99,8 +91,6 @@ def _write_parquet(path: Path, parts: list[Callable[[], Table]]) -> None:
         writer.write_table(table)
     writer.close()
 
-
-# ---- history -----------------------------------------------------------------------------------------------
 
 Array = npt.NDArray[Any]
 
@@ -647,11 +637,6 @@ def allocatable_of(resource: str, node: Node) -> int:
     return parse_milli(amount) if resource == "cpu" else parse_value(amount)
 
 
-# ---- checkpoints -------------------------------------------------------------------------------------------
-#
-# Checkpoints: states of a replay from which it can be repeated.
-
-
 class Checkpoint(NamedTuple):
     """A fork of the scheduler, the time, the index of the next event and the number of the next pod, and what
     the autoscaler remembers."""
@@ -699,4 +684,4 @@ class Checkpoints:
 
     def before(self, time: float) -> Checkpoint:
         """Return the last checkpoint at or before a time."""
-        return next((one for one in reversed(self._kept) if one.time <= time), self._kept[0])
+        return next((kept for kept in reversed(self._kept) if kept.time <= time), self._kept[0])

@@ -19,21 +19,17 @@ from moorage.kube import Node, Pod
 
 from ..timeline import Timeline
 
-# ---- history log -------------------------------------------------------------------------------------------
-#
-# HistoryLog: columns that only grow, and go to a file when they are long.
-
 SPILL_ROWS = 1 << 20
 """Rows of a log that are kept in memory."""
 
 
 class HistoryLog:
-    """Columns of one length.
+    """Columns of one length, which only grow; long ones go to files.
 
     Parameters
     ----------
     name : str
-        Beginning of the names of its files.
+        With which the names of its files begin.
     kinds : mapping of str to str
         Type code of the array by column: ``d`` float64, ``i`` int32, ``b`` int8.
 
@@ -78,9 +74,6 @@ class HistoryLog:
                 for column, path in self._files.items()
             }
         return {column: np.array(values, values.typecode) for column, values in self.columns.items()}
-
-
-# ---- recorder ----------------------------------------------------------------------------------------------
 
 
 class End(IntEnum):
@@ -201,7 +194,7 @@ class Recorder:
         """Number the next pods from a number on, as the recorder does that this one repeats."""
         self.ended = number - len(self.live)
 
-    def found(self, time: float, pod: Pod) -> int:
+    def note_pod(self, time: float, pod: Pod) -> int:
         """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start.
 
         Returns

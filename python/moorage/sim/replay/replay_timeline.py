@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,13 +24,7 @@ from .history import Checkpoints, History
 from .recorder import SPILL_ROWS, Recorder
 from .replayer import Replayer, VirtualClock
 
-if TYPE_CHECKING:
-    from .replayer import Replayer
-
-
 # ---- conditions --------------------------------------------------------------------------------------------
-#
-# Conditions at which a replay stops.
 
 GRAMMAR = """condition = clause { " and " clause }
 clause    = "pod " NAME " pending " (">" | ">=") DURATION
@@ -116,18 +110,18 @@ def parse_condition(text: str) -> Clauses:
 
 
 def _clause(text: str) -> Clause:
-    if found := _PENDING.fullmatch(text):
-        return _pending(_key(found[1]), parse_duration(found[2]))
-    if found := _STATE.fullmatch(text):
-        return _state(_key(found[1]), found[2] == "running")
-    if found := _TIME.fullmatch(text):
-        seconds = parse_duration(found[1])
+    if match := _PENDING.fullmatch(text):
+        return _pending(_key(match[1]), parse_duration(match[2]))
+    if match := _STATE.fullmatch(text):
+        return _state(_key(match[1]), match[2] == "running")
+    if match := _TIME.fullmatch(text):
+        seconds = parse_duration(match[1])
         return Clause(lambda replayer: replayer.clock.now >= seconds, lambda replayer: seconds)
-    if found := _COUNT.fullmatch(text):
-        count, compare, number = found[1], _COMPARE[found[2]], int(found[3])
+    if match := _COUNT.fullmatch(text):
+        count, compare, number = match[1], _COMPARE[match[2]], int(match[3])
         return Clause(lambda replayer: compare(replayer.recorder.count(count), number))
-    if found := _REQUESTED.fullmatch(text):
-        resource, compare, percent = found[1], _COMPARE[found[2]], float(found[3])
+    if match := _REQUESTED.fullmatch(text):
+        resource, compare, percent = match[1], _COMPARE[match[2]], float(match[3])
         return Clause(lambda replayer: compare(requested_percent(replayer, resource), percent))
     raise InputError(
         f'"{text}" is not a condition such as "pod x pending > 5m" or "pending > 10"', path="until"
@@ -178,8 +172,6 @@ def requested_percent(replayer: Replayer, resource: str) -> float:
 
 
 # ---- replay timeline ---------------------------------------------------------------------------------------
-#
-# replay: a timeline goes in, a history comes out.
 
 ON_FAILURE = ("retry", "drop")
 
@@ -246,7 +238,7 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     clock = VirtualClock()
     scheduler = scheduler_at_start(timeline, clock, options)
     recorder = Recorder(timeline, spill_rows)
-    read = (*timeline.cluster.others, *(one for one in timeline.arguments if isinstance(one, Object)))
+    read = (*timeline.cluster.others, *(obj for obj in timeline.arguments if isinstance(obj, Object)))
     recorder.counts.update(ignored_groups(scheduler.handle, read))
     replayer = Replayer(scheduler, clock, timeline, recorder)
     autoscale(replayer)
@@ -276,8 +268,8 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
             raise InputError("is virtual in a replay", path=name)
     options = {"pod_times": AT_ONCE} | options
     scheduler = Scheduler(timeline.cluster, clock=clock, **options)
-    present = {one.name for one in timeline.cluster.namespaces}
-    used = {one.namespace for one in timeline.arguments if isinstance(one, Object)}
+    present = {namespace.name for namespace in timeline.cluster.namespaces}
+    used = {obj.namespace for obj in timeline.arguments if isinstance(obj, Object)}
     missing = sorted(used - present - {""})
     scheduler.client.create_many([Namespace(metadata=ObjectMeta(name=name)) for name in missing])  # type: ignore[attr-defined]
     return scheduler

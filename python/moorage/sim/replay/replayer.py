@@ -31,10 +31,6 @@ from ..timeline import Timeline
 from .coming_events import AHEAD, EventCursor, PodsAhead
 from .recorder import End, Recorder
 
-# ---- virtual clock -----------------------------------------------------------------------------------------
-#
-# The clock of a replay.
-
 
 class VirtualClock:
     """A clock that stands still until somebody sets it; attempts to schedule take no time.
@@ -62,8 +58,6 @@ class VirtualClock:
         self.now = when
 
 
-# ---- replayer ----------------------------------------------------------------------------------------------
-
 AFTER_END = 600.0
 """Seconds after the last event for which backing off, waits on Permit and rollouts go on."""
 
@@ -83,7 +77,7 @@ class PodTemplate(Struct, frozen=True):
 
 
 class StopCondition(Protocol):
-    """What ends a replay: a `Condition` of its state."""
+    """What ends a replay, such as `Clauses` about its state."""
 
     def holds(self, replayer: Replayer, /) -> bool:
         """Whether it holds now."""
@@ -167,8 +161,9 @@ class Replayer(Policy):
         self._cause = End.CONTROLLER
         self._last_join = 0.0
         scheduler.sync()
-        self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
-        direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
+        pods = {at: pod for at, pod in enumerate(timeline.arguments) if isinstance(pod, Pod)}
+        self._templates = {at: self._pod_template(pod) for at, pod in pods.items()}
+        direct = [at in pods and self._is_direct(pods[at]) for at in range(len(timeline.arguments))]
         self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
         scheduler.handle.on_eviction.append(self.loop.evicted)
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
@@ -210,9 +205,8 @@ class Replayer(Policy):
         kept = replace(pod, metadata=meta)
         return PodTemplate(kept, self.recorder.template(kept))
 
-    def _is_direct(self, template: Any) -> bool:
+    def _is_direct(self, pod: Pod) -> bool:
         """Whether pods of a template may be placed directly, as far as they themselves decide that."""
-        pod: Pod = template
         engine = self.scheduler.context.by_name.get(pod.spec.scheduler_name)
         return (
             engine is not None
@@ -411,7 +405,7 @@ class Replayer(Policy):
         return _pod(template.pod, key, number, timestamp(int(self.since + now)))
 
     def _error(self, at: int, message: str) -> InputError:
-        return InputError(message, path=_told(self.timeline.event(self.cursor.index(at))))
+        return InputError(message, path=_name_of(self.timeline.event(self.cursor.index(at))))
 
     def _queue_up(self, pods: Sequence[Pod]) -> None:
         """Write new pods to the store, so that those without a node wait in the queue."""
@@ -446,7 +440,7 @@ class Replayer(Policy):
             It cannot be applied.
         """
         verb, subject, argument = event.verb, event.subject, cast(Any, event.argument)
-        with located(ApiError, path=_told(event)):
+        with located(ApiError, path=_name_of(event)):
             if verb is Verb.CREATE:
                 self._last_join = event.time
                 name = subject.rpartition("/")[2]
@@ -599,7 +593,7 @@ class Replayer(Policy):
     def pod_added(self, pod: Pod) -> None:
         """Note a pod that the timeline has not created."""
         if pod.key not in self.recorder.live:
-            self.recorder.found(self.clock.now, pod)
+            self.recorder.note_pod(self.clock.now, pod)
 
     def pod_deleted(self, pod: Pod) -> None:
         """Note that a pod is gone."""
@@ -649,16 +643,11 @@ class NodeNotes:
         self._recorder.note_node(self._clock.now, last_state(obj), False)
 
 
-def _pods(timeline: Timeline) -> Iterator[tuple[int, Pod]]:
-    """Iterate over the pods among the arguments of a timeline, with their numbers."""
-    return ((at, one) for at, one in enumerate(timeline.arguments) if isinstance(one, Pod))
-
-
 def _descending_priority(ahead: PodsAhead, at: int) -> int:
     return -(ahead.pods[at].spec.priority or 0)
 
 
-def _told(event: Event) -> str:
+def _name_of(event: Event) -> str:
     """Return an event as errors name it."""
     return f"event at {event.time:g} s: {event.verb.name.lower()} {event.subject}"
 

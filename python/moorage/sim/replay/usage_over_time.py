@@ -83,19 +83,19 @@ def over_time(*given: Levels) -> tuple[Array, ...]:
     *levels : (n,) arrays
         One for each that is given: the level of the last time of the group before or at it, or 0.
     """
-    times, groups = (np.concatenate([one[at] for one in given]) for at in (0, 1))
+    times, groups = (np.concatenate([part[at] for part in given]) for at in (0, 1))
     order = np.lexsort((times, groups))
     is_new = (np.diff(times[order], prepend=np.nan) != 0) | (np.diff(groups[order], prepend=-1) != 0)
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(is_new) - 1
     times, groups = times[order][is_new], groups[order][is_new]
     values, start = list[Array](), 0
-    for one in given:
+    for part in given:
         last = np.full(len(times), -1)
-        last[number[start : start + len(one[0])]] = np.arange(len(one[0]))
-        start += len(one[0])
+        last[number[start : start + len(part[0])]] = np.arange(len(part[0]))
+        start += len(part[0])
         last = np.maximum.accumulate(last)
-        is_known = np.append(one[1], -1)[last] == groups
-        values.append(np.where(is_known, np.append(one[2], 0)[last], 0))
+        is_known = np.append(part[1], -1)[last] == groups
+        values.append(np.where(is_known, np.append(part[2], 0)[last], 0))
     by_time = np.lexsort((groups, times))
     return times[by_time], groups[by_time], *(value[by_time] for value in values)

@@ -44,9 +44,13 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
     kinds = {
-        name: one.annotation for name, one in signature.parameters.items() if one.annotation is not one.empty
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is not parameter.empty
     }
-    several = {name for name, one in signature.parameters.items() if one.kind is one.VAR_POSITIONAL}
+    several = {
+        name for name, parameter in signature.parameters.items() if parameter.kind is parameter.VAR_POSITIONAL
+    }
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,7 +61,7 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
         names = function.__globals__
         for name, value in bound.arguments.items():
             if name in several:
-                bound.arguments[name] = tuple(argument(name, one, kinds[name], names) for one in value)
+                bound.arguments[name] = tuple(argument(name, item, kinds[name], names) for item in value)
             elif name in kinds:
                 bound.arguments[name] = argument(name, value, kinds[name], names)
         return function(*bound.args, **bound.kwargs)
@@ -134,13 +138,13 @@ def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
             return value, False
         try:
             items = value if hasattr(value, "__getitem__") else list(value)
-            return items, all(_as(item, one, names)[1] for one in items)
+            return items, all(_as(item, member, names)[1] for member in items)
         except TypeError:
             return value, False
     if choice.startswith("Mapping[str, "):
         of = choice[len("Mapping[str, ") : -1]
         pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
-        return value, all(isinstance(key, str) and _as(of, one, names)[1] for key, one in pairs)
+        return value, all(isinstance(key, str) and _as(of, member, names)[1] for key, member in pairs)
     if choice in ("int", "float"):
         if isinstance(value, bool):
             return value, False

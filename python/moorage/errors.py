@@ -45,7 +45,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 def printable(text: str) -> str:
     r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def shorten(text: str, limit: int = 240) -> str:
@@ -87,15 +87,15 @@ def either(texts: Sequence[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def number_of(number: int, one: str, several: str) -> str:
+def number_of(number: int, singular: str, plural: str) -> str:
     """Return a number with a noun, and what follows it: ``1 pod has``, ``3 pods have``.
 
     Parameters
     ----------
-    one, several : str
+    singular, plural : str
         What follows the number 1, and what any other.
     """
-    return f"{number} {one if number == 1 else several}"
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def nearest(text: str, names: Iterable[str]) -> str:
@@ -106,8 +106,8 @@ def nearest(text: str, names: Iterable[str]) -> str:
     str
         "" if none is like it.
     """
-    found = _nearest(text, names)
-    return f"; nearest: {', '.join(found)}" if found else ""
+    names_alike = _nearest(text, names)
+    return f"; nearest: {', '.join(names_alike)}" if names_alike else ""
 
 
 def _nearest(text: str, names: Iterable[str]) -> list[str]:
@@ -157,12 +157,12 @@ def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], 
         "" if there is neither.
     """
     by_name: dict[str, list[str]] = {}
-    for one in references:
-        by_name.setdefault(one.rpartition("/")[2], []).append(one)
+    for reference in references:
+        by_name.setdefault(reference.rpartition("/")[2], []).append(reference)
     if name in by_name:
         return f"; there is {examples(by_name[name], most)}"
-    found = [one for like in _nearest(name, set(names)) for one in by_name.get(like, [like])]
-    return f"; nearest: {examples(found, most)}" if found else ""
+    near = [reference for like in _nearest(name, set(names)) for reference in by_name.get(like, [like])]
+    return f"; nearest: {examples(near, most)}" if near else ""
 
 
 class InputError(MoorageError):
@@ -238,5 +238,5 @@ def located(
     try:
         yield
     except (InputError, errors) as error:
-        found = error if isinstance(error, InputError) else InputError(str(error))
-        raise found.located(source=source, obj=obj, path=path) from None
+        refusal = error if isinstance(error, InputError) else InputError(str(error))
+        raise refusal.located(source=source, obj=obj, path=path) from None

@@ -66,7 +66,7 @@ class SchedulingBenchmark:
             `load` would refuse the cluster or a pod.
         """
         given = cluster if isinstance(cluster, Cluster) else load(cluster)
-        classes = [one for one in given.others if isinstance(one, PriorityClass)]
+        classes = [obj for obj in given.others if isinstance(obj, PriorityClass)]
         # Pods become objects once, before the clock starts: a scheduler takes objects as they are.
         workload = [read_object(pod, Pod, classes=classes) for pod in pods]
 

@@ -15,12 +15,8 @@ MODULES = PACKAGE / "moorage"
 EMPTY = {"one", "found", "made", "told", "asked"}
 """Names that say nothing of what they hold."""
 LEFT = {
-    "arguments": 5,
-    "cli": 371,
     "cluster": 2,
     "engine": 1,
-    "errors": 7,
-    "testing": 1,
 }
 """How often rooms still bind them: a number may only fall, and goes with its last one."""
 FORMATS = ("compat", "engine/framework/configuration", "engine/extenders/extender_wire", "kube/model")

@@ -96,7 +96,11 @@ def run(
 
 def _files_hint(error: click.UsageError) -> str:
     """Return what an error adds if an argument may be a file for -f."""
-    options = [] if error.ctx is None else [name for one in error.ctx.command.params for name in one.opts]
+    options = (
+        []
+        if error.ctx is None
+        else [name for parameter in error.ctx.command.params for name in parameter.opts]
+    )
     is_argument = error.message.startswith("Got unexpected extra argument")
     return "; each file is given by an -f of its own" if is_argument and "-f" in options else ""
 

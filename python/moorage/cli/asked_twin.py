@@ -101,7 +101,7 @@ class AskedTwin:
         files = [os.path.abspath(file) for file in files]  # an answer is worked out in another folder
         self._named = [word for file in (files or [DUMP]) for word in ("-f", file)] + ["-R"] * is_recursive
         self._readable = [
-            Path(one) for one in (*files, *(value for _, value in defaults)) if os.path.isabs(one)
+            Path(path) for path in (*files, *(value for _, value in defaults)) if os.path.isabs(path)
         ]
         self.forks = Forks(limits or Limits())
         self._states = _States(cluster, partial(_prepare, cluster, self._defaults), max_age, self._readable)
@@ -145,7 +145,7 @@ class AskedTwin:
         """Return the command of a request; see `question_of`."""
         defaults = self._defaults
         if path == "compare" and any(text.startswith("kubernetes") for _, text in query):
-            defaults = [one for one in defaults if one[0] not in _OF_NO_RELEASES]
+            defaults = [option for option in defaults if option[0] not in _OF_NO_RELEASES]
         return question_of(path, query, body, defaults)
 
     def reply(self, path: str, query: Sequence[tuple[str, str]], body: bytes) -> Reply:
@@ -198,15 +198,15 @@ def state_document(moment: Moment | None) -> dict[str, Any]:
 
 def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
     """Return what stands beside an answer, whose body has the bytes of the command alone."""
-    found = {"Repeat": answer.command, "Exit-Code": str(answer.output.code)}
+    headers = {"Repeat": answer.command, "Exit-Code": str(answer.output.code)}
     if notes := answer.output.stderr.splitlines()[:MOST_NOTES]:
-        found["Notes"] = json.dumps(notes)
+        headers["Notes"] = json.dumps(notes)
     if (moment := answer.moment) is not None:
-        found["Staleness"] = f"{moment.staleness:.3f}"
-        found["Resource-Versions"] = " ".join(f"{kind}={at}" for kind, at in moment.versions.items() if at)
-        found |= {"Unreadable": " ".join(moment.unreadable)} if moment.unreadable else {}
-        found |= {"Left-Out": " ".join(moment.left_out)} if moment.left_out else {}
-    return [(f"Moorage-{name}", text.encode().decode("latin-1")) for name, text in found.items()]
+        headers["Staleness"] = f"{moment.staleness:.3f}"
+        headers["Resource-Versions"] = " ".join(f"{kind}={at}" for kind, at in moment.versions.items() if at)
+        headers |= {"Unreadable": " ".join(moment.unreadable)} if moment.unreadable else {}
+        headers |= {"Left-Out": " ".join(moment.left_out)} if moment.left_out else {}
+    return [(f"Moorage-{name}", text.encode().decode("latin-1")) for name, text in headers.items()]
 
 
 def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]]) -> Work:
@@ -222,7 +222,7 @@ def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]
 
 def _split(query: Sequence[tuple[str, str]], name: str) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the values of one parameter of a query, and the others."""
-    return [value for key, value in query if key == name], [one for one in query if one[0] != name]
+    return [value for key, value in query if key == name], [pair for pair in query if pair[0] != name]
 
 
 def _seconds(text: str) -> float:
@@ -236,7 +236,7 @@ class _State(NamedTuple):
     """A state of the cluster that questions are answered about."""
 
     template: Template
-    made: float
+    prepared_at: float
     changes: int
     moment: Moment | None
 
@@ -266,7 +266,7 @@ class _States:
         with self._lock:
             if self._now is None or self._age(self._now) > most or self._now.template.has_ended:
                 self._now = None  # it is given up first: the memory is for one
-                self._now = self._made()
+                self._now = self._prepared()
             return self._now
 
     def moment(self, state: _State) -> Moment | None:
@@ -286,12 +286,12 @@ class _States:
     def _age(self, state: _State) -> float:
         """Return for how long a state may not have been true."""
         is_true = self._cluster is None or state.changes == self._cluster.changes
-        return 0.0 if is_true else self._clock() - state.made
+        return 0.0 if is_true else self._clock() - state.prepared_at
 
     def _clock(self) -> float:
         return 0.0 if self._cluster is None else self._cluster.client.connection.clock()
 
-    def _made(self) -> _State:
+    def _prepared(self) -> _State:
         cluster = self._cluster
         if cluster is None:
             return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, 0, None)
@@ -475,9 +475,9 @@ class StandingAnswers:
             yield
         except Exception as error:
             self._failures[what] += 1
-            told = None if isinstance(error, MoorageError) else error  # another one is a defect
+            defect = None if isinstance(error, MoorageError) else error  # another one is a defect
             logger.warning(
-                "a standing question has no answer: question=%r error=%s", what, error, exc_info=told
+                "a standing question has no answer: question=%r error=%s", what, error, exc_info=defect
             )
 
     def collect(self) -> Iterator[Metric]:

@@ -58,10 +58,10 @@ _LEFT_OUT = (
     | ChangingCommand.changes
 )
 """Parameters that a tool does not have: those about the cluster, forms, the scheduler; changes are a list."""
-_CHANGES = "; ".join(f"{one.name.removeprefix('--')} {one.metavar}".strip() for one in OPTIONS)
+_CHANGES = "; ".join(f"{option.name.removeprefix('--')} {option.metavar}".strip() for option in OPTIONS)
 _CHANGE = {
     "type": "string",
-    "pattern": rf"^\s*(--)?({'|'.join(one.name.removeprefix('--') for one in OPTIONS)})(\s|$)",
+    "pattern": rf"^\s*(--)?({'|'.join(option.name.removeprefix('--') for option in OPTIONS)})(\s|$)",
     "description": f"One of: {_CHANGES}",
 }
 _COMMON: dict[str, dict[str, Any]] = {
@@ -128,21 +128,21 @@ def _tool(words: tuple[str, ...], command: click.Command) -> Tool:
 def _property(parameter: click.Parameter) -> dict[str, Any]:
     """Return the schema of an option or argument."""
     kind = parameter.type
-    found: dict[str, Any] = {"type": "string"}
+    schema: dict[str, Any] = {"type": "string"}
     if isinstance(parameter, click.Option) and parameter.is_flag:
-        found = {"type": "boolean"}
+        schema = {"type": "boolean"}
     elif isinstance(kind, click.Choice):
-        found = {"enum": list(kind.choices)}
+        schema = {"enum": list(kind.choices)}
     elif isinstance(kind, click.IntRange | click.FloatRange):
         bounds = {"minimum": kind.min, "maximum": kind.max}
-        found = {"type": "integer" if isinstance(kind, click.IntRange) else "number"}
-        found |= {name: bound for name, bound in bounds.items() if bound is not None}
+        schema = {"type": "integer" if isinstance(kind, click.IntRange) else "number"}
+        schema |= {name: bound for name, bound in bounds.items() if bound is not None}
     if parameter.multiple or parameter.nargs == -1:
-        found = {"type": "array", "items": found}
+        schema = {"type": "array", "items": schema}
     text = getattr(parameter, "help", None) or ""
     metavar = parameter.metavar or ""
     described = f"{metavar}: {text}" if metavar and text else text or metavar
-    return found | ({"description": described} if described else {})
+    return schema | ({"description": described} if described else {})
 
 
 def _output_schema(command: str) -> dict[str, Any]:
@@ -191,17 +191,17 @@ def called(tool: Tool, arguments: Mapping[str, Any], ask: Ask) -> dict[str, Any]
     if reply.status != 200:
         raise InputError(json.loads(reply.body)["error"])
     headers = {name.lower(): text for name, text in reply.headers}
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "exitCode": int(headers["moorage-exit-code"]),
         "repeat": headers["moorage-repeat"].encode("latin-1").decode(),
     }
     if (staleness := headers.get("moorage-staleness")) is not None:
-        found["stalenessSeconds"] = float(staleness)
+        answer["stalenessSeconds"] = float(staleness)
     if is_full:
-        return found | {"document": json.loads(reply.body)}
+        return answer | {"document": json.loads(reply.body)}
     lines = reply.body.decode().rstrip().splitlines()
     rest = max(0, len(lines) - SHORT)
-    return found | {"text": "\n".join(lines[:SHORT])} | ({"left": rest} if rest else {})
+    return answer | {"text": "\n".join(lines[:SHORT])} | ({"left": rest} if rest else {})
 
 
 def _query(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -214,7 +214,7 @@ def _query(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]
                 option, _, words = change.strip().partition(" ")
                 yield option.removeprefix("--"), words.strip()
         elif isinstance(value, list):
-            yield from ((tool.options[name], str(one)) for one in value)
+            yield from ((tool.options[name], str(item)) for item in value)
         elif isinstance(value, bool):
             yield tool.options[name], "true" if value else "false"
         else:
@@ -240,20 +240,20 @@ def mcp_server(ask: Ask) -> Server[Any]:
     ask : callable
         Answers a path, a query and a body.
     """
-    known = {one.name: one for one in tools()}
+    known = {tool.name: tool for tool in tools()}
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(
             tools=[
                 McpTool(
-                    name=one.name,
-                    description=one.description,
-                    input_schema=one.input_schema,
-                    output_schema=one.output_schema,
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=tool.input_schema,
+                    output_schema=tool.output_schema,
                     annotations=reads,
                 )
-                for one in known.values()
+                for tool in known.values()
             ]
         )
 

@@ -37,10 +37,10 @@ _MISSING = re.compile(
 
 def with_hint(message: str) -> str:
     """Return a text of the API server, with the command that gets the object that it misses."""
-    found = _MISSING.search(message)
-    if found is None:
+    match = _MISSING.search(message)
+    if match is None:
         return message
-    kind, name = filter(None, found.groups())
+    kind, name = filter(None, match.groups())
     return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
 
 
@@ -82,10 +82,10 @@ def notes_below() -> Iterator[None]:
     finally:
         del meta[_NOTES]
         shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
-        for one in () if meta.get(QUIET) else notes:
-            if shows_all or one.kind == FACT:
-                print_message(*one)
-        number = sum(one.kind not in ("", FACT) for one in notes)
+        for message in () if meta.get(QUIET) else notes:
+            if shows_all or message.kind == FACT:
+                print_message(*message)
+        number = sum(message.kind not in ("", FACT) for message in notes)
         if number and not (shows_all or meta.get(QUIET)):
             pronoun = "it" if number == 1 else "them"
             print(f"{number_of(number, 'note', 'notes')}; -v shows {pronoun}", file=sys.stderr)

@@ -101,13 +101,13 @@ def command_of(path: str) -> tuple[tuple[str, ...], click.Command]:
         There is none; the text names those that there are.
     """
     known = {"/".join(words): (words, command) for words, command in named_questions()}
-    found = known.get(path.strip("/"))
-    if found is None:
+    named = known.get(path.strip("/"))
+    if named is None:
         text = (
             f"there is no question {shorten(path, 40)!r}{nearest(path, known)}; known are {', '.join(known)}"
         )
         raise LookupError(text)
-    return found
+    return named
 
 
 def question_of(
@@ -158,7 +158,7 @@ def question_of(
             positional.append(value)
         else:
             options += _written(parameter, name, value)
-    marks = ["--"] if any(one.startswith("-") for one in positional) else []
+    marks = ["--"] if any(word.startswith("-") for word in positional) else []
     form = next((value for name, value in reversed(whole) if name in ("output", "o")), "")
     return TwinQuestion(words, (*options, *marks, *positional), body, form)
 
@@ -166,16 +166,16 @@ def question_of(
 def parameters_of(command: click.Command) -> dict[str, click.Parameter]:
     """Return the parameters that a question may give, by each of their names without dashes."""
     return {
-        name.lstrip("-"): one
-        for one in command.params
-        if one.name not in OF_INPUT | OF_TERMINAL
-        for name in (*one.opts, *one.secondary_opts)
+        name.lstrip("-"): parameter
+        for parameter in command.params
+        if parameter.name not in OF_INPUT | OF_TERMINAL
+        for name in (*parameter.opts, *parameter.secondary_opts)
     }
 
 
 def long_name(parameter: click.Parameter) -> str:
     """Return the name of a parameter, as its help shows it first, without dashes."""
-    return next((one for one in parameter.opts if one.startswith("--")), parameter.opts[0]).lstrip("-")
+    return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]).lstrip("-")
 
 
 def _may_default(name: str, parameters: Mapping[str, click.Parameter], given: Container[str]) -> bool:
@@ -218,4 +218,4 @@ def _is_path(word: str) -> bool:
 
 
 def _values(options: Sequence[str]) -> set[str]:
-    return {one.partition("=")[2] if one.startswith("--") else one for one in options}
+    return {word.partition("=")[2] if word.startswith("--") else word for word in options}

@@ -271,7 +271,9 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     that questions have, too."""
     from .questions import long_name, named_questions, parameters_of
 
-    of_questions = {one.name for _, command in named_questions() for one in parameters_of(command).values()}
+    of_questions = {
+        parameter.name for _, command in named_questions() for parameter in parameters_of(command).values()
+    }
     for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
         if name not in of_questions - OF_SERVER or not is_given(name):
@@ -280,8 +282,8 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, bool):
             option, value = (parameter.opts if value else parameter.secondary_opts)[0], "true"
         several = value if parameter.multiple else (value,)
-        for one in several:
-            text = ",".join(one) if isinstance(one, tuple) else str(one)
+        for given in several:
+            text = ",".join(given) if isinstance(given, tuple) else str(given)
             if name in _FILES_OF_QUESTIONS and os.path.exists(text):
                 text = os.path.abspath(text)  # an answer is worked out in another folder
             yield option.lstrip("-"), text
@@ -308,11 +310,11 @@ def page_files() -> Mapping[str, Reply]:
         ("Cache-Control", "no-cache"),
         ("Referrer-Policy", "no-referrer"),
     )
-    own = [one for one in (files(__package__) / "page").iterdir() if one.name.rpartition(".")[2] in TYPES]
+    own = [file for file in (files(__package__) / "page").iterdir() if file.name.rpartition(".")[2] in TYPES]
     replies = {
-        f"/page/{one.name}": Reply(
-            200, one.read_bytes(), f"{TYPES[one.name.rpartition('.')[2]]}; charset=utf-8", headers
+        f"/page/{file.name}": Reply(
+            200, file.read_bytes(), f"{TYPES[file.name.rpartition('.')[2]]}; charset=utf-8", headers
         )
-        for one in (*own, files("moorage.answers") / "assets/page.css")
+        for file in (*own, files("moorage.answers") / "assets/page.css")
     }
     return {"/": replies.pop("/page/index.html"), **replies}

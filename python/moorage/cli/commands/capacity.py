@@ -121,7 +121,7 @@ def capacity(  # noqa: PLR0913
     from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
     from ..runs.simulation import input_warnings
     from .capacity_output import write_capacity
-    from .printing import told
+    from .printing import about_input
 
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
@@ -148,18 +148,20 @@ def capacity(  # noqa: PLR0913
 
             without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:
-            found = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
+            answer = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
         others = (
-            [pod for pod, _ in pods if pod.key != found.failed] if found.failed and not found.rounds else []
+            [pod for pod, _ in pods if pod.key != answer.failed]
+            if answer.failed and not answer.rounds
+            else []
         )
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, beginning), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)
-    write_capacity(output, found, verbose, scheduler, told(cluster, warnings), alone)
+    write_capacity(output, answer, verbose, scheduler, about_input(cluster, warnings), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:
@@ -233,7 +235,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     from ..runs.simulation import Preparation
     from .capacity_output import write_namespaces, write_nodes
-    from .printing import told
+    from .printing import about_input
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
@@ -259,15 +261,15 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
             with located(source="--selector"):
                 names = [node.name for node in select_nodes(scheduler.client, selector)]
         with located(source="--by"):
-            found = [] if of_namespaces else scheduler.node_room(names, by or "")
-        found = _sorted(found, sort_by)
+            rooms = [] if of_namespaces else scheduler.node_room(names, by or "")
+        rooms = _sorted(rooms, sort_by)
     facts = facts_of(cluster, ())
     print_notes(preparation.warnings, cluster, facts=facts)
-    about = told(cluster, [*facts, *preparation.warnings])
+    about = about_input(cluster, [*facts, *preparation.warnings])
     if of_namespaces:
         write_namespaces(output, uses, about)
         return
-    write_nodes(output, found, by or "", about)
+    write_nodes(output, rooms, by or "", about)
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:

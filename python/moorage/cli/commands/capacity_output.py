@@ -36,10 +36,10 @@ CAPACITY_API = "capacity.moorage.dev/v1"
 
 def write_capacity(
     form: str,
-    found: Capacity,
+    capacity: Capacity,
     verbose: bool,
     scheduler: Scheduler,
-    told: Mapping[str, Any],
+    about: Mapping[str, Any],
     alone: Mapping[str, int],
 ) -> None:
     """Print a capacity.
@@ -52,7 +52,7 @@ def write_capacity(
         Whether tables show the replicas on each node.
     scheduler : Scheduler
         Of which the capacity is.
-    told : mapping of str to object
+    about : mapping of str to object
         Fields of JSON about the input.
     alone : mapping of str to int
         Where no round fits, how many replicas of the templates that do not stop it fit by themselves.
@@ -62,69 +62,74 @@ def write_capacity(
         from moorage.answers.answer_pages import capacity_page
         from moorage.answers.node_use import current_use
 
-        made = capacity_page(_document(found), current_use(scheduler), lines)
-        return made, [told["release"]], told["warnings"]
+        result = capacity_page(_document(capacity), current_use(scheduler), lines)
+        return result, [about["release"]], about["warnings"]
 
-    gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
+    gangs = ", ".join(f"{number} in {domain}" for domain, number in capacity.domains.items())
     fit = ", ".join(f"{count} of {name}" for name, count in alone.items())
-    told_of = _capacity_headline(found), gangs and f"gangs: {gangs}", _end(found), fit and f"alone fit: {fit}"
-    lines = [*filter(None, told_of)]
-    tables = [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])]
-    document = _document(found) | dict(told)
-    write_answer(form, lambda: document, lines, tables, lambda: _nodes(found), page)
+    texts = (
+        _capacity_headline(capacity),
+        gangs and f"gangs: {gangs}",
+        _end(capacity),
+        fit and f"alone fit: {fit}",
+    )
+    lines = [*filter(None, texts)]
+    tables = [_counts(capacity), _binding(capacity), *([_nodes(capacity)] if verbose else [])]
+    document = _document(capacity) | dict(about)
+    write_answer(form, lambda: document, lines, tables, lambda: _nodes(capacity), page)
 
 
-def _document(found: Capacity) -> dict[str, Any]:
-    return {"apiVersion": CAPACITY_API, "kind": "Capacity"} | found.to_dict()
+def _document(capacity: Capacity) -> dict[str, Any]:
+    return {"apiVersion": CAPACITY_API, "kind": "Capacity"} | capacity.to_dict()
 
 
-def _capacity_headline(found: Capacity) -> str:
-    counts = ", ".join(f"{each.count} of {each.name}" for each in found.templates)
-    if found.gang:
-        return f"{number_of(found.rounds, 'gang', 'gangs')} of {found.gang} pods fit: {counts}"
-    if len(found.templates) > 1:
-        return f"{number_of(found.rounds, 'round', 'rounds')} fit: {counts}"
-    return f"{found.count} of {found.templates[0].name} fit"
+def _capacity_headline(capacity: Capacity) -> str:
+    counts = ", ".join(f"{each.count} of {each.name}" for each in capacity.templates)
+    if capacity.gang:
+        return f"{number_of(capacity.rounds, 'gang', 'gangs')} of {capacity.gang} pods fit: {counts}"
+    if len(capacity.templates) > 1:
+        return f"{number_of(capacity.rounds, 'round', 'rounds')} fit: {counts}"
+    return f"{capacity.count} of {capacity.templates[0].name} fit"
 
 
-def _end(found: Capacity) -> str:
+def _end(capacity: Capacity) -> str:
     """Return why the count has ended, in one line."""
-    if not found.failed:
-        return f"limit of {found.rounds} reached"
-    if found.rest:
-        fit = f"{found.rest} of the {found.gang} pods of the next gang fit"
-        return f"{fit}; next replica of {found.failed}: {found.message}"
-    return f"next replica of {found.failed}: {found.message}"
+    if not capacity.failed:
+        return f"limit of {capacity.rounds} reached"
+    if capacity.rest:
+        fit = f"{capacity.rest} of the {capacity.gang} pods of the next gang fit"
+        return f"{fit}; next replica of {capacity.failed}: {capacity.message}"
+    return f"next replica of {capacity.failed}: {capacity.message}"
 
 
-def _counts(found: Capacity) -> PrintedTable:
-    some = any(each.skipped for each in found.templates)
-    gangs = [str(found.rounds)] if found.gang else []
+def _counts(capacity: Capacity) -> PrintedTable:
+    some = any(each.skipped for each in capacity.templates)
+    gangs = [str(capacity.rounds)] if capacity.gang else []
     rows = [
         (each.name, *gangs, str(each.share), str(each.count), str(len(each.nodes)))
         + ((each.skipped,) if some else ())
-        for each in found.templates
+        for each in capacity.templates
     ]
-    named = ["GANGS"] if found.gang else []
+    named = ["GANGS"] if capacity.gang else []
     columns = ("TEMPLATE", *named, "SHARE", "REPLICAS", "NODES", *(["NOT SCHEDULED NOW"] if some else []))
     return PrintedTable(columns, rows)
 
 
-def _binding(found: Capacity) -> PrintedTable:
+def _binding(capacity: Capacity) -> PrintedTable:
     rows = []
-    some = any(each.devices for each in found.binding)
-    for each in found.binding:
+    some = any(each.devices for each in capacity.binding)
+    for each in capacity.binding:
         reasons = ", ".join(f"{count} {reason}" for reason, count in each.reasons.items())
         devices = "; ".join(f"{count} {request}" for request, count in each.devices.items())
         cells = each.value or "(none)", str(each.nodes), each.resource, reasons
         rows.append((*cells, *([devices] if some else [])))
     headings = "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else [])
-    columns = (short_label(found.label), *headings)
+    columns = (short_label(capacity.label), *headings)
     return PrintedTable(columns, rows)
 
 
-def _nodes(found: Capacity) -> PrintedTable:
-    columns = found.table().to_dict()
+def _nodes(capacity: Capacity) -> PrintedTable:
+    columns = capacity.table().to_dict()
     rows = list(zip(columns["template"], columns["node"], map(str, columns["replicas"]), strict=True))
     return PrintedTable(("TEMPLATE", "NODE", "REPLICAS"), rows)
 
@@ -143,52 +148,55 @@ TITLES = {
 PLAN_API = "plan.moorage.dev/v1"
 
 
-def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
+def write_plan(form: str, answer: Tabular, about: Mapping[str, Any]) -> None:
     """Print an answer.
 
     Parameters
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
-    found : Tabular
+    answer : Tabular
         A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, or a `Consolidation`.
-    told : mapping of str to object
+    about : mapping of str to object
         Fields of JSON about the input.
     """
-    kind = type(found).__name__
-    table = columns_table(found.table(), 12 if form == "csv" else 6)
-    lines = [found.headline(), *_left_out(found)]
+    kind = type(answer).__name__
+    table = columns_table(answer.table(), 12 if form == "csv" else 6)
+    lines = [answer.headline(), *_left_out(answer)]
 
     def page() -> PageOf:
         from moorage.answers.answer_pages import answer_page
 
         title, caption = TITLES[kind]
-        tables = [(caption, *table), *((one.headings[0].capitalize(), *one) for one in _more_plans(found))]
-        return answer_page(title, lines, None, tables), [told["release"]], told["warnings"]
+        tables = [
+            (caption, *table),
+            *((more.headings[0].capitalize(), *more) for more in _more_plans(answer)),
+        ]
+        return answer_page(title, lines, None, tables), [about["release"]], about["warnings"]
 
     def document() -> dict[str, Any]:
-        return {"apiVersion": PLAN_API, "kind": kind} | found.to_dict() | dict(told)
+        return {"apiVersion": PLAN_API, "kind": kind} | answer.to_dict() | dict(about)
 
-    write_answer(form, document, lines, chain([table], _more_plans(found, COMMENT_ROWS)), page=page)
+    write_answer(form, document, lines, chain([table], _more_plans(answer, COMMENT_ROWS)), page=page)
 
 
-def _left_out(found: Tabular) -> Iterator[str]:
+def _left_out(answer: Tabular) -> Iterator[str]:
     """Yield what an answer does not take into account, a line each."""
-    if isinstance(found, NodesNeeded) and found.over_limits:
-        yield f"autoscalers would not make them: {'; '.join(found.over_limits)}"
-    if isinstance(found, Bound | NodesNeeded):
-        for why, count in (found.skipped or {}).items():
+    if isinstance(answer, NodesNeeded) and answer.over_limits:
+        yield f"autoscalers would not make them: {'; '.join(answer.over_limits)}"
+    if isinstance(answer, Bound | NodesNeeded):
+        for why, count in (answer.skipped or {}).items():
             yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
-    if isinstance(found, Consolidation):
-        yield from found.remarks()
-    if isinstance(found, Bound):
-        for text in found.relaxed:
+    if isinstance(answer, Consolidation):
+        yield from answer.remarks()
+    if isinstance(answer, Bound):
+        for text in answer.relaxed:
             yield f"relaxed: {text}"
 
 
-def _places(found: Consolidation, most: int) -> PrintedTable:
+def _places(consolidation: Consolidation, most: int) -> PrintedTable:
     """Which pods each node takes after each command; at most so many rows."""
     rows = []
-    for number, step in enumerate(found.steps, 1):
+    for number, step in enumerate(consolidation.steps, 1):
         by_node: dict[str, list[str]] = {}
         for pod, node in step.placed.items():
             by_node.setdefault(node, []).append(pod)
@@ -198,23 +206,24 @@ def _places(found: Consolidation, most: int) -> PrintedTable:
     return PrintedTable(("AFTER COMMAND", "NODE", "TAKES"), rows)
 
 
-def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
+def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
     """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
-    if isinstance(found, EmptyingPlan):
-        title = f"NODE WITH FREE {found.resource}" if found.resource else "EMPTIED NODE"
-        yield PrintedTable((title,), [(node,) for node in found.nodes])
+    if isinstance(answer, EmptyingPlan):
+        title = f"NODE WITH FREE {answer.resource}" if answer.resource else "EMPTIED NODE"
+        yield PrintedTable((title,), [(node,) for node in answer.nodes])
         yield PrintedTable(
-            ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
+            ("BLOCKED BY", "NODE", "REASON"),
+            [(blocker.pod, blocker.node, blocker.reason) for blocker in answer.blockers],
         )
-    if isinstance(found, Consolidation):
-        yield _places(found, most)
+    if isinstance(answer, Consolidation):
+        yield _places(answer, most)
         by_why: dict[str, list[str]] = {}
-        for one in found.stays:
-            by_why.setdefault(one.message, []).append(one.node)
+        for stay in answer.stays:
+            by_why.setdefault(stay.message, []).append(stay.node)
         rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
         yield PrintedTable(("NODE THAT STAYS", "WHY"), rows)
-    if isinstance(found, NodesNeeded):
-        yield PrintedTable(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))
+    if isinstance(answer, NodesNeeded):
+        yield PrintedTable(("NO PLACE FOR", "REASON"), list(answer.unplaced.items()))
 
 
 # ---- nodes output ------------------------------------------------------------------------------------------
@@ -224,7 +233,7 @@ def _more_plans(found: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTabl
 NODES_API = "nodes.moorage.dev/v1"
 
 
-def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, Any]) -> None:
+def write_nodes(form: str, rooms: Sequence[Room], by: str, about: Mapping[str, Any]) -> None:
     """Print the room on nodes.
 
     Parameters
@@ -233,7 +242,7 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, An
         ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
     by : str
         The label that the rows are for; "" for nodes.
-    told : mapping
+    about : mapping
         Fields about the input, for documents.
     """
     if form == "name":
@@ -242,7 +251,7 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, An
 
     def document() -> dict[str, Any]:
         head = {"apiVersion": NODES_API, "kind": "Nodes", "by": by or "node"}
-        return head | {"items": [room.to_dict() for room in rooms]} | dict(told)
+        return head | {"items": [room.to_dict() for room in rooms]} | dict(about)
 
     tables = [_table(rooms, by, form == "wide")]
     write_answer(form, document, [_nodes_headline(rooms)], tables, lambda: _raw_table(rooms, by))
@@ -264,19 +273,19 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     return f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
 
 
-def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str, Any]) -> None:
+def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: Mapping[str, Any]) -> None:
     """Print what namespaces request.
 
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
-    told : mapping
+    about : mapping
         Fields about the input, for documents.
     """
 
     def document() -> dict[str, Any]:
         head = {"apiVersion": NODES_API, "kind": "Namespaces"}
-        return head | {"items": [use.to_dict() for use in uses]} | dict(told)
+        return head | {"items": [use.to_dict() for use in uses]} | dict(about)
 
     columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
     rows = [
@@ -341,7 +350,8 @@ def _more_nodes(room: Room, is_wide: bool) -> list[str]:
 
 def _held_by(room: Room) -> str:
     return ", ".join(
-        f"{one.namespace}/{one.workload} ({one.pods}: {_sizes(one.requested)})" for one in room.holders
+        f"{holder.namespace}/{holder.workload} ({holder.pods}: {_sizes(holder.requested)})"
+        for holder in room.holders
     )
 
 

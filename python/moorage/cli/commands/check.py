@@ -157,7 +157,12 @@ def check(
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         refuse_no_node(after, options)
-        changes, causes, told, attempts = requested_changes(), dict[str, str](), list[str](), Attempts()
+        changes, causes, gate_warnings, attempts = (
+            requested_changes(),
+            dict[str, str](),
+            list[str](),
+            Attempts(),
+        )
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
             settings: Mapping[str, Any] = scheduler_settings(options, after)
@@ -170,7 +175,7 @@ def check(
             stage()
             assert after.release is not None
             releases = _two_releases(options, after.release)
-            first, last, told = sides_of_upgrade(*releases, options["gates"])
+            first, last, gate_warnings = sides_of_upgrade(*releases, options["gates"])
             common = {**options, "gates": ""}  # each side has its own
             both = compare_releases((first, last), after, common, changes, stages=stage)
             settings = scheduler_settings({**options, "gates": ""}, before)
@@ -180,7 +185,7 @@ def check(
             compared = compared._replace(
                 releases=releases,
                 lost=len(causes),
-                ended=[one for one in after.ended if not one.version.is_served(releases[1])],
+                ended=[obj for obj in after.ended if not obj.version.is_served(releases[1])],
             )
         stage()
         verdict, removed = judge(done, waiting, allowed, new_only, causes), removed_pods(done, before.pods)
@@ -201,7 +206,7 @@ def check(
             undisturbed = Scheduler(before, **settings) if new_only else None
             verdict = verdict.with_losses(_survival(done, options, undisturbed), allowed)
     warnings = [
-        *told,
+        *gate_warnings,
         *done.warnings(),
         *_without_new_nodes(after, options, verdict.failed > 0),
         *([] if verdict.is_about_pods else [NO_POD]),
@@ -264,6 +269,6 @@ def _two_releases(options: Mapping[str, Any], decides: DecidingRelease) -> tuple
     if before == after:
         raise click.UsageError(f"both releases are {after} ({decides.reason}); {hint}")
     if options["version"] is None and order.index(after) < order.index(before):
-        found = f"Kubernetes {after} decides ({decides.reason}), which is before {before}"
-        raise click.UsageError(f"{found}; {hint}")
+        conflict = f"Kubernetes {after} decides ({decides.reason}), which is before {before}"
+        raise click.UsageError(f"{conflict}; {hint}")
     return before, after

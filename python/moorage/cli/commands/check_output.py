@@ -16,11 +16,11 @@ from .ci_output import ci_text, compared_lines, counts_text, survival_lines, sur
 from .printing import (
     CommandLine,
     PrintedTable,
+    about_input,
     first_rows,
     ignore_broken_pipe,
     print_names,
     release_document,
-    told,
     without_folders,
     write_answer,
 )
@@ -65,7 +65,7 @@ def write_verdict(
     groups = [] if form == "csv" else _groups(simulation, verdict)
 
     def document() -> dict[str, Any]:
-        about = told(simulation.cluster, warnings) | {"groups": groups}
+        about = about_input(simulation.cluster, warnings) | {"groups": groups}
         about |= {"removed": list(map(_removed, removed))} | simulation.basis_document()
         return _document(verdict) | about
 
@@ -93,8 +93,8 @@ def write_verdict(
         facts[1:1] = [Fact(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()]
         titled = [(title, *table) for title, table in tables.items()]
         shown = [without_folders(line) if isinstance(line, CommandLine) else line for line in lines]
-        made = answer_page("Check", shown, Facts(facts), titled)
-        return made, [release_document(simulation.cluster)], warnings
+        result = answer_page("Check", shown, Facts(facts), titled)
+        return result, [release_document(simulation.cluster)], warnings
 
     write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)
 
@@ -105,23 +105,27 @@ def _failed_names(verdict: Verdict) -> Iterator[str]:
         if finding.counts:
             outcomes = finding.group.outcomes
             yield from (
-                (f"pod/{one.pod.name}" for one in outcomes) if outcomes else (finding.group.workload.text,)
+                (f"pod/{outcome.pod.name}" for outcome in outcomes)
+                if outcomes
+                else (finding.group.workload.text,)
             )
 
 
 def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
     """Return the pod groups that have pods without a node."""
-    return group_fits(simulation, [one for finding in verdict.findings for one in finding.group.outcomes])
+    return group_fits(
+        simulation, [outcome for finding in verdict.findings for outcome in finding.group.outcomes]
+    )
 
 
 def _head(verdict: Verdict) -> Iterator[str]:
     """Yield the answer: first what fails, and PASS only where nothing does."""
     counted = Counter[str]()
-    for one in verdict.findings:
-        counted[one.group.status] += one.pods * one.counts
+    for finding in verdict.findings:
+        counted[finding.group.status] += finding.pods * finding.counts
     kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED]
     unknown = verdict.not_known(counts=True)
-    hinted = sum(one.pods for one in verdict.findings if one.hint)
+    hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
     failed = verdict.failed - kept - idle - unadmitted - hinted
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
@@ -145,7 +149,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
         passed = "the others" if verdict.refused else "PASS"
         yield f"{'before any loss' if verdict.failed_losses else passed}: {text}"
     yield from () if verdict.failed_losses else losses
-    others = sum(one.pods for one in verdict.findings if not (one.counts or one.is_unknown))
+    others = sum(finding.pods for finding in verdict.findings if not (finding.counts or finding.is_unknown))
     if others:
         yield f"not counted: {others}"
 
@@ -157,7 +161,7 @@ def _placed_text(verdict: Verdict) -> str:
         grown = verdict.compared.grown
         came = f", on {grown.text()}" if grown is not None and grown.up.nodes else ""
         return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
-    which = "should run" if all(one.is_unknown for one in verdict.findings) else "counts"
+    which = "should run" if all(finding.is_unknown for finding in verdict.findings) else "counts"
     return f"every pod that {which} has a node"
 
 
@@ -166,7 +170,7 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
     with_node: dict[Workload, str] = {}
     for workload, members in by_workload(simulation.outcomes).items():
         running = simulation.running[workload]
-        placed = sum(one.status == PLACED for one in members)
+        placed = sum(outcome.status == PLACED for outcome in members)
         with_node[workload] = f"{running + placed}/{running + len(members)}"
     has_causes = any(finding.because for finding in verdict.findings)
     parts: dict[tuple[Workload, str, str, str, str], list[PodOutcome]] = {}
@@ -177,7 +181,7 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
         parts.setdefault(key, []).extend(outcomes)
     rows = []
     for (workload, status, counts, because, reason), outcomes in parts.items():
-        more = [", ".join(one.pod.name for one in outcomes)] if whole else []
+        more = [", ".join(outcome.pod.name for outcome in outcomes)] if whole else []
         more += [because] if has_causes else []
         numbers = with_node.get(workload, ""), str(len(outcomes) or ""), status, counts
         rows.append((workload.namespace, workload.text, *numbers, *more, reason))
@@ -188,37 +192,37 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
 
 def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
     """Yield a line about each workload that has removed pods."""
-    for one in removed:
-        names = [pod.name for pod in one.pods]
+    for removal in removed:
+        names = [pod.name for pod in removal.pods]
         pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
-        if not one.is_rollout:
-            what = f"places {one.placed} and removes {pods}" if one.placed else f"{pods} removed"
-        elif one.placed or names:
-            what = f"a rollout places {one.placed or 'none'} and removes {pods}"
+        if not removal.is_rollout:
+            what = f"places {removal.placed} and removes {pods}" if removal.placed else f"{pods} removed"
+        elif removal.placed or names:
+            what = f"a rollout places {removal.placed or 'none'} and removes {pods}"
         else:
             what = "a rollout places and removes no pod"
         shown = f" ({examples(names, len(names) if names_all else _EXAMPLES)})" if names else ""
-        left = "" if one.unfinished is None else f"; it is not complete: {one.unfinished.numbers()}"
-        yield f"{one.workload.text} in namespace {one.workload.namespace}: {what}{shown}{left}"
+        left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
+        yield f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
 
 
-def _removed(one: Removed) -> dict[str, Any]:
+def _removed(removal: Removed) -> dict[str, Any]:
     return {
-        "namespace": one.workload.namespace,
-        "workload": one.workload.text,
-        "names": [pod.name for pod in one.pods],
-        "placed": one.placed,
-        "rollout": one.is_rollout,
-        "complete": one.unfinished is None,
+        "namespace": removal.workload.namespace,
+        "workload": removal.workload.text,
+        "names": [pod.name for pod in removal.pods],
+        "placed": removal.placed,
+        "rollout": removal.is_rollout,
+        "complete": removal.unfinished is None,
     }
 
 
 def _placed(simulation: Simulation) -> PrintedTable:
     """The pods that have found a node."""
     rows = [
-        (one.pod.namespace, one.workload.text, one.pod.name, one.node, one.reason)
-        for one in simulation.outcomes
-        if one.status == PLACED
+        (outcome.pod.namespace, outcome.workload.text, outcome.pod.name, outcome.node, outcome.reason)
+        for outcome in simulation.outcomes
+        if outcome.status == PLACED
     ]
     return PrintedTable(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
 
@@ -236,7 +240,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     releases = verdict.compared.releases
     if releases is not None:
         document["upgrade"] = {"from": releases[0], "to": releases[1], "lost": verdict.compared.lost}
-        document["upgrade"]["ended"] = [one.to_dict() for one in verdict.compared.ended]
+        document["upgrade"]["ended"] = [obj.to_dict() for obj in verdict.compared.ended]
     if verdict.compared.grown is not None:
         document["newNodes"] = verdict.compared.grown.to_dict()
     if verdict.survival is not None:
@@ -247,7 +251,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     group = finding.group
-    names = [one.pod.name for one in group.outcomes]
+    names = [outcome.pod.name for outcome in group.outcomes]
     head = {"namespace": group.workload.namespace, "workload": group.workload.text, "names": names}
     judged = {"counts": finding.counts, "waitedBefore": finding.waited, "allowed": finding.allowed}
     return head | unplaced_document(group) | judged | {"because": finding.because}

@@ -186,9 +186,9 @@ def _junit(cases: list[Case], compared: list[str]) -> str:
         ElementTree.SubElement(properties, "property", {"name": "compared", "value": printable(line)})
     for case in cases:
         names = {"classname": "moorage check", "name": printable(case.title)}
-        one = ElementTree.SubElement(suite, "testcase", names)
+        testcase = ElementTree.SubElement(suite, "testcase", names)
         tag = "failure" if case.counts else "skipped"
-        ElementTree.SubElement(one, tag, {"message": printable(case.text)})
+        ElementTree.SubElement(testcase, tag, {"message": printable(case.text)})
     if not cases:
         names = {"classname": "moorage check", "name": "every pod has a node"}
         ElementTree.SubElement(suite, "testcase", names)
@@ -199,8 +199,8 @@ def _junit(cases: list[Case], compared: list[str]) -> str:
 def _github(cases: list[Case], compared: list[str]) -> str:
     """Return a line for each case."""
     lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
-    told = [*([] if cases else ["every pod has a node"]), *compared]
-    return "".join([*lines, *(notice("notice", "moorage check", line) for line in told)])
+    notices = [*([] if cases else ["every pod has a node"]), *compared]
+    return "".join([*lines, *(notice("notice", "moorage check", line) for line in notices)])
 
 
 def notice(level: str, title: str, text: str) -> str:

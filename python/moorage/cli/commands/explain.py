@@ -124,7 +124,7 @@ def explain(
 
     from ..runs.targets import merge_alike
     from .explain_output import write_explanations
-    from .printing import ignore_broken_pipe, print_lines, told
+    from .printing import about_input, ignore_broken_pipe, print_lines
 
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:
@@ -141,23 +141,25 @@ def explain(
             raise InputError(f'there is no Node "{shorten(name, 80)}"{near}', source="--node, --why-not")
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
     named, (targets, pinned) = targets, _pinned(preparation, targets, unmade)
-    keys = [one.key for one in targets]
+    keys = [target.key for target in targets]
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](preparation.make, keys)
-    homeless = [key for key, one in explanations.items() if not one.has_place]
+    homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
     homeless, fates = _where_nodes_come(preparation, homeless)
     unmade_texts = [
         *fates,
         *pinned,
-        *(f"{one.workload.text}: {one.what}: {with_hint(one.reason)}" for one in unmade),
+        *(f"{group.workload.text}: {group.what}: {with_hint(group.reason)}" for group in unmade),
     ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
-    facts = facts_of(preparation.cluster, {one.workload for one in named} | {one.workload for one in unmade})
+    facts = facts_of(
+        preparation.cluster, {target.workload for target in named} | {group.workload for group in unmade}
+    )
     print_notes(warnings, preparation.cluster, facts=facts)
     warnings = [*facts, *warnings]
-    explained = merge_alike([(one, explanations[one.key]) for one in targets])
+    explained = merge_alike([(target, explanations[target.key]) for target in targets])
     if explained or not (unmade or pinned) or output != "table":
-        about = told(preparation.cluster, warnings)
+        about = about_input(preparation.cluster, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():
@@ -173,7 +175,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.kube import NodePool
 
     from ..runs.targets import about_nodes
-    from .printing import told, write_answer
+    from .printing import about_input, write_answer
 
     preparation = _prepare(options)
     scheduler = preparation.make()
@@ -196,7 +198,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
     warnings = [*preparation.warnings, *fate.notes]
-    about = told(preparation.cluster, warnings)
+    about = about_input(preparation.cluster, warnings)
     print_notes(warnings, preparation.cluster)
     head = {"apiVersion": "explain.moorage.dev/v1", "kind": "NodeFate"}
     write_answer(
@@ -229,27 +231,27 @@ def _pinned(
 
     pinned = pinned_workloads(preparation.beginning.scheduler)
     nodes = {
-        one.key: pinned.get(controller_of(preparation.pods[one.key]) or one.workload)
-        for one in targets
-        if pinned and one.key in preparation.pods
+        target.key: pinned.get(controller_of(preparation.pods[target.key]) or target.workload)
+        for target in targets
+        if pinned and target.key in preparation.pods
     }
-    named = [one for one in targets if nodes.get(one.key)]
+    named = [target for target in targets if nodes.get(target.key)]
     if not named:
         return targets, []
-    keys = {one.key for one in named}
+    keys = {target.key for target in named}
     refused = [
         group
         for group in groups_not_made(preparation.run())
-        if keys & {one.pod.key for one in group.outcomes}
+        if keys & {outcome.pod.key for outcome in group.outcomes}
     ]
     unmade += [group for group in refused if group not in unmade]
-    lost = {one.pod.key for group in unmade for one in group.outcomes}
-    told = [
-        f"{one.workload.text}: {PINNED.format(nodes[one.key])} takes it"
-        for one in named
-        if one.key not in lost
+    lost = {outcome.pod.key for group in unmade for outcome in group.outcomes}
+    texts = [
+        f"{target.workload.text}: {PINNED.format(nodes[target.key])} takes it"
+        for target in named
+        if target.key not in lost
     ]
-    return [one for one in targets if one not in named], told
+    return [target for target in targets if target not in named], texts
 
 
 def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[list[str], list[str]]:
@@ -280,6 +282,6 @@ def _targets(
     simulation = preparation.run()
     if workload is not None:
         return *targets_of_workload(simulation, *workload), True
-    unmade = [one for one in groups_not_made(simulation) if namespace in (None, one.workload.namespace)]
-    shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
+    unmade = [group for group in groups_not_made(simulation) if namespace in (None, group.workload.namespace)]
+    shown = [outcome for outcome in simulation.outcomes if namespace in (None, outcome.pod.namespace)]
     return targets_without_node(simulation, shown), unmade, True

@@ -47,7 +47,7 @@ def write_explanations(
     limit: int | None,
     nodes: Sequence[str],
     is_list: bool,
-    told: Mapping[str, Any],
+    about: Mapping[str, Any],
 ) -> None:
     """Print explanations.
 
@@ -61,25 +61,25 @@ def write_explanations(
         Names of nodes to show in detail.
     is_list : bool
         Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
-    told : mapping of str to object
+    about : mapping of str to object
         Fields of JSON about the input.
     """
-    blocks = [list(_blocks(one, limit, nodes)) for one in explained]
+    blocks = [list(_blocks(entry, limit, nodes)) for entry in explained]
     with ignore_broken_pipe():
         if form == "table":
-            for one, told_of in zip(explained, blocks, strict=True):
-                _print([[_heading(one.target, one.explanation)], *told_of] if is_list else told_of)
+            for entry, shown in zip(explained, blocks, strict=True):
+                _print([[_heading(entry.target, entry.explanation)], *shown] if is_list else shown)
             if not explained:
                 print_lines(["every pod has a node or gets one"])
             return
-        documents = [document(one.explanation, limit, nodes) for one in explained]
+        documents = [document(entry.explanation, limit, nodes) for entry in explained]
         listed = _list_document(explained, documents)
         if form == "html":
             from moorage.answers.answer_pages import explanation_page
 
-            write_page(explanation_page(listed["items"], blocks), [told["release"]], told["warnings"])
+            write_page(explanation_page(listed["items"], blocks), [about["release"]], about["warnings"])
         else:
-            write_value(form, (listed if is_list else documents[0]) | dict(told))
+            write_value(form, (listed if is_list else documents[0]) | dict(about))
 
 
 class CaptionedTable(NamedTuple):
@@ -107,13 +107,13 @@ def _list_document(
 ) -> dict[str, Any]:
     items = [
         {
-            "namespace": one.target.workload.namespace,
-            "workload": one.target.workload.text,
-            "pods": one.target.pods,
-            "own": one.own,
-            "explanation": made,
+            "namespace": entry.target.workload.namespace,
+            "workload": entry.target.workload.text,
+            "pods": entry.target.pods,
+            "own": entry.own,
+            "explanation": explanation,
         }
-        for one, made in zip(explained, documents, strict=True)
+        for entry, explanation in zip(explained, documents, strict=True)
     ]
     return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": items}
 
@@ -172,7 +172,7 @@ def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
         caption = f"Nodes that reject {group.next} beside the others"
         yield _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
     if group.changes:
-        rows = [(one.text, one.placed) for one in group.changes]
+        rows = [(change.text, change.placed) for change in group.changes]
         caption = "What would place the group, each tried on the engine"
         yield CaptionedTable(caption, ("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
 
@@ -205,7 +205,7 @@ def _steps(survey: RequestSurvey) -> list[tuple[str | int, ...]]:
     for step in survey.steps:
         if step.text or step.error or step.devices != before:
             text = ": ".join(part for part in (STEP_TEXTS[step.kind], step.text) if part)
-            holders = [f"{one.claim} ({one.devices})" for one in step.holders]
+            holders = [f"{holder.claim} ({holder.devices})" for holder in step.holders]
             if len(holders) > FACTS + 1:
                 holders[FACTS:] = [f"and {len(holders) - FACTS} others"]
             counts = step.devices, step.most, step.nodes
@@ -313,12 +313,12 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
 def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> CaptionedTable:
     names = "NAMES" if limit is None else "EXAMPLES"
     headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
-    return CaptionedTable(caption, headings, [_group(one, limit) for one in groups])
+    return CaptionedTable(caption, headings, [_group(group, limit) for group in groups])
 
 
 def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_on_some(one.text, one.nodes, group) for one in group.evidence]
+    texts = [_on_some(fact.text, fact.nodes, group) for fact in group.evidence]
     if len(texts) > FACTS + 1:
         texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
@@ -343,8 +343,13 @@ def _change(change: Change) -> tuple[str, str, int]:
 def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
     """Headings and rows of the scores of two nodes by plugin."""
     rows: list[tuple[str | int, ...]] = [
-        (f"{one.plugin} x{one.weight}", one.chosen, one.other, f"{one.weighted:+d}")
-        for one in comparison.differences
+        (
+            f"{difference.plugin} x{difference.weight}",
+            difference.chosen,
+            difference.other,
+            f"{difference.weighted:+d}",
+        )
+        for difference in comparison.differences
     ]
     return ("PLUGIN", comparison.chosen, comparison.other, "OF THE TOTAL"), rows
 
@@ -354,7 +359,7 @@ def _details(node: NodeExplanation) -> list[tuple[str, str]]:
         (plugin, ", ".join(status.reasons) if status else "passes")
         for plugin, status in node.verdicts.items()
     ]
-    cells += [("because", one.text) for one in node.evidence]
+    cells += [("because", fact.text) for fact in node.evidence]
     if node.score is not None:
         cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
     return cells

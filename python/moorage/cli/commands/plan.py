@@ -122,7 +122,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
-    templates = [node for one in like for node in _node_templates(one)]
+    templates = [node for text in like for node in _node_templates(text)]
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
@@ -144,8 +144,10 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         flags = karpenter_options(options, objects)
         growth = Growth(types_given(options), flags, options["seed"], groups=settings)
         kinds = kinds_of_new_nodes(scheduler, pods, growth)
-        found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
-        return kinds.told(scheduler, found, None if pods else growth)
+        needed = scheduler.nodes_needed(
+            pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices
+        )
+        return kinds.with_notes(scheduler, needed, None if pods else growth)
 
     _answer(options, ask, "--like", asks_pools=not like)
 
@@ -167,11 +169,11 @@ def _node_templates(text: str) -> Sequence[str | Node]:
         return [text]
     from moorage.kube import load
 
-    found = load(Path(text)).nodes
-    if not found:
+    listed = load(Path(text)).nodes
+    if not listed:
         hint = "write a Node manifest, with the labels, taints and status.allocatable of the new nodes"
         raise InputError(f"this file has no node; {hint}", source="--like", obj=text)
-    return found
+    return listed
 
 
 def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
@@ -356,7 +358,7 @@ def _answer(
     from ..runs.pod_templates import read_templates
     from ..runs.simulation import Preparation
     from .capacity_output import write_plan
-    from .printing import told
+    from .printing import about_input
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
@@ -380,14 +382,14 @@ def _answer(
 
                 nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
-            found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
-    if isinstance(found, NodesNeeded | Consolidation):
-        notes += found.notes
+            answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
+    if isinstance(answer, NodesNeeded | Consolidation):
+        notes += answer.notes
     warnings = [*preparation.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
     print_notes(warnings, cluster)
-    write_plan(options["output"], found, told(cluster, warnings))
+    write_plan(options["output"], answer, about_input(cluster, warnings))
 
 
 def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:
@@ -397,7 +399,7 @@ def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[s
     pending = scheduler.pods.pending
     if not (given or pending):
         yield NO_PENDING
-    pods = [(one.pod, one.share) for one in given] or [(pod, 1) for pod in pending.values()]
+    pods = [(template.pod, template.share) for template in given] or [(pod, 1) for pod in pending.values()]
     grouped = sum(number for pod, number in pods if group_of(pod) is not None)
     if grouped and scheduler.handle.groups_pods:
         which = number_of(grouped, "pod belongs to a pod group", "pods belong to pod groups")

@@ -129,7 +129,9 @@ def csv_text(table: PrintedTable) -> str:
     underscores."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    headings = (one.lower().replace(" ", "_") if one.isupper() else one for one in table.headings)
+    headings = (
+        heading.lower().replace(" ", "_") if heading.isupper() else heading for heading in table.headings
+    )
     writer.writerow(map(_csv_cell, headings))
     writer.writerows(map(_csv_cell, row) for row in table.cells)
     return out.getvalue()
@@ -288,7 +290,7 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
+def about_input(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a document about the input: its release, and what was left out.
 
     Parameters
@@ -310,7 +312,7 @@ def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
 def refused_document(refused: Iterable[RefusedObject]) -> dict[str, Any]:
     """Return the field of a document about objects of the change that the API server would refuse; none
     without any."""
-    documents = [one._asdict() for one in refused]
+    documents = [obj._asdict() for obj in refused]
     return {"refused": documents} if documents else {}
 
 
@@ -340,9 +342,9 @@ def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> d
         ``leftOut`` has the workloads that are not simulated, ``warnings`` a sentence each.
     """
     documents = [
-        {"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name}
-        | {"replicas": one.replicas, "why": one.why}
-        for one in left_out
+        {"group": obj.group, "kind": obj.kind, "namespace": obj.namespace, "name": obj.name}
+        | {"replicas": obj.replicas, "why": obj.why}
+        for obj in left_out
     ]
     return {"leftOut": documents, "warnings": list(warnings)}
 
@@ -360,7 +362,7 @@ FOLDERS = re.compile(r"(^|[=, '])/(?:(?:[^/=,; ]| (?!-))*/)+")
 def write_page(page: Page, releases: Iterable[Release], warnings: Iterable[str]) -> None:
     """Print a page, with the title, input, changes, release and warnings of the current command."""
     context = click.get_current_context()
-    texts = (f"{one['version']} ({one['reason']})".replace(" ()", "") for one in releases)
+    texts = (f"{release['version']} ({release['reason']})".replace(" ()", "") for release in releases)
     command = [*context.command_path.split(), *map(without_folders, context.meta[ARGUMENTS])]
     about = {
         "Input": " + ".join(_inputs(context.params)),
@@ -374,7 +376,7 @@ def write_page(page: Page, releases: Iterable[Release], warnings: Iterable[str])
         page.title, page.subject = given, ""
     folders = {f"{os.path.dirname(name)}/" for name in _files(context.params) if os.path.isabs(name)}
     for folder in sorted(folders, key=len, reverse=True):
-        warnings = [one.replace(folder, "") for one in warnings]
+        warnings = [text.replace(folder, "") for text in warnings]
     page.warnings = list(dict.fromkeys(warnings))
     print(page.html(), end="")
 
@@ -401,5 +403,5 @@ def _files(params: Mapping[str, Any]) -> list[str]:
 
 def _changes(context: click.Context) -> Iterator[str]:
     if isinstance(context.command, GroupedCommand) and context.command.changes:
-        for one in requested_changes():
-            yield without_folders(one.text.removeprefix("--"))
+        for change in requested_changes():
+            yield without_folders(change.text.removeprefix("--"))

@@ -53,7 +53,9 @@ def write_history(
         What the command says beside the answer.
     """
     form, show, by = options["output"], options["show"], options["by"]
-    numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
+    numbers = {
+        name: value for measurement in measured.values() for name, value in measurement.numbers.items()
+    }
     if form in PICTURES:
         from moorage.sim.replay_report import history_figure
 
@@ -76,10 +78,12 @@ def write_history(
         from moorage.answers.explain.explain_document import document
         from moorage.sim.replay_report import history_page
 
-        over_time = [one.over_time for one in measured.values() if one.over_time is not None]
+        over_time = [
+            measurement.over_time for measurement in measured.values() if measurement.over_time is not None
+        ]
         scheduler = history.scheduler
-        made = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
-        return made, _decides(options), notes
+        result = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
+        return result, _decides(options), notes
 
     write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)
 
@@ -97,16 +101,16 @@ def write_measures(form: str, history: History, measured: dict[str, Measurement]
     form : {"table", "json", "yaml", "csv", "markdown"}
     """
     rows: list[tuple[float | None, str, float]] = []
-    for one in measured.values():
-        columns = {} if one.over_time is None else one.over_time.to_dict()
+    for measurement in measured.values():
+        columns = {} if measurement.over_time is None else measurement.over_time.to_dict()
         times = columns.pop("time", [])
         for name, values in columns.items():
             rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
-        if one.over_time is None:
-            rows += [(None, name, value) for name, value in one.numbers.items()]
-    found = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
+        if measurement.over_time is None:
+            rows += [(None, name, value) for name, value in measurement.numbers.items()]
+    documents = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
     table = PrintedTable(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
-    write_answer(form, lambda: HEAD | {"measures": found}, [history.headline()], [table])
+    write_answer(form, lambda: HEAD | {"measures": documents}, [history.headline()], [table])
 
 
 def write_verification(verification: Verification, options: Mapping[str, Any], notes: Sequence[str]) -> None:
@@ -171,7 +175,7 @@ def write_sweep(form: str, result: SweepResult) -> None:
 
 def _differing(means: Sequence[Mean]) -> str:
     """Say how many measures differ between the configurations, if there are several."""
-    if len({one["configuration"] for one in means}) < 2:
+    if len({mean["configuration"] for mean in means}) < 2:
         return ""
     names, differ = drawn_measures(means)
     number = number_of(len(names), "differs", "differ") if differ else "none differs"
@@ -180,7 +184,7 @@ def _differing(means: Sequence[Mean]) -> str:
 
 def _note(document: Mapping[str, Any]) -> str:
     """Say what the cells are: of how many replays, and what is after the ±."""
-    runs = sorted({one["runs"] for one in document["means"]})
+    runs = sorted({mean["runs"] for mean in document["means"]})
     if runs == [1]:
         return "each cell is of one replay"
     counts = " to ".join(map(str, runs[:: len(runs) - 1] if len(runs) > 1 else runs))
@@ -198,9 +202,14 @@ def _latex_text(table: PrintedTable, keys: int, note: str) -> str:
 def _latex(text: str) -> str:
     """A text that LaTeX shows as it is."""
     names = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
-    return printable(re.sub(r"[\\~^±#$%&_{}]", lambda one: names.get(one[0], f"\\{one[0]}"), text))
+    return printable(re.sub(r"[\\~^±#$%&_{}]", lambda match: names.get(match[0], f"\\{match[0]}"), text))
 
 
 def _document(result: SweepResult) -> dict[str, Any]:
-    found = result.to_dict()
-    return {"apiVersion": API_VERSION, "kind": "SweepResult", "means": found["means"], "runs": found["runs"]}
+    fields = result.to_dict()
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "SweepResult",
+        "means": fields["means"],
+        "runs": fields["runs"],
+    }

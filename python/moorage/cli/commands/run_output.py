@@ -38,13 +38,13 @@ from .printing import (
     COMMENT_ROWS,
     PICTURES,
     PrintedTable,
+    about_input,
     first_rows,
     ignore_broken_pipe,
     left_out_document,
     print_names,
     refused_document,
     release_document,
-    told,
     without_folders,
     write_answer,
     write_picture,
@@ -97,7 +97,7 @@ def write_simulation(
     """
     shown = outcomes or []
     if form == "name":
-        print_names(f"pod/{one.pod.name}" for one in shown if one.status == PLACED)
+        print_names(f"pod/{outcome.pod.name}" for outcome in shown if outcome.status == PLACED)
         return
     if form in PICTURES:
         from moorage.answers.figures import node_figure
@@ -111,10 +111,10 @@ def write_simulation(
         from moorage.answers.explain.explain_document import document
         from moorage.answers.node_use import current_use
 
-        found, scheduler = _simulation_document(simulation, outcomes), simulation.scheduler
+        fields, scheduler = _simulation_document(simulation, outcomes), simulation.scheduler
         use = current_use(scheduler)
-        made = simulation_page(found, use, lambda key: document(scheduler.explain(key)), [*lines()])
-        return made, [found["release"]], found["warnings"]
+        result = simulation_page(fields, use, lambda key: document(scheduler.explain(key)), [*lines()])
+        return result, [fields["release"]], fields["warnings"]
 
     def lines() -> Iterator[str]:
         yield _headline(simulation, outcomes)
@@ -136,8 +136,12 @@ def write_simulation(
 def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> str:
     """Return how many of the pods that are shown have found a node; of all where none is shown."""
     shown = simulation.outcomes if outcomes is None else outcomes
-    placed = sum(one.status == PLACED for one in shown)
-    waits = [one.status for one in shown if one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving]
+    placed = sum(outcome.status == PLACED for outcome in shown)
+    waits = [
+        outcome.status
+        for outcome in shown
+        if outcome.status not in (PLACED, REPLACED, KEPT) and not outcome.is_leaving
+    ]
     idle, unknown = waits.count(NOT_STARTED), waits.count(SKIPPED_KIND)
     left = len(waits) - idle - unknown
     parts = [number_of(placed, "pod has found a node", "pods have found a node")]
@@ -149,21 +153,27 @@ def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> 
     return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
 
 
-def _pod_row(one: PodOutcome) -> PodRow:
-    of = one.pod.namespace, one.pod.name, one.workload.text
-    return PodRow(*of, one.node, one.status, one.reason, one.victims, one.budgets)
+def _pod_row(outcome: PodOutcome) -> PodRow:
+    of = outcome.pod.namespace, outcome.pod.name, outcome.workload.text
+    return PodRow(*of, outcome.node, outcome.status, outcome.reason, outcome.victims, outcome.budgets)
 
 
 def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact: bool) -> PrintedTable:
     """Rows with zone, effective requests (init containers and overhead included) and priority."""
     zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
     cells, gates = [], simulation.scheduler.cache.state.classes.gates
-    for one in outcomes:
-        row, requests = _pod_row(one), held_by(one.pod, gates)
+    for outcome in outcomes:
+        row, requests = _pod_row(outcome), held_by(outcome.pod, gates)
         cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
         shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
         quantities = (str(cpu), str(memory)) if is_exact else shown
-        place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
+        place = (
+            row.status,
+            row.node,
+            zones.get(row.node, ""),
+            *quantities,
+            str(outcome.pod.spec.priority or 0),
+        )
         cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
     place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
     return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
@@ -175,9 +185,9 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact:
 def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcome]]:
     """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
     groups: dict[Workload, list[PodOutcome]] = {}
-    for one in outcomes:
-        if one.status not in (REPLACED, KEPT):
-            groups.setdefault(one.workload, []).append(one)
+    for outcome in outcomes:
+        if outcome.status not in (REPLACED, KEPT):
+            groups.setdefault(outcome.workload, []).append(outcome)
     return groups
 
 
@@ -186,7 +196,7 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> 
     cells = []
     for workload, members in by_workload(outcomes).items():
         running = simulation.running[workload]
-        placed = Counter(one.node for one in members if one.status == PLACED)
+        placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
         pods = f"{running + placed.total()}/{running + len(members)}"
         cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
     yield PrintedTable(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
@@ -194,8 +204,8 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> 
         group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
     ]
     rows = [
-        (one.workload.namespace, one.workload.text, str(len(one.outcomes)), one.status, one.reason)
-        for one in groups
+        (group.workload.namespace, group.workload.text, str(len(group.outcomes)), group.status, group.reason)
+        for group in groups
     ]
     yield PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
 
@@ -214,7 +224,7 @@ def nodes_text(placed: Mapping[str, int]) -> str:
 
 def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[PodOutcome]) -> Any:
     running = simulation.running[workload]
-    placed = Counter(one.node for one in members if one.status == PLACED)
+    placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
     return {
         "namespace": workload.namespace,
         "workload": workload.text,
@@ -233,12 +243,12 @@ def group_tables(groups: Sequence[GroupFit]) -> Iterator[PrintedTable]:
     if not groups:
         return
     rows = []
-    for one in groups:
-        fit = str(one.fit) if one.message else ""
-        where = f" in {one.domain}" if one.domain else ""
-        stop = f"{one.next}{where}: {one.message}" if one.next else one.message
-        numbers = str(one.min_count or ""), f"{one.with_node}/{one.pods}", fit
-        rows.append((one.namespace, one.group, *numbers, stop))
+    for group in groups:
+        fit = str(group.fit) if group.message else ""
+        where = f" in {group.domain}" if group.domain else ""
+        stop = f"{group.next}{where}: {group.message}" if group.next else group.message
+        numbers = str(group.min_count or ""), f"{group.with_node}/{group.pods}", fit
+        rows.append((group.namespace, group.group, *numbers, stop))
     yield PrintedTable(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)
 
 
@@ -278,13 +288,13 @@ def _simulation_document(simulation: Simulation, outcomes: Sequence[PodOutcome] 
     out: dict[str, Any] = {"apiVersion": SIMULATE_API, "kind": "Simulation"}
     if outcomes is not None:
         out["workloads"] = [_workload_document(simulation, *item) for item in by_workload(outcomes).items()]
-        out["pods"] = [_pod_row(one) for one in outcomes]
+        out["pods"] = [_pod_row(outcome) for outcome in outcomes]
         out["groups"] = group_fits(simulation, outcomes)
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
     out |= simulation.basis_document()
     if simulation.grown is not None:
         out["newNodes"] = simulation.grown.to_dict()
-    out |= {"summary": shown} | told(
+    out |= {"summary": shown} | about_input(
         simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
     )
     return out
@@ -342,8 +352,10 @@ def write_comparison(
     """
 
     def document() -> dict[str, Any]:
-        left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
-        refused = {one: None for side in alternatives for one in side.simulation.cluster.refused_objects}
+        left_out = dict.fromkeys(
+            each for alternative in alternatives for each in alternative.simulation.cluster.left_out
+        )
+        refused = {obj: None for side in alternatives for obj in side.simulation.cluster.refused_objects}
         about = left_out_document(left_out, warnings) | refused_document(refused)
         return _comparison_document(alternatives, releases) | about
 
@@ -351,9 +363,13 @@ def write_comparison(
         from moorage.answers.answer_pages import comparison_page
 
         shown = _comparison_document(alternatives, releases)
-        for one in shown["alternatives"]:
-            one["name"] = without_folders(one["name"])
-        each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
+        for entry in shown["alternatives"]:
+            entry["name"] = without_folders(entry["name"])
+        each = (
+            []
+            if releases
+            else [release_document(alternative.simulation.cluster) for alternative in alternatives]
+        )
         return comparison_page(shown, lines), each, warnings
 
     pods = _pods(alternatives, releases)
@@ -364,56 +380,65 @@ def write_comparison(
             print("".join(_notices(alternatives, lines[0])), end="")
         return
     lines += [] if releases is None else [releases.basis]
-    for one in alternatives:
-        if (grown := one.simulation.grown) is not None:
-            lines += [f"{one.name}: {text}" for text in (grown.text(), *grown.gaps())]
+    for alternative in alternatives:
+        if (grown := alternative.simulation.grown) is not None:
+            lines += [f"{alternative.name}: {text}" for text in (grown.text(), *grown.gaps())]
     causes = () if releases is None else _causes(releases)
     measures = _measures(alternatives)
-    if form == "markdown" and any(one.simulation.grown is not None for one in alternatives):
-        measures, pods = _told(measures), first_rows(_without_node(alternatives, pods))
+    if form == "markdown" and any(alternative.simulation.grown is not None for alternative in alternatives):
+        measures, pods = _for_comment(measures), first_rows(_without_node(alternatives, pods))
     write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
 
 
-def _told(measures: PrintedTable) -> PrintedTable:
+def _for_comment(measures: PrintedTable) -> PrintedTable:
     """Nodes, price and pods, where they differ, for a comment."""
     return PrintedTable(
-        measures.headings, [row for row in measures.cells if row[0] in _TOLD and len({*row[1:]}) > 1]
+        measures.headings, [row for row in measures.cells if row[0] in _IN_COMMENT and len({*row[1:]}) > 1]
     )
 
 
 def _without_node(alternatives: Sequence[Alternative], pods: PrintedTable) -> PrintedTable:
     """The pods that wait somewhere, or were evicted, for a comment."""
-    named = {key for one in alternatives for key in (*one.reasons, *one.simulation.evicted)}
+    named = {
+        key for alternative in alternatives for key in (*alternative.reasons, *alternative.simulation.evicted)
+    }
     return PrintedTable(pods.headings, [row for row in pods.cells if row[0] in named])
 
 
 def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
     """Yield annotations of GitHub: nodes and price of each alternative, and who waits or is evicted."""
     yield notice("notice", "moorage compare", first)
-    for one in alternatives[:COMMENT_ROWS]:
-        shown = {name: value for name, value in one.measures.items() if name in _TOLD}
-        yield notice("notice", one.name, ", ".join(f"{name} {value:g}" for name, value in shown.items()))
-        waiting = [f"{key} waits: {why}" for key, why in one.reasons.items()]
-        gone = [f"{key} is evicted: {each.reason}" for key, each in one.simulation.evicted.items()]
+    for alternative in alternatives[:COMMENT_ROWS]:
+        shown = {name: value for name, value in alternative.measures.items() if name in _IN_COMMENT}
+        yield notice(
+            "notice", alternative.name, ", ".join(f"{name} {value:g}" for name, value in shown.items())
+        )
+        waiting = [f"{key} waits: {why}" for key, why in alternative.reasons.items()]
+        gone = [f"{key} is evicted: {each.reason}" for key, each in alternative.simulation.evicted.items()]
         most = max(1, COMMENT_ROWS // len(alternatives))
         for text in (*waiting, *gone)[:most]:
-            yield notice("warning", one.name, text)
+            yield notice("warning", alternative.name, text)
         if len(waiting) + len(gone) > most:
-            yield notice("warning", one.name, f"{len(waiting) + len(gone) - most} more wait or are evicted")
+            yield notice(
+                "warning", alternative.name, f"{len(waiting) + len(gone) - most} more wait or are evicted"
+            )
 
 
-_TOLD = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
+_IN_COMMENT = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
 """Measures that a comment has."""
 
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
     """The pods that differ, and of releases what makes the difference."""
-    names = [one.name for one in alternatives]
+    names = [alternative.name for alternative in alternatives]
     if releases is None:
         return PrintedTable(
             ("POD", *names), [(key, *places) for key, places in differing(alternatives).items()]
         )
-    rows = [(one.pod, *one.places, one.change, one.cause.text, one.reason) for one in releases.differences]
+    rows = [
+        (difference.pod, *difference.places, difference.change, difference.cause.text, difference.reason)
+        for difference in releases.differences
+    ]
     return PrintedTable(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
 
 
@@ -424,20 +449,20 @@ def _causes(releases: ReleaseComparison) -> Iterator[PrintedTable]:
     names = releases.before.name, releases.after.name
     yield PrintedTable(
         ("BEHAVIOUR", *names, "WHAT IT IS"),
-        [(one.name, *one.values, one.text) for one in releases.effective],
+        [(behaviour.name, *behaviour.values, behaviour.text) for behaviour in releases.effective],
     )
 
 
 def _groups(releases: ReleaseComparison) -> Counter[tuple[str, str]]:
-    return Counter((one.change, one.cause.text) for one in releases.differences)
+    return Counter((difference.change, difference.cause.text) for difference in releases.differences)
 
 
 def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
     """A row per measure that some run has."""
-    measures = [one.measures for one in alternatives]
+    measures = [alternative.measures for alternative in alternatives]
     names = dict.fromkeys(name for each in measures for name in each)
     rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
-    return PrintedTable(("MEASURE", *(one.name for one in alternatives)), rows)
+    return PrintedTable(("MEASURE", *(alternative.name for alternative in alternatives)), rows)
 
 
 def _comparison_document(
@@ -446,17 +471,24 @@ def _comparison_document(
     document: dict[str, Any] = {
         "apiVersion": COMPARE_API,
         "kind": "Comparison",
-        "alternatives": [{"name": one.name, "measures": one.measures} for one in alternatives],
+        "alternatives": [
+            {"name": alternative.name, "measures": alternative.measures} for alternative in alternatives
+        ],
     }
     if releases is None:
-        for shown, one in zip(document["alternatives"], alternatives, strict=True):
-            shown["release"] = release_document(one.simulation.cluster)
+        for shown, alternative in zip(document["alternatives"], alternatives, strict=True):
+            shown["release"] = release_document(alternative.simulation.cluster)
         moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
         return document | {"differences": moved}
     pods = [
-        {"pod": one.pod, "places": one.places, "change": one.change, "reason": one.reason}
-        | {"because": one.cause.alternatives, "isPinned": one.cause.is_pinned}
-        for one in releases.differences
+        {
+            "pod": difference.pod,
+            "places": difference.places,
+            "change": difference.change,
+            "reason": difference.reason,
+        }
+        | {"because": difference.cause.alternatives, "isPinned": difference.cause.is_pinned}
+        for difference in releases.differences
     ]
     return document | {"differences": pods, "releases": _releases(releases)}
 
@@ -468,7 +500,12 @@ def _releases(releases: ReleaseComparison) -> dict[str, Any]:
         "tieBreak": releases.tie_break,
         "groups": [{"change": change, "because": cause, "pods": pods} for (change, cause), pods in groups],
         "behaviours": [
-            {"name": one.name, "isGate": one.is_gate, "values": one.values, "text": one.text}
-            for one in releases.effective
+            {
+                "name": behaviour.name,
+                "isGate": behaviour.is_gate,
+                "values": behaviour.values,
+                "text": behaviour.text,
+            }
+            for behaviour in releases.effective
         ],
     }

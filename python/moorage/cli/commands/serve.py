@@ -88,8 +88,8 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
 
     def end() -> None:
         stop.set()
-        for one in clients:
-            one.arrivals.wake()
+        for client in clients:
+            client.arrivals.wake()
 
     allow_many_connections()
     try:

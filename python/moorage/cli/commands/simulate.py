@@ -110,9 +110,9 @@ def simulate(
         place = None if all_namespaces else options["namespace"]
         shown, bound = (
             [
-                one
-                for one in outcomes
-                if place in (None, one.pod.namespace) and matcher.matches(one.pod.metadata.labels)
+                outcome
+                for outcome in outcomes
+                if place in (None, outcome.pod.namespace) and matcher.matches(outcome.pod.metadata.labels)
             ]
             for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
         )
@@ -186,11 +186,15 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 done.append(run_alternative(name, options, from_scratch))
                 stage()
     warnings = _warnings(done)
-    warnings += dict.fromkeys(one.simulation.grown.source for one in done if one.simulation.grown is not None)
-    warnings += differing_disruption([one.simulation.cluster for one in done])
+    warnings += dict.fromkeys(
+        alternative.simulation.grown.source
+        for alternative in done
+        if alternative.simulation.grown is not None
+    )
+    warnings += differing_disruption([alternative.simulation.cluster for alternative in done])
     if compared is not None:
         warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
-    print_notes(warnings, *(one.simulation.cluster for one in done))
+    print_notes(warnings, *(alternative.simulation.cluster for alternative in done))
     write_comparison(output, done, warnings, compared)
 
 
@@ -198,9 +202,9 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
     """Return the warnings of all alternatives. Those that only some have begin with the names of these, but
     for a change, which they name anyway."""
     by_text: dict[str, list[str]] = {}
-    for one in alternatives:
-        for text in dict.fromkeys(one.simulation.warnings()):
-            by_text.setdefault(text, []).append(one.name)
+    for alternative in alternatives:
+        for text in dict.fromkeys(alternative.simulation.warnings()):
+            by_text.setdefault(text, []).append(alternative.name)
     return [
         text
         if len(names) == len(alternatives) or names[0] in text

@@ -25,10 +25,10 @@ def completion(context: click.Context, shell: str) -> None:
     For bash: moorage completion bash > ~/.local/share/bash-completion/completions/moorage; for zsh or fish,
     source the output.
     """
-    found = get_completion_class(shell)
-    assert found is not None
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
     root = context.find_root()
-    click.echo(found(root.command, {}, "moorage", "_MOORAGE_COMPLETE").source())
+    click.echo(shell_class(root.command, {}, "moorage", "_MOORAGE_COMPLETE").source())
 
 
 @click.command(

@@ -141,10 +141,10 @@ _ON_NODES = frozenset(option.name for option in OPTIONS if option.metavar.starts
 
 
 def _add_nodes(scheduler: Scheduler, text: str) -> Change:
-    found = re.fullmatch(r"([^,=]+)=([0-9]{1,9})(,.*)?", text)
-    if found is None:
+    match = re.fullmatch(r"([^,=]+)=([0-9]{1,9})(,.*)?", text)
+    if match is None:
         raise InputError("must be NODE=N[,zone=ZONE][,LABEL=VALUE…] with a whole number N", obj=text)
-    return scheduler.add_nodes(int(found[2]), found[1] + (found[3] or ""))
+    return scheduler.add_nodes(int(match[2]), match[1] + (match[3] or ""))
 
 
 def _upgrade_nodes(scheduler: Scheduler, nodes: list[str], surge: str) -> Change:
@@ -154,10 +154,10 @@ def _upgrade_nodes(scheduler: Scheduler, nodes: list[str], surge: str) -> Change
 
 
 def _scale(scheduler: Scheduler, text: str) -> Change:
-    found = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
-    if found is None:
+    match = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
+    if match is None:
         raise InputError("must be KIND/NAME=N with a whole number N", obj=text)
-    return scheduler.scale(found[1], int(found[2]))
+    return scheduler.scale(match[1], int(match[2]))
 
 
 def _label(scheduler: Scheduler, reference: str, label: str) -> Change:
@@ -170,7 +170,7 @@ def _autoscale(scheduler: Scheduler, bound: str) -> Change:
     return scheduler.autoscale_to("min" if bound == "min" else "max")
 
 
-def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> list[str]:
+def left_as_is(change: RequestedChange, effect: Change, scheduler: Scheduler) -> list[str]:
     """Return a warning about each object that a change has left as it is, but for pods, and what it notes; or
     one that the whole change has no effect.
 
@@ -181,9 +181,9 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
     """
     from moorage.store import kind_named
 
-    kept = [(name, why) for name, why in made.kept.items() if not name.startswith("Pod ")]
-    if made.kept or made.created or made.changed or made.deleted:
-        return [*(f"{change.text} has no effect on {name}: {why}." for name, why in kept), *made.notes]
+    kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
+    if effect.kept or effect.created or effect.changed or effect.deleted:
+        return [*(f"{change.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
     kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it has this already"))
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
         why = f"the input has no {either(kinds)}"
@@ -265,8 +265,8 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
     taken = {*GROUPS[CHANGES], *GROUPS["Input"], *GROUPS["Scheduler"]} - {"upgrade_from"}
     taken |= {*GROUPS[NEW_NODES]} - {"draws"}
     taken |= ChangingCommand.changes
-    given = [one for one in click.get_current_context().meta[_GIVEN] if one.name in taken]
-    words = [word for one in (*given, *changes) for word in (one.option, *one.words)]
+    given = [option for option in click.get_current_context().meta[_GIVEN] if option.name in taken]
+    words = [word for entry in (*given, *changes) for word in (entry.option, *entry.words)]
     return shlex.join(["moorage", "explain", target, *words])
 
 
@@ -325,7 +325,11 @@ def places_first(after_run: bool) -> bool:
 def requested_changes() -> list[RequestedChange]:
     """Return the changes that the current command asks for, in the order given."""
     given = click.get_current_context().meta[_GIVEN]
-    return [RequestedChange(one.option, one.words) for one in given if one.name in ChangingCommand.changes]
+    return [
+        RequestedChange(option.option, option.words)
+        for option in given
+        if option.name in ChangingCommand.changes
+    ]
 
 
 def parse_changes(text: str) -> list[RequestedChange]:

@@ -106,10 +106,10 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
 
     if named is not None:
         return DecidingRelease(named, NAMED)
-    found = next(_told(cluster), None)
-    if found is None:
+    best = next(_told(cluster), None)
+    if best is None:
         return DecidingRelease(DEFAULT, NOT_TOLD)
-    version, reason = found
+    version, reason = best
     release, is_its_own = nearest_release(version)
     if not is_its_own:
         cluster.warnings.insert(
@@ -130,8 +130,8 @@ def _told(cluster: Cluster) -> Iterator[tuple[Version, str]]:
     server = parse_version(cluster.server_version)
     if server is not None:
         yield server, f"version of the API server: {cluster.server_version}"
-    told = [(node.status.node_info.kubelet_version, node.name) for node in cluster.nodes]
-    kubelets = [(known, text, name) for text, name in told if (known := parse_version(text)) is not None]
+    versions = [(node.status.node_info.kubelet_version, node.name) for node in cluster.nodes]
+    kubelets = [(known, text, name) for text, name in versions if (known := parse_version(text)) is not None]
     if kubelets:
         version, text, name = max(kubelets)
         yield version, f"kubelet of node {name}: {text}"
@@ -160,10 +160,12 @@ def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list
     """
     from moorage.kube.workloads.input_facts import input_facts
 
-    found = [
-        one for one in input_facts(cluster) if about is None or one.workload is None or one.workload in about
+    facts = [
+        fact
+        for fact in input_facts(cluster)
+        if about is None or fact.workload is None or fact.workload in about
     ]
-    texts = [one.text for one in found]
+    texts = [fact.text for fact in facts]
     more = len(texts) - MOST_FACTS
     return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]
 
@@ -186,9 +188,9 @@ def print_notes(
     """
     for fact in facts:
         note(FACT, fact)
-    told = " ".join(text for cluster in clusters for text in cluster.warnings)
+    warned = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
-        if release is None or release.reason == NAMED or NEAREST.format(release.version) in told:
+        if release is None or release.reason == NAMED or NEAREST.format(release.version) in warned:
             continue
         if release.reason != NOT_TOLD:
             note("release", f"Kubernetes {release.version} decides ({release.reason})")
@@ -409,7 +411,7 @@ class PreparedInput:
 
     def take(self, key: object) -> Any:
         """Return what was kept for an equal key, once, as a command may change it; None without it."""
-        at = next((at for at, (one, _) in enumerate(self._kept) if one == key), None)
+        at = next((at for at, (kept, _) in enumerate(self._kept) if kept == key), None)
         if at is None:
             return None
         self._taken.append(self._kept.pop(at)[1])
@@ -427,8 +429,8 @@ def _prepared(options: Mapping[str, Any]) -> Cluster | None:
     held, names = held_inputs(), options["files"]
     if len(names) != 1 or names[0] not in held or names_server(options):
         return None
-    found: Cluster | None = held[names[0]].take(cluster_key(options))
-    return found
+    cluster: Cluster | None = held[names[0]].take(cluster_key(options))
+    return cluster
 
 
 def cluster_key(options: Mapping[str, Any]) -> object:
@@ -625,9 +627,9 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     """Say that there is no node, and what the API server would refuse; determine which release decides;
     refuse a namespace that does not exist."""
-    for one in cluster.refused_objects:
+    for refusal in cluster.refused_objects:
         click.get_current_context().meta[REFUSED] = True
-        print_message("error", with_hint(one.text))
+        print_message("error", with_hint(refusal.text))
     if "version" in options and cluster.release is None:
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:

@@ -148,14 +148,14 @@ def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> 
     }
     return replace(
         flags,
-        unavailable=tuple([shortage_of(one) for text in options["unavailable"] for one in text.split(",")]),
+        unavailable=tuple([shortage_of(part) for text in options["unavailable"] for part in text.split(",")]),
         **{name: value for name, value in given.items() if value is not None},
     )
 
 
 def has_pools(cluster: Cluster) -> bool:
     """Whether a cluster has NodePools."""
-    return any(one.kind in POOLS for one in cluster.others)
+    return any(obj.kind in POOLS for obj in cluster.others)
 
 
 def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
@@ -185,12 +185,12 @@ def node_groups(
 ) -> KnownGroups | None:
     """Return the node groups that options give, or the objects of cluster-autoscaler; None for none."""
     file, sizes = options.get("groups_file") or "", options.get("group_sizes") or ""
-    told = [one for one in objects if one.kind in ("AutoscalerFlags", "ConfigMap")]
-    if not (file or sizes or told):
+    autoscaler_objects = [obj for obj in objects if obj.kind in ("AutoscalerFlags", "ConfigMap")]
+    if not (file or sizes or autoscaler_objects):
         return None
     from moorage.autoscalers.group_sources import known_groups
 
-    return known_groups(file, sizes, nodes, told)
+    return known_groups(file, sizes, nodes, autoscaler_objects)
 
 
 def refuse_groups(options: Mapping[str, Any], why: str) -> None:
@@ -207,7 +207,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     files, makers = options["types_file"], node_makers(cluster, options)
     if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
-        if not makers and any(one.kind in POOLS for one in cluster.refused_objects):
+        if not makers and any(obj.kind in POOLS for obj in cluster.refused_objects):
             return None
         why = no if makers else "an input without a NodePool"
         uses = {
@@ -232,7 +232,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources, flags = dict[str, str](), karpenter_options(options, cluster.others)
     if has_pools(cluster):
-        named = " and ".join(Path(one).name for one in files)
+        named = " and ".join(Path(file).name for file in files)
         sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
     groups = node_groups(options, cluster.nodes, cluster.others)
     if groups is not None:
@@ -244,17 +244,21 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     growth = Growth(known.by_pool, flags, options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     types = known.every() if known.is_priced else None
-    several = sum(one.kind == "NodePool" for one in cluster.others) > 1
+    several = sum(obj.kind == "NodePool" for obj in cluster.others) > 1
     return ComingNodes(growth, draws, sources, types, tuple(kinds), (*known.notes, *notes), several)
 
 
 def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:
     """Yield that clusters whose NodePools differ in when nodes go are not told apart by a run."""
     rules: dict[str, list[object]] = {}
-    for one in chain.from_iterable(cluster.others for cluster in clusters):
-        if one.kind == "NodePool":
-            rules.setdefault(one.name, []).append(cast("NodePool", one).spec.disruption)
-    names = [name for name, found in rules.items() if any(one != found[0] for one in found)]
+    for obj in chain.from_iterable(cluster.others for cluster in clusters):
+        if obj.kind == "NodePool":
+            rules.setdefault(obj.name, []).append(cast("NodePool", obj).spec.disruption)
+    names = [
+        name
+        for name, disruptions in rules.items()
+        if any(disruption != disruptions[0] for disruption in disruptions)
+    ]
     if names:
         yield (
             f"The disruption of NodePool {first_of(names, 3)} differs, but no node goes in a comparison: ask "
@@ -276,7 +280,7 @@ def groups_without_size(cluster: Cluster) -> Iterator[str]:
     names = sorted(group_names(cluster.nodes))
     if names and not node_makers(cluster, click.get_current_context().params):
         sizes = ",".join(f"0:10:{name}" for name in names[:3])
-        runs = any(one.kind == "AutoscalerFlags" for one in cluster.others)
+        runs = any(obj.kind == "AutoscalerFlags" for obj in cluster.others)
         more = ", or the ConfigMap cluster-autoscaler-status, which has them" if runs else ""
         yield f"Nodes are of node groups; if cluster-autoscaler adds some, give sizes: {SIZES} {sizes}{more}"
 

@@ -167,8 +167,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
-        for one in value:
-            yield from _texts(one)
+        for part in value:
+            yield from _texts(part)
 
 
 # ---- command groups ----------------------------------------------------------------------------------------
@@ -201,7 +201,11 @@ class CommandGroup(WithExamples, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands; see `click.Group`."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        texts = [(name, one.get_short_help_str(200)) for name, one in commands.items() if one is not None]
+        texts = [
+            (name, command.get_short_help_str(200))
+            for name, command in commands.items()
+            if command is not None
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(texts)
 
@@ -358,16 +362,16 @@ def offered_labels(cluster: Cluster) -> Iterable[str]:
 
 def offered_namespaces(cluster: Cluster) -> Iterable[str]:
     """Return the names of namespaces."""
-    return (one.name for one in cluster.namespaces)
+    return (namespace.name for namespace in cluster.namespaces)
 
 
 def offered_workloads(cluster: Cluster) -> Iterable[str]:
     """Return the workloads, and the pods without one, as options name them: ``deployment/NAMESPACE/NAME``."""
     from moorage.cluster.change import WORKLOADS
 
-    there = (one for one in cluster.others if isinstance(one, tuple(WORKLOADS)))
-    listed = [one for one in (*there, *cluster.pods) if one.metadata.controller() is None]
-    return (f"{one.kind.lower()}/{one.namespace}/{one.name}" for one in listed)
+    there = (obj for obj in cluster.others if isinstance(obj, tuple(WORKLOADS)))
+    listed = [obj for obj in (*there, *cluster.pods) if obj.metadata.controller() is None]
+    return (f"{workload.kind.lower()}/{workload.namespace}/{workload.name}" for workload in listed)
 
 
 def offer(names_in: Callable[[Cluster], Iterable[str]], *others: str) -> Complete:
@@ -398,7 +402,7 @@ def offer_contexts(context: click.Context, _option: click.Parameter, begun: str)
     for path in str(context.params.get("kubeconfig") or default).split(os.pathsep):
         try:
             for document in read_yaml(Path(path).read_text(), path):
-                names += [one["name"] for one in document["contexts"]]
+                names += [entry["name"] for entry in document["contexts"]]
         except Exception:
             continue
     return _items(names, begun)

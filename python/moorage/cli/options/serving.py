@@ -58,14 +58,14 @@ def read_plugin_file(path: str) -> Registry:
     from moorage.engine.plugins.registry import all_plugins
 
     try:
-        found: Any = runpy.run_path(path).get(VARIABLE)
+        plugins: Any = runpy.run_path(path).get(VARIABLE)
     except Exception as error:
         raise InputError(f"{type(error).__name__}: {error}", source=path) from error
-    if not isinstance(found, Registry) or not found:
+    if not isinstance(plugins, Registry) or not plugins:
         raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)
     with located(source=path, path=VARIABLE):
-        all_plugins(found)
-    return found
+        all_plugins(plugins)
+    return plugins
 
 
 def configuration_with(registry: Registry) -> dict[str, Any]:
@@ -485,7 +485,7 @@ def with_connection(
 
     if connection.content_type not in (JSON, UPSTREAMS_DEFAULT):
         raise refuse("contentType", f"not supported: {connection.content_type!r}; use {JSON}")
-    accepted = [one.split(";")[0].strip() for one in connection.accept_content_types.split(",")]
+    accepted = [media_type.split(";")[0].strip() for media_type in connection.accept_content_types.split(",")]
     if connection.accept_content_types and not {JSON, "application/*", "*/*"} & set(accepted):
         text = f"not supported: {connection.accept_content_types!r}; use {JSON}"
         raise refuse("acceptContentTypes", text)
@@ -518,12 +518,12 @@ def live_scheduler(
     config = settings["config"]
     limits = config.client_connection
     client, events, lease = clients
-    for one in (client, events):
-        one.connection.limit = RateLimit(limits.qps, limits.burst, one.connection.clock)
+    for api_client in (client, events):
+        api_client.connection.limit = RateLimit(limits.qps, limits.burst, api_client.connection.clock)
     leader = config.leader_election
     is_elected = leader.leader_elect if leader_elect is None else leader_elect
     election = _election(lease, leader) if is_elected else None
-    profiles = ",".join(one.scheduler_name for one in config.profiles)
+    profiles = ",".join(profile.scheduler_name for profile in config.profiles)
     logger.info("starting: version=%s profiles=%s", __version__, profiles)
 
     return LiveScheduler(client, events.connection, election=election, **settings)
@@ -589,18 +589,18 @@ def ending_on_signals(end: Callable[[], object]) -> Iterator[None]:
         end()
 
     handlers = dict.fromkeys(ENDS, handle) | {signal.SIGUSR2: signal.SIG_IGN}
-    before = {one: signal.signal(one, handler) for one, handler in handlers.items()}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     if (stderr := sys.__stderr__) is not None:
-        for one, chain in DUMPS.items():
+        for number, chain in DUMPS.items():
             with suppress(OSError, ValueError):  # stderr is closed
-                faulthandler.register(one, stderr, all_threads=True, chain=chain)
+                faulthandler.register(number, stderr, all_threads=True, chain=chain)
     try:
         yield
     finally:
-        for one in DUMPS:
-            faulthandler.unregister(one)
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number in DUMPS:
+            faulthandler.unregister(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def allow_many_connections() -> None:

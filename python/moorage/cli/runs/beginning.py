@@ -83,8 +83,8 @@ class PodsInOrder(Mapping[str, Pod]):
     def in_order(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of pods among some, in the order of the pods."""
         places, numbers = self._places, self._numbers
-        found = [(places.get(key, numbers.get(key, 0)), key) for key in {*keys} if key in self]
-        return [key for _, key in sorted(found)]
+        placed = [(places.get(key, numbers.get(key, 0)), key) for key in {*keys} if key in self]
+        return [key for _, key in sorted(placed)]
 
     @property
     def pending(self) -> list[str]:
@@ -135,13 +135,13 @@ class Beginning:
             sum(pod.key not in earlier.turns for pod in earlier.pods) if earlier.turns else len(earlier.pods)
         )
         unsettled = self._written_workloads(self.scheduler, str(FIRST_VERSION + written))
-        if unsettled is None or any((one.kind, one.key) in unsettled for one in joined.objects):
+        if unsettled is None or any((obj.kind, obj.key) in unsettled for obj in joined.objects):
             return False
         join_cluster(self.scheduler, self.scheduler.controllers, cluster)
         events = _events(self.scheduler, Pod, self._version)
         if events is None:
             return False
-        keys = dict.fromkeys(one.object.key for one in events)
+        keys = dict.fromkeys(event.object.key for event in events)
         self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
         self._whole = cluster
         self._completed_before = self.__dict__.pop("completed", None)  # to free it would copy it, in a fork
@@ -167,7 +167,7 @@ class Beginning:
             self._since = state, {}
         if version not in self._since[1]:
             events = _events(scheduler, Pod, version)
-            written = {one.object.key for one in events} if events is not None else {*self._listed}
+            written = {event.object.key for event in events} if events is not None else {*self._listed}
             if events is None:
                 written |= {pod.key for pod in store.list(Pod)[0]}
             self._since[1][version] = {key: _unfinished(scheduler, key) for key in sorted(written)}
@@ -228,9 +228,9 @@ class Beginning:
         written = self._written_workloads(scheduler)
         if written is None:
             return scheduler.controllers.rollouts()
-        kept = [one for one in self._rollouts if tuple(one.workload.split(" ")) not in written]
-        found = [*kept, *scheduler.controllers.rollouts(written)]
-        return sorted(found, key=lambda one: _turn(*one.workload.split(" ")))
+        kept = [rollout for rollout in self._rollouts if tuple(rollout.workload.split(" ")) not in written]
+        rollouts = [*kept, *scheduler.controllers.rollouts(written)]
+        return sorted(rollouts, key=lambda rollout: _turn(*rollout.workload.split(" ")))
 
     def awaited_pods(self, scheduler: Scheduler) -> list[Pod]:
         """Return `Scheduler.awaited_pods` after changes."""
@@ -238,11 +238,11 @@ class Beginning:
         if scheduler.controllers is None:
             return []
         written = self._written_workloads(scheduler)
-        kept = [] if written is None else [one for one in self._awaited if one[:2] not in written]
-        found = [*kept, *scheduler.controllers.awaited_pods(written)]
-        found.sort(key=lambda one: _turn(one.kind, one.workload))
-        told = {pod.pod.key for pod in scheduler.refused_pods()}
-        return [one.pod for one in found if one.pod.key not in told]
+        kept = [] if written is None else [waiting for waiting in self._awaited if waiting[:2] not in written]
+        awaited = [*kept, *scheduler.controllers.awaited_pods(written)]
+        awaited.sort(key=lambda waiting: _turn(waiting.kind, waiting.workload))
+        refused = {pod.pod.key for pod in scheduler.refused_pods()}
+        return [waiting.pod for waiting in awaited if waiting.pod.key not in refused]
 
     def _written_workloads(
         self, scheduler: Scheduler, version: str = ""
@@ -250,20 +250,22 @@ class Beginning:
         """Return kind and key of the workloads that were written since the beginning, or since a version, or
         that have, or had, something that was; of all DaemonSets if nodes were. None stands for all."""
         version = version or self._version
-        found = set[tuple[str, str]]()
+        written = set[tuple[str, str]]()
         kinds: tuple[type[Object], ...] = (Pod, ControllerRevision, *WORKLOADS)
         for kind in kinds:
             events = _events(scheduler, kind, version)
             if events is None:
                 return None
-            for obj in chain.from_iterable((one.object, one.old) for one in events):
-                found |= set() if obj is None else {(kind.__name__, obj.key), *_owner_of(obj)}
-        sets = [_stored(scheduler, ReplicaSet, key) for kind, key in found if kind == ReplicaSet.__name__]
-        found |= {owner for one in sets if one is not None for owner in _owner_of(one)}
+            for obj in chain.from_iterable((event.object, event.old) for event in events):
+                written |= set() if obj is None else {(kind.__name__, obj.key), *_owner_of(obj)}
+        sets = [_stored(scheduler, ReplicaSet, key) for kind, key in written if kind == ReplicaSet.__name__]
+        written |= {
+            owner for replica_set in sets if replica_set is not None for owner in _owner_of(replica_set)
+        }
         if _events(scheduler, Node, version) != []:
             daemon_sets: list[DaemonSet] = scheduler.client.list(DaemonSet)[0]
-            found |= {(one.kind, one.key) for one in daemon_sets}
-        return found
+            written |= {(daemon_set.kind, daemon_set.key) for daemon_set in daemon_sets}
+        return written
 
     @cached_property
     def _rollouts(self) -> list[Rollout]:
@@ -324,8 +326,8 @@ def begin(cluster: Cluster, settings: Mapping[str, Any], first: Beginning | None
         first = first or begin(joined.before, settings)
         return first if first.join(cluster) else Beginning(cluster, settings)
     key = id(cluster), settings
-    found = (one for held in held_inputs().values() if (one := held.take(key)) is not None)
-    return next(found, None) or Beginning(cluster, settings)
+    prepared = (beginning for held in held_inputs().values() if (beginning := held.take(key)) is not None)
+    return next(prepared, None) or Beginning(cluster, settings)
 
 
 def _events(scheduler: Scheduler, kind: type[T], version: str) -> list[WatchEvent[T]] | None:
@@ -370,8 +372,12 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     """
     placed = {pod.key for pod in cluster.pods if is_running(pod)}
     sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
-    ordered = {f"{one.namespace}/{one.name}-{at}" for one in sets for at in ordinals(one)}
-    return ({pod.key for pod in cluster.pods} | ordered) - placed | {one.mark for one in cluster.left_out}
+    ordered = {
+        f"{stateful_set.namespace}/{stateful_set.name}-{at}"
+        for stateful_set in sets
+        for at in ordinals(stateful_set)
+    }
+    return ({pod.key for pod in cluster.pods} | ordered) - placed | {obj.mark for obj in cluster.left_out}
 
 
 def is_running(pod: Pod) -> bool:

@@ -95,11 +95,11 @@ class ComingNodes(NamedTuple):
         group_of = group_by_node(groups, nodes)
         known = {*group_of.values()}
         unknown = {
-            one.name: f"the label {one.label}" if one.label else "a provider's label with its name"
-            for one in groups
-            if one.template is None and one.name not in known
+            group.name: f"the label {group.label}" if group.label else "a provider's label with its name"
+            for group in groups
+            if group.template is None and group.name not in known
         }
-        zones = _several_zones(known if up.waiting else {one.pool for one in up.nodes}, nodes, group_of)
+        zones = _several_zones(known if up.waiting else {node.pool for node in up.nodes}, nodes, group_of)
         facts = [*PoolFacts(scheduler, self.growth, up).lines()] if KARPENTER in self.sources else []
         facts += template_facts(scheduler, self.growth, up)
         return Grown(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
@@ -107,7 +107,7 @@ class ComingNodes(NamedTuple):
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
-        priced = {one.name: one.price for one in groups if one.price is not None}
+        priced = {group.name: group.price for group in groups if group.price is not None}
         group_of, price_of = group_by_node(groups, nodes), prices_by(self.types or ())
         of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
         price = NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
@@ -147,8 +147,8 @@ def ahead_of_replicas(
         rounds *= 2
     up = make_ahead(scheduler, coming.growth, create)
     stops = up.waiting[0].reason if up.waiting else f"they were made for {replicas} pods (see --max-limit)"
-    told = replace(up, nodes=before.nodes + up.nodes)
-    return [*_made_ahead(told, coming), f"No more nodes come: {stops}."]
+    whole = replace(up, nodes=before.nodes + up.nodes)
+    return [*_made_ahead(whole, coming), f"No more nodes come: {stops}."]
 
 
 def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[str]) -> list[str]:
@@ -193,7 +193,7 @@ class Grown(NamedTuple):
     @property
     def reasons(self) -> dict[str, str]:
         """Who refuses each pod that waits, and why."""
-        return {one.pod: one.reason for one in self.up.waiting}
+        return {waiting.pod: waiting.reason for waiting in self.up.waiting}
 
     def text(self) -> str:
         """Return which nodes come, at what price."""
@@ -210,7 +210,7 @@ class Grown(NamedTuple):
         """Yield who decides with what, prices before and after, and where the engines disagree."""
         sources, prices = self.coming.sources, self._prices()
         for name, source in sources.items():
-            own = [one for one in self.up.nodes if one.by == name]
+            own = [node for node in self.up.nodes if node.by == name]
             more = f": {nodes_text(own)}" if len(sources) > 1 else f"; {prices}" * bool(prices)
             yield f"{with_version(name)}, {source}{more}"
         if len(sources) > 1 and prices:
@@ -261,7 +261,7 @@ class Grown(NamedTuple):
         """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
         if why := self.reasons.get(pod, ""):
             return f"{pod}: {why} ({self.coming.makers})"
-        node = next((one for one in self.up.nodes if one.name == self.up.placed.get(pod)), None)
+        node = next((new for new in self.up.nodes if new.name == self.up.placed.get(pod)), None)
         if node is None:
             return ""
         return f"{pod}: {with_version(node.by)} makes {node.name} ({node.kind}), where it runs"
@@ -270,21 +270,21 @@ class Grown(NamedTuple):
         """What becomes of pods; once for those that are refused alike, why no pool makes a node, and what
         would help."""
         alike: dict[str, list[str]] = {}
-        for one in self.up.waiting:
-            if one.pod in pods and one.refusals:
-                alike.setdefault("; ".join(one.refusals.values()), []).append(one.pod)
+        for waiting in self.up.waiting:
+            if waiting.pod in pods and waiting.refusals:
+                alike.setdefault("; ".join(waiting.refusals.values()), []).append(waiting.pod)
         why: list[str] = []
-        told: set[str] = set()
+        explained: set[str] = set()
         growth, has_pools = self.coming.growth, KARPENTER in self.coming.sources
         for text, names in [*alike.items()][:MOST_REFUSALS]:
             refusals = pool_refusals(scheduler, growth, names[0]) if has_pools else []
-            if "; ".join(one.reason for one in refusals) == text:  # it need not be told twice
-                told |= {*names}
+            if "; ".join(refusal.reason for refusal in refusals) == text:  # it need not be told twice
+                explained |= {*names}
             about = f"Why no node comes for {examples(names, 1)} ({self.coming.makers})"
             why.append(f"{about}, and what would help, each tried alone:")
             refusals += group_refusals(scheduler, growth, names[0])
-            why += [line for one in refusals for line in one.lines()]
-        return [text for key in pods if key not in told and (text := self.fate(key))] + why
+            why += [line for refusal in refusals for line in refusal.lines()]
+        return [text for key in pods if key not in explained and (text := self.fate(key))] + why
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
@@ -321,21 +321,23 @@ class NewNodeKinds(PoolTemplates):
     room: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
 
-    def told(self, scheduler: Scheduler, found: NodesNeeded, growth: Growth | None) -> NodesNeeded:
+    def with_notes(self, scheduler: Scheduler, needed: NodesNeeded, growth: Growth | None) -> NodesNeeded:
         """Return a plan with the limits of pools and groups that it exceeds, and notes about the types that
         were tried, and about what autoscalers would do for the pending pods, if it is asked."""
         tried = f"The plan tries {self.tried} of {number_of(self.types, 'type', 'types')} of the NodePools."
         notes = (*self.notes, *([tried] if self.tried else ()))
         if growth is not None and growth.groups is not None:
             notes = (*notes, f"{scale_up(scheduler, growth).headline()}.")
-        over = tuple(self._over_limits(scheduler, found))
-        return replace(found, notes=(*found.notes, *notes), over_limits=over)
+        over = tuple(self._over_limits(scheduler, needed))
+        return replace(needed, notes=(*needed.notes, *notes), over_limits=over)
 
-    def _over_limits(self, scheduler: Scheduler, found: NodesNeeded) -> Iterator[str]:
+    def _over_limits(self, scheduler: Scheduler, needed: NodesNeeded) -> Iterator[str]:
         """Yield the limits of pools and groups that a plan exceeds."""
         listed: list[Node] = scheduler.client.list(Node)[0]
-        plans: dict[str, Mapping[str, int]] = {"the fewest nodes": found.counts}
-        plans |= {} if found.cheapest in (None, found.counts) else {"the cheapest plan": found.cheapest or {}}
+        plans: dict[str, Mapping[str, int]] = {"the fewest nodes": needed.counts}
+        plans |= (
+            {} if needed.cheapest in (None, needed.counts) else {"the cheapest plan": needed.cheapest or {}}
+        )
         pools: list[NodePool] = scheduler.client.list(NodePool)[0]
         for what, counts in plans.items():
             for name, room in self.room.items():
@@ -343,9 +345,9 @@ class NewNodeKinds(PoolTemplates):
                     yield f"{what} would be {counts[name]} more of node group {name}, maxSize allows {room}"
             new = [node for node in self.nodes for _ in range(counts[node.name])]
             for pool in pools:
-                own = [one for one in (*listed, *new) if one.metadata.labels.get(POOL) == pool.name]
+                own = [node for node in (*listed, *new) if node.metadata.labels.get(POOL) == pool.name]
                 for name, limit in pool.spec.limits.items():
-                    amounts = [Quantity(one.status.capacity.get(name, 0)) for one in own]
+                    amounts = [Quantity(node.status.capacity.get(name, 0)) for node in own]
                     used = Quantity(len(own)) if name == "nodes" else sum(amounts, Quantity("0"))
                     if used > Quantity(limit):
                         yield f"{what} would exceed the limit {name} {limit} of NodePool {pool.name}: {used}"
@@ -364,29 +366,29 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
         raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
     types = stored_types(growth.types, scheduler.client)
-    asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
+    wanted = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     options = growth.options or KarpenterOptions()
     grouped = nodes_of_groups(growth.groups, nodes).values() if growth.groups is not None else ()
     refuse_unoffered(options.unavailable, types.every(), chain.from_iterable(grouped))
-    made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates, options)
-    found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
-    found.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
-    found.notes += [f"{text}." for text in types.notes]
-    found.notes += foreign_zones(nodes, types.every())
+    templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
+    kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
+    kinds.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
+    kinds.notes += [f"{text}." for text in types.notes]
+    kinds.notes += foreign_zones(nodes, types.every())
     if growth.groups is not None:
         scaler = GroupScaler(scheduler, growth, growth.groups)
         for group, node, room in scaler.new_nodes():
-            found.nodes.append(node)
-            found.room[node.name] = room
+            kinds.nodes.append(node)
+            kinds.room[node.name] = room
             if (price := scaler.price(group, node)) is not None:
-                found.prices[node.name] = price
-    if not found.nodes:
+                kinds.prices[node.name] = price
+    if not kinds.nodes:
         hint = "; give types with --instance-types FILE" if pools and not types.is_priced else ""
         why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
         if idle := idle_pools(pools):
             why += f" and makes nodes for pods ({idle})"
         raise InputError(f"{why}{hint}")
-    return found
+    return kinds
 
 
 def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Types | None) -> dict[str, float]:
@@ -396,9 +398,11 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     if isinstance(types, ProvidedTypes):
         types = stored_types(types, scheduler.client).every()
     every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
-    found, price_of = dict[str, float](), prices_by(every)
-    for one in templates:
-        node = scheduler.client.get(Node, one.partition(",")[0]) if isinstance(one, str) else one
+    prices, price_of = dict[str, float](), prices_by(every)
+    for template in templates:
+        node = (
+            scheduler.client.get(Node, template.partition(",")[0]) if isinstance(template, str) else template
+        )
         if (price := price_of(node)) is not None:
-            found[one if isinstance(one, str) else one.name] = price
-    return found
+            prices[template if isinstance(template, str) else template.name] = price
+    return prices

@@ -69,8 +69,8 @@ class Alternative(Struct, frozen=True, dict=True):
         """The measures of the run, by name."""
         done = self.simulation
         summary = done.summary
-        statuses = [one.status for one in done.outcomes]
-        found: dict[str, float] = {
+        statuses = [outcome.status for outcome in done.outcomes]
+        measures: dict[str, float] = {
             "nodes": summary.nodes,
             "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),
             "nodes with pods": _nodes_with_pods(done.scheduler),
@@ -79,16 +79,16 @@ class Alternative(Struct, frozen=True, dict=True):
             "evicted": summary.evicted + len(done.evicted),
         }
         if (grown := done.grown) is not None:
-            found["new nodes"] = len(grown.up.nodes)
-            found |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
+            measures["new nodes"] = len(grown.up.nodes)
+            measures |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
             if grown.up.price is not None and grown.before is not None and not grown.before.unknown:
-                found["nodes $/h"] = round(grown.before.price + grown.up.price, 4)
+                measures["nodes $/h"] = round(grown.before.price + grown.up.price, 4)
         for use in summary.use:
             if (percent := _use(done.scheduler, use.resource)) is not None:
-                found[f"{use.resource} use %"] = percent
+                measures[f"{use.resource} use %"] = percent
         for resource in ("cpu", "memory"):
-            found[f"{resource} imbalance %"] = _imbalance(done.scheduler, resource)
-        return found
+            measures[f"{resource} imbalance %"] = _imbalance(done.scheduler, resource)
+        return measures
 
     @cached_property
     def nodes(self) -> dict[str, str]:
@@ -100,13 +100,21 @@ class Alternative(Struct, frozen=True, dict=True):
     @cached_property
     def places(self) -> dict[str, str]:
         """Where each pod is: its node, or its status, by ``namespace/name``."""
-        places = {one.pod.key: one.status for one in self.simulation.outcomes if one.status != REPLACED}
+        places = {
+            outcome.pod.key: outcome.status
+            for outcome in self.simulation.outcomes
+            if outcome.status != REPLACED
+        }
         return places | self.nodes
 
     @cached_property
     def reasons(self) -> dict[str, str]:
         """Why pods have no node, by ``namespace/name``, without what preemption adds."""
-        return {one.pod.key: one.short_reason for one in self.simulation.outcomes if one.status != PLACED}
+        return {
+            outcome.pod.key: outcome.short_reason
+            for outcome in self.simulation.outcomes
+            if outcome.status != PLACED
+        }
 
 
 def _nodes_with_pods(scheduler: Scheduler) -> int:
@@ -245,9 +253,9 @@ def differing_places(alternatives: Sequence[Alternative]) -> dict[str, list[str]
     dict of str to list of str
         ``namespace/name`` to the place in each alternative; "" where there is no such pod.
     """
-    places = [one.places for one in alternatives]
+    places = [alternative.places for alternative in alternatives]
     keys = sorted(set().union(*places))
-    rows = {key: [one.get(key, "") for one in places] for key in keys}
+    rows = {key: [by_pod.get(key, "") for by_pod in places] for key in keys}
     return {key: row for key, row in rows.items() if len(set(row)) > 1}
 
 
@@ -342,18 +350,22 @@ class ReleaseComparison(Struct, frozen=True):
     @property
     def effective(self) -> list[Behaviour]:
         """The behaviours that a cause names."""
-        causes = (one.cause for one in self.differences)
+        causes = (difference.cause for difference in self.differences)
         named = {name for cause in causes for names in cause.alternatives for name in names}
-        return [one for one in self.behaviours if one.name in named]
+        return [behaviour for behaviour in self.behaviours if behaviour.name in named]
 
     def losses(self) -> dict[str, str]:
         """Return, by pod, what makes the difference for those that no longer fit."""
-        return {one.pod: one.cause.text for one in self.differences if one.change == LOST}
+        return {
+            difference.pod: difference.cause.text
+            for difference in self.differences
+            if difference.change == LOST
+        }
 
     def without_node(self) -> set[str]:
         """Return the pods of the later release's run that have no node in the earlier one's, each as
         `Outcome.key`."""
-        pods = {one.key for one in self.after.simulation.outcomes}
+        pods = {outcome.key for outcome in self.after.simulation.outcomes}
         return pods - self.before.nodes.keys()
 
 
@@ -433,7 +445,7 @@ def compare_releases(
     if from_scratch:
         cluster = without_bindings(cluster)
     behaviours = differing(before, after)
-    names = [one.name for one in behaviours]
+    names = [behaviour.name for behaviour in behaviours]
     ends: dict[bool, Alternative] = {}
     runs: list[Collection[str]] = []
     if stages is not None:
@@ -451,9 +463,9 @@ def compare_releases(
     causes = find_causes(run, names)
     last = ends[True]
     first = ends.get(False) or Alternative(sides[0].name, last.simulation)
-    found = [_difference(key, first, last, cause) for key, cause in causes.items()]
-    found.sort(key=lambda one: ORDER.index(one.change))
-    return ReleaseComparison(first, last, from_scratch, tie_break, behaviours, found)
+    differences = [_difference(key, first, last, cause) for key, cause in causes.items()]
+    differences.sort(key=lambda difference: ORDER.index(difference.change))
+    return ReleaseComparison(first, last, from_scratch, tie_break, behaviours, differences)
 
 
 def _gates(options: Mapping[str, Any], side: Side) -> FeatureGates:

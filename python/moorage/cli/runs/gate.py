@@ -156,7 +156,7 @@ class Compared(NamedTuple):
         if self.releases is not None:
             what = number_of(self.lost, "pod loses its node", "pods lose their nodes")
             yield f"{' to '.join(self.releases)}: {what if self.lost else 'no pod loses its node'}"
-            yield from (f"{self.releases[1]} does not serve {one.text}" for one in self.ended)
+            yield from (f"{self.releases[1]} does not serve {obj.text}" for obj in self.ended)
 
 
 class Verdict(NamedTuple):
@@ -191,10 +191,10 @@ class Verdict(NamedTuple):
 
     def not_known(self, counts: bool) -> str:
         """How many replicas of kinds that are not simulated are a failure, or are none; "" for no replica."""
-        found = [one for one in self.findings if one.is_unknown and one.counts == counts]
-        kinds = {(one.group.workload.group, one.group.workload.kind) for one in found}
-        replicas = number_of(sum(one.pods for one in found), "replica", "replicas")
-        return f"{replicas} of {number_of(len(kinds), 'kind', 'kinds')} not known" if found else ""
+        findings = [finding for finding in self.findings if finding.is_unknown and finding.counts == counts]
+        kinds = {(finding.group.workload.group, finding.group.workload.kind) for finding in findings}
+        replicas = number_of(sum(finding.pods for finding in findings), "replica", "replicas")
+        return f"{replicas} of {number_of(len(kinds), 'kind', 'kinds')} not known" if findings else ""
 
     @property
     def failed_losses(self) -> int:
@@ -213,13 +213,13 @@ class Verdict(NamedTuple):
 
     def with_losses(self, survival: Survival, allowed: Collection[str]) -> Verdict:
         """Return the answer with that of ``--survive``."""
-        found: dict[tuple[object, ...], LossFinding] = {}
+        findings: dict[tuple[object, ...], LossFinding] = {}
         for loss in survival.losses:
             for pod in loss.lost:
                 finding = LossFinding(loss, [], pod.problem in allowed)
                 namespace, what = pod.pod.partition("/")[0], structs.astuple(pod)[1:]
-                found.setdefault((loss.domains, namespace, *what), finding).lost.append(pod)
-        losses = sorted(found.values(), key=lambda finding: not finding.counts)
+                findings.setdefault((loss.domains, namespace, *what), finding).lost.append(pod)
+        losses = sorted(findings.values(), key=lambda finding: not finding.counts)
         return self._replace(survival=survival, losses=losses)
 
 
@@ -250,16 +250,18 @@ def judge(
     findings = [
         Finding(group, waited, group.status in allowed, False, because)
         for group, waited in _groups(simulation, waiting)
-        for keys in [[one.pod.key for one in group.outcomes]]
+        for keys in [[outcome.pod.key for outcome in group.outcomes]]
         for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
     ]
     findings = [
-        one._replace(counts=not (one.allowed or (one.waited and (new_only or one.is_unknown))))
-        for one in findings
+        finding._replace(
+            counts=not (finding.allowed or (finding.waited and (new_only or finding.is_unknown)))
+        )
+        for finding in findings
     ]
     refused = refused_groups(simulation.cluster)
     findings[:0] = [Finding(group, waited=False, allowed=False, counts=True) for group in refused]
-    placed = sum(one.status == PLACED for one in simulation.outcomes)
+    placed = sum(outcome.status == PLACED for outcome in simulation.outcomes)
     is_about_pods = bool(simulation.before or simulation.outcomes)
     return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed, is_about_pods)
 
@@ -267,9 +269,9 @@ def judge(
 def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[PodsAlike, bool]]:
     """Yield the pods without a node by workload and reason, and whether they were waiting before."""
     parts: dict[bool, list[PodOutcome]] = {False: [], True: []}
-    for one in simulation.outcomes:
-        if one.status not in (PLACED, REPLACED) and not one.is_leaving:
-            parts[one.key in waiting].append(one)
+    for outcome in simulation.outcomes:
+        if outcome.status not in (PLACED, REPLACED) and not outcome.is_leaving:
+            parts[outcome.key in waiting].append(outcome)
     for waited, outcomes in parts.items():
         yield from ((group, waited) for group in group_outcomes(outcomes))
 
@@ -316,7 +318,7 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         By workload, in the order of their first pods; rollouts that removed none last.
     """
     workloads, scheduler = simulation.workloads, simulation.scheduler
-    evicted = {one.pod.metadata.uid for one in simulation.evicted.values()}
+    evicted = {eviction.pod.metadata.uid for eviction in simulation.evicted.values()}
     preempted = simulation.result.evicted
     beginning = simulation.preparation.beginning
     changed = beginning.changed_pods(scheduler, listed)
@@ -325,23 +327,25 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         is_evicted = pod.metadata.uid in evicted or pod.key in preempted
         if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
-    rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
+    rolling = {
+        rollout.workload: rollout for rollout in beginning.rollouts(scheduler) if _has_old_pods(rollout)
+    }
     versions, placed = defaultdict[Workload, set[tuple[str, str]]](set), Counter[Workload]()
     for pod in changed.new:
         workload = workloads.of(pod)
         versions[workload].add(_version(pod))
         placed[workload] += bool(pod.spec.node_name)
-    found = []
+    removed = []
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
         is_rollout = unfinished is not None or not versions[workload] <= set(map(_version, pods))
-        found.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
-    for name, one in rolling.items():
+        removed.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
+    for name, rollout in rolling.items():
         kind, _, key = name.partition(" ")
         namespace, _, name = key.partition("/")
         workload = Workload(namespace, kind, name)
-        found.append(Removed(workload, [], placed[workload], True, one))
-    return found
+        removed.append(Removed(workload, [], placed[workload], True, rollout))
+    return removed
 
 
 def _version(pod: Pod) -> tuple[str, str]:
@@ -371,9 +375,9 @@ def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -
     changes : int
         Number of changes, which are made one right after the other.
     """
-    if any(one.is_rollout and one.placed and one.pods for one in removed):
+    if any(removal.is_rollout and removal.placed and removal.pods for removal in removed):
         yield "new versions become ready"
-    if changes > 1 and any(one.status not in (PLACED, REPLACED) for one in simulation.outcomes):
+    if changes > 1 and any(outcome.status not in (PLACED, REPLACED) for outcome in simulation.outcomes):
         yield "the changes come at one moment"
     yield from _later_evictions(simulation.scheduler)
     yield from _contended_quotas(simulation)
@@ -411,11 +415,11 @@ def _contended_quotas(simulation: Simulation) -> Iterator[str]:
     came."""
     scheduler, backed_off = simulation.scheduler, simulation.preparation.backing_off
     contended = [
-        one
-        for one in simulation.outcomes
-        if one.status == REFUSED and "exceeded quota" in one.reason
-        if (owner := one.pod.metadata.controller()) is not None
-        and f"{owner.kind} {one.pod.namespace}/{owner.name}" in backed_off
+        outcome
+        for outcome in simulation.outcomes
+        if outcome.status == REFUSED and "exceeded quota" in outcome.reason
+        if (owner := outcome.pod.metadata.controller()) is not None
+        and f"{owner.kind} {outcome.pod.namespace}/{owner.name}" in backed_off
     ]
     if not contended:
         return
@@ -423,7 +427,9 @@ def _contended_quotas(simulation: Simulation) -> Iterator[str]:
     went = {key.partition("/")[0] for key, pod in written.items() if pod is None}
     came = {key.partition("/")[0] for key, pod in written.items() if pod is not None and pod.spec.node_name}
     names = dict.fromkeys(
-        f"{one.pod.namespace}/{one.workload.text}" for one in contended if one.pod.namespace in went & came
+        f"{outcome.pod.namespace}/{outcome.workload.text}"
+        for outcome in contended
+        if outcome.pod.namespace in went & came
     )
     if names:
         before = f"{examples([*names], _MOST)}, refused before"
@@ -447,7 +453,7 @@ class Attempts(Policy):
     def depend_on_times(self, removed: Sequence[Removed]) -> bool:
         """Whether the answer may depend on how long pods take: pods of two workloads were replaced, and a pod
         waited for room."""
-        return self.has_failed and sum(bool(one.placed and one.pods) for one in removed) > 1
+        return self.has_failed and sum(bool(removal.placed and removal.pods) for removal in removed) > 1
 
 
 def differing_times(
@@ -524,23 +530,25 @@ def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[G
     """
     scheduler = simulation.scheduler
     of_units: dict[tuple[str, str], list[PodOutcome]] = {}
-    for one in outcomes if scheduler.handle.groups_pods else ():
-        if (unit := group_of(one.pod)) is not None:
-            of_units.setdefault(unit, []).append(one)
+    for outcome in outcomes if scheduler.handle.groups_pods else ():
+        if (unit := group_of(outcome.pod)) is not None:
+            of_units.setdefault(unit, []).append(outcome)
     if not of_units:
         return []
     stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
-    gone = Counter(group_of(one.pod) for one in simulation.outcomes if one.status in (EVICTED, REFUSED))
-    found: list[GroupFit] = []
+    gone = Counter(
+        group_of(outcome.pod) for outcome in simulation.outcomes if outcome.status in (EVICTED, REFUSED)
+    )
+    fits: list[GroupFit] = []
     known: dict[Hashable, Fit] = {}
     for unit, members in of_units.items():
         group = scheduler.context.groups.get(unit)
         minimum = 0 if group is None else group.min_count
         counts = minimum, pods[unit] + gone[unit], with_node[unit]
-        found.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
-    return found
+        fits.append(GroupFit(*unit, *counts, **_stop(simulation, members, minimum, known)))
+    return fits
 
 
 def _stop(
@@ -549,7 +557,7 @@ def _stop(
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
     from moorage.answers.explain.explain_group import fit_of_group
 
-    left = next((one for one in members if one.status != PLACED), None)
+    left = next((outcome for outcome in members if outcome.status != PLACED), None)
     seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)
     if left is None:
         return {}

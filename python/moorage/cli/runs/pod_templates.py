@@ -103,26 +103,26 @@ def read_templates(
     InputError
         An object is invalid or does not exist, or a file has no pod or workload.
     """
-    found = Templates([], [], [])
+    templates = Templates([], [], [])
     for text in texts:
         match = re.fullmatch("(.+)=([0-9]{1,9})", text)
         name, share = (match[1], int(match[2])) if match else (text, 1)
         if not share:
             raise InputError("a round needs at least one replica: give =1 or more", source=OPTION, obj=text)
         if is_input(name):
-            tops = _read(name, found, cluster, validate, namespace)
+            tops = _read(name, templates, cluster, validate, namespace)
         else:
             tops = _named(name, cluster, namespace)
         for top in tops:
             try:
                 if isinstance(top, CronJob):
-                    top = _job_of(top, [*cluster.others, *found.others])
+                    top = _job_of(top, [*cluster.others, *templates.others])
                 pod = _pod_of(top, cluster)
                 named = replace(pod, metadata=replace(pod.metadata, name=top.name))
-                found.pods.append(PodTemplateFile(named, share))
+                templates.pods.append(PodTemplateFile(named, share))
             except InputError as error:
                 raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
-    return found
+    return templates
 
 
 def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[PodTemplateFile]:
@@ -135,15 +135,17 @@ def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[
         There is one kind of pods, and a number of them in a round.
     """
     classes, kinds = scheduler.cache.state.classes, dict[object, PodTemplateFile]()
-    for one in templates:
-        labels = {key: value for key, value in one.pod.metadata.labels.items() if key not in INDEX_LABELS}
-        pod = as_template(one.pod)
+    for template in templates:
+        labels = {
+            key: value for key, value in template.pod.metadata.labels.items() if key not in INDEX_LABELS
+        }
+        pod = as_template(template.pod)
         kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels))), group_of(pod)
-        first = kinds.setdefault(kind, PodTemplateFile(one.pod, 0))
-        kinds[kind] = first._replace(share=first.share + one.share)
+        first = kinds.setdefault(kind, PodTemplateFile(template.pod, 0))
+        kinds[kind] = first._replace(share=first.share + template.share)
     if len(kinds) > 1:
         return list(kinds.values())
-    if any(one.share > 1 for one in templates):
+    if any(template.share > 1 for template in templates):
         raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
     return [PodTemplateFile(templates[0].pod, 1)]
 
@@ -201,8 +203,8 @@ def _named(text: str, cluster: Cluster, namespace: str) -> list[Object]:
         raise InputError(message, source=OPTION, obj=text)
     place = place if text.count("/") > 1 else namespace
     its = {f"{obj.namespace}/{obj.name}": obj for obj in objects if type(obj) is kind}
-    if (found := its.get(f"{place}/{name}")) is not None:
-        return _members(found, cluster) if isinstance(found, PodGroup) else [found]
+    if (top := its.get(f"{place}/{name}")) is not None:
+        return _members(top, cluster) if isinstance(top, PodGroup) else [top]
     same = [key for key, obj in its.items() if obj.name == name]
     near = nearest(f"{place}/{name}", its).removeprefix("; nearest: ")
     there = examples(same, 5) or near or examples([*its], 5) or "none"
@@ -219,14 +221,14 @@ def _members(group: PodGroup, cluster: Cluster) -> list[Object]:
 
 
 def _read(
-    file: str, found: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
+    file: str, templates: Templates, cluster: Cluster, validate: ValidationMode, namespace: str
 ) -> list[Object]:
     """Return the pods and workloads of a file, and add its other objects to what was found."""
     read = read_objects(file_named(file), validate=validate, namespace=namespace)
-    classes = [one for one in cluster.others if isinstance(one, PriorityClass)]
+    classes = [obj for obj in cluster.others if isinstance(obj, PriorityClass)]
     objects = [*in_namespace(read.objects, namespace)]
-    default = [one for one in cluster.namespaces if one.name == "default"]
-    if any(one.metadata.resource_version for one in default):  # of a server, not implied by objects
+    default = [obj for obj in cluster.namespaces if obj.name == "default"]
+    if any(obj.metadata.resource_version for obj in default):  # of a server, not implied by objects
         own = [obj for obj in objects if isinstance(obj, Namespace)]
         check_namespaces(objects, read.origins, [*own, *cluster.namespaces])
     completed = complete(objects, read.origins, classes)
@@ -234,8 +236,8 @@ def _read(
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
         raise InputError(f"this file has no pod or workload{left_out}", source=OPTION, obj=file)
-    found.others.extend(obj for obj in completed.objects if not isinstance(obj, _COUNTED))
-    found.warnings.extend(completed.warnings + read.warnings)
+    templates.others.extend(obj for obj in completed.objects if not isinstance(obj, _COUNTED))
+    templates.warnings.extend(completed.warnings + read.warnings)
     return tops
 
 
@@ -254,7 +256,7 @@ def _tops(objects: Sequence[Object]) -> list[Object]:
 
 def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
     """Return the next Job of a CronJob, with its name and with defaults."""
-    classes = [one for one in others if isinstance(one, PriorityClass)]
+    classes = [obj for obj in others if isinstance(obj, PriorityClass)]
     job = next_run(cron_job)
     meta = replace(job.metadata, name=cron_job.name, owner_references=())
     return complete([replace(job, metadata=meta)], known=classes).objects[0]
@@ -265,7 +267,11 @@ def _pod_of(obj: Object, cluster: Cluster) -> Pod:
     if isinstance(obj, DaemonSet):
         raise InputError("a DaemonSet has a pod on each node, and no replicas to count")
     if isinstance(obj, Deployment):
-        sets = [one for one in cluster.others if isinstance(one, ReplicaSet) and _is_owned(one, obj)]
+        sets = [
+            replica_set
+            for replica_set in cluster.others
+            if isinstance(replica_set, ReplicaSet) and _is_owned(replica_set, obj)
+        ]
         obj = find_new_replica_set(obj, sets) or obj
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}
@@ -274,8 +280,8 @@ def _pod_of(obj: Object, cluster: Cluster) -> Pod:
     return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
 
 
-def _is_owned(one: Object, owner: Object) -> bool:
-    return one.namespace == owner.namespace and refers_to(one.metadata.controller(), owner)
+def _is_owned(obj: Object, owner: Object) -> bool:
+    return obj.namespace == owner.namespace and refers_to(obj.metadata.controller(), owner)
 
 
 def _pods_of(obj: Object) -> list[Pod]:
@@ -290,14 +296,14 @@ def _pods_of(obj: Object) -> list[Pod]:
         obj = replace(obj, spec=replace(obj.spec, replicas=1, paused=False))
     elif isinstance(obj, _REPLICATED):
         obj = replace(obj, spec=replace(obj.spec, replicas=1))
-    made, children = _Template(), [obj]
+    control, children = _Template(), [obj]
     if isinstance(obj, Deployment):
         children = [*next_step(obj, [], {}, False)]
     elif isinstance(obj, PARENTS):
         children = next_children(obj, []) or []
     for child in children:
-        create_missing(made, child, ())
-    return made.pods
+        create_missing(control, child, ())
+    return control.pods
 
 
 class _Template:
@@ -339,8 +345,8 @@ class _Template:
 
 def _with_own_volumes(pod: Pod, owner: StatefulSet) -> Pod:
     """Return a pod whose claims by templates of its StatefulSet are ephemeral: each replica has its own."""
-    templates = {one.metadata.name: one for one in owner.spec.volume_claim_templates}
-    volumes = [_ephemeral(one.name, templates.get(one.name)) or one for one in pod.spec.volumes]
+    templates = {template.metadata.name: template for template in owner.spec.volume_claim_templates}
+    volumes = [_ephemeral(volume.name, templates.get(volume.name)) or volume for volume in pod.spec.volumes]
     return replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
 
 

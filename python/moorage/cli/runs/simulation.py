@@ -209,7 +209,7 @@ class Simulation(Struct, dict=True):
         """Yield which running pods were evicted, and what the answer rests on, a line each."""
         if self.preempted:
             pods = number_of(len(self.preempted), "running pod", "running pods")
-            texts = [f"{one.pod.key}, by {one.by}" for one in self.preempted]
+            texts = [f"{victim.pod.key}, by {victim.by}" for victim in self.preempted]
             yield f"evicts {pods}: {'; '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
         if self.rests_on:
             yield f"rests on: {'; '.join(self.rests_on)}"
@@ -219,9 +219,9 @@ class Simulation(Struct, dict=True):
     def basis_document(self) -> dict[str, Any]:
         """Return the same as a JSON value."""
         evictions = [
-            {"namespace": one.pod.namespace, "pod": one.pod.name, "node": one.pod.spec.node_name}
-            | {"workload": self.workloads.of(one.pod).text, "by": one.by}
-            for one in self.preempted
+            {"namespace": victim.pod.namespace, "pod": victim.pod.name, "node": victim.pod.spec.node_name}
+            | {"workload": self.workloads.of(victim.pod).text, "by": victim.by}
+            for victim in self.preempted
         ]
         return {"evictions": evictions, "restsOn": [*self.rests_on, *filter(None, [self.depends_on])]}
 
@@ -229,14 +229,14 @@ class Simulation(Struct, dict=True):
     def outcomes(self) -> list[PodOutcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         moved, before, new = self.evicted, self.before, {pod.key for pod in self.new}
-        gone = [one.pod for key, one in moved.items() if key not in before and key not in new]
+        gone = [eviction.pod for key, eviction in moved.items() if key not in before and key not in new]
         changed = self.result.evicted, moved, self.kept, self._remade, self.preparation.placed
         keys = before.in_order((*before.pending, *chain.from_iterable(changed)))
         pods = [self._remade.get(key) or before[key] for key in keys]
         first = self.preparation.beginning.pods.new
-        made = *(pod for key, pod in before.new.items() if key not in first), *self.new
-        replacements = Counter(map(self.workloads.of, made))
-        found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
+        created = *(pod for key, pod in before.new.items() if key not in first), *self.new
+        replacements = Counter(map(self.workloads.of, created))
+        outcomes = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
             PodOutcome(
                 pod,
@@ -247,15 +247,16 @@ class Simulation(Struct, dict=True):
             for pod in self.preparation.beginning.awaited_pods(self.scheduler)
         ]
         refused = [
-            PodOutcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
+            PodOutcome(refusal.pod, self.workloads.of(refusal.pod), REFUSED, "", refusal.message)
+            for refusal in self.refused
         ]
         known = [*awaited, *refused, *self._refused_by_kubelets, *self._not_simulated()]
-        return [one for one in found if one is not None] + known
+        return [outcome for outcome in outcomes if outcome is not None] + known
 
     @cached_property
     def bound(self) -> list[PodOutcome]:
         """The pods that had a node before the run and are there still, of which there is no other outcome."""
-        known = {one.pod.key for one in self.outcomes}
+        known = {outcome.pod.key for outcome in self.outcomes}
         stored = {pod.key: pod.spec.node_name for pod in self.scheduler.client.list(Pod)[0]}
         return [
             PodOutcome(pod, self.workloads.of(pod), BOUND, node)
@@ -283,9 +284,9 @@ class Simulation(Struct, dict=True):
     def _refused_by_kubelets(self) -> list[PodOutcome]:
         """An outcome for each new pod whose template names a node, and which the kubelet there refuses. The
         scheduler does not look at them, so they are in no result."""
-        pinned, found = pinned_workloads(self.scheduler), list[PodOutcome]()
+        pinned, outcomes = pinned_workloads(self.scheduler), list[PodOutcome]()
         if not pinned:
-            return found
+            return outcomes
         read = {pod.metadata.uid for pod in self.cluster.pods}
         stored = [pod for pod in self.scheduler.client.list(Pod)[0] if pod.spec.node_name and is_active(pod)]
         new = [pod for pod in stored if controller_of(pod) in pinned and pod.metadata.uid not in read]
@@ -297,19 +298,23 @@ class Simulation(Struct, dict=True):
             if pod.key in refusals:
                 name = pod.spec.node_name
                 why = f"{PINNED.format(name)} refuses it: {refusals[pod.key]}"
-                found.append(PodOutcome(pod, self.workloads.of(pod), REFUSED, name, why))
-        return found
+                outcomes.append(PodOutcome(pod, self.workloads.of(pod), REFUSED, name, why))
+        return outcomes
 
     def _not_simulated(self) -> list[PodOutcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
-        found: list[PodOutcome] = []
-        for one in self.cluster.left_out:
-            workload = _workload_of(one)
-            pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace, uid=one.mark))
-            replicas = number_of(one.replicas, "replica", "replicas")
-            reason = f"{replicas} of {one.full_kind}, {one.why}"
-            found += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(one.replicas, MAX_PODS)
-        return found
+        outcomes: list[PodOutcome] = []
+        for left_out in self.cluster.left_out:
+            workload = _workload_of(left_out)
+            pod = Pod(
+                metadata=ObjectMeta(name=left_out.name, namespace=left_out.namespace, uid=left_out.mark)
+            )
+            replicas = number_of(left_out.replicas, "replica", "replicas")
+            reason = f"{replicas} of {left_out.full_kind}, {left_out.why}"
+            outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(
+                left_out.replicas, MAX_PODS
+            )
+        return outcomes
 
     def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
         """Return what has become of a pod; None for one that its controller has taken back."""
@@ -368,8 +373,12 @@ class Simulation(Struct, dict=True):
         """The run in numbers."""
         placed = self.preparation.placed
         before = (pod for key, pod in self.before.items() if key not in placed)
-        found = summarize(self.cluster.finished, self.scheduler, self.result, before)
-        return replace(found, placed=sum(one.status == PLACED for one in self.outcomes)) if placed else found
+        summary = summarize(self.cluster.finished, self.scheduler, self.result, before)
+        return (
+            replace(summary, placed=sum(outcome.status == PLACED for outcome in self.outcomes))
+            if placed
+            else summary
+        )
 
     def _budgets(self, key: str) -> tuple[str, ...]:
         """The budgets that the eviction of a pod violates."""
@@ -389,16 +398,16 @@ class Simulation(Struct, dict=True):
         """Number of pods by workload that had a node before the run and have it still. Those that are being
         deleted do not count."""
         beginning, placed = self.preparation.beginning, self.preparation.placed
-        has_pod, found = self.scheduler.cache.state.has_pod, beginning.running.copy()
+        has_pod, counts = self.scheduler.cache.state.has_pod, beginning.running.copy()
         for key in {*beginning.since(self.scheduler), *placed}:
             if (old := beginning.listed(key)) is not None and is_running(old):
-                found[beginning.workloads.of(old)] -= 1
+                counts[beginning.workloads.of(old)] -= 1
             pod = self.before.get(key)
             if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
-                found[self.workloads.of(pod)] += not self._is_going(pod)
-        for one in self._refused_by_kubelets:
-            found[one.workload] -= 1
-        return found
+                counts[self.workloads.of(pod)] += not self._is_going(pod)
+        for outcome in self._refused_by_kubelets:
+            counts[outcome.workload] -= 1
+        return counts
 
     def _is_going(self, pod: Pod) -> bool:
         """Whether a pod, or another one of its name, is being deleted after the run."""
@@ -412,11 +421,15 @@ class Simulation(Struct, dict=True):
         yield from self._failed_jobs()
         yield from self._unready_templates()
         yield from self._unbound_claims()
-        evictions = Counter(budget for one in self.result.evicted.values() for budget in one.budgets)
+        evictions = Counter(
+            budget for eviction in self.result.evicted.values() for budget in eviction.budgets
+        )
         for budget, count in sorted(evictions.items()):
             pods = number_of(count, "pod", "pods")
             yield f"preemption evicts {pods} in violation of PodDisruptionBudget {budget}."
-        names = Counter(one.pod.spec.scheduler_name for one in self.outcomes if one.status == OTHER_SCHEDULER)
+        names = Counter(
+            outcome.pod.spec.scheduler_name for outcome in self.outcomes if outcome.status == OTHER_SCHEDULER
+        )
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = number_of(count, "pod asks", "pods ask")
@@ -429,7 +442,7 @@ class Simulation(Struct, dict=True):
         controllers = self.scheduler.controllers
         unready = {} if controllers is None else controllers.control.unready
         rollouts = self.preparation.beginning.rollouts(self.scheduler) if unready else ()
-        rolling = {one.workload for one in rollouts}
+        rolling = {rollout.workload for rollout in rollouts}
         for (namespace, kind, name, mark), number in sorted(unready.items()):
             top = self.workloads.top(Workload(namespace, kind, name), mark)
             if f"{top.kind} {namespace}/{top.name}" in rolling:
@@ -442,7 +455,7 @@ class Simulation(Struct, dict=True):
         """Yield a sentence about pods that were on nodes before the run, and whose claims are unbound still:
         the scheduler, which has not placed them, would have them bound."""
         claims: list[PersistentVolumeClaim] = self.scheduler.client.list(PersistentVolumeClaim)[0]
-        unbound = {one.key for one in claims if not one.spec.volume_name}
+        unbound = {claim.key for claim in claims if not claim.spec.volume_name}
         pods = self.before.values() if unbound else ()
         waiting = [
             f"{pod.key} on {pod.spec.node_name} (claim {', '.join(names)})"
@@ -451,16 +464,18 @@ class Simulation(Struct, dict=True):
             if (names := [key.partition("/")[2] for key in pod.claim_keys() if key in unbound])
         ]
         if waiting:
-            one = "pod names its node, so nobody binds its claim and it does not start; use a nodeSelector"
-            many = (
+            singular = (
+                "pod names its node, so nobody binds its claim and it does not start; use a nodeSelector"
+            )
+            plural = (
                 "pods name their nodes, so nobody binds their claims and they do not start; use nodeSelectors"
             )
-            yield f"{number_of(len(waiting), one, many)} instead: {examples(waiting, 3)}."
+            yield f"{number_of(len(waiting), singular, plural)} instead: {examples(waiting, 3)}."
 
     def _failed_jobs(self) -> Iterator[str]:
         """Yield a sentence about each Job that has failed since the files were read."""
-        listed = (one for one in self.cluster.others if isinstance(one, Job))
-        known = {one.key for one in listed if verdict_of(one) is not None}
+        listed = (obj for obj in self.cluster.others if isinstance(obj, Job))
+        known = {job.key for job in listed if verdict_of(job) is not None}
         jobs: list[Job] = self.scheduler.client.list(Job)[0]
         for job in jobs:
             why = verdict_of(job)
@@ -483,12 +498,12 @@ def input_warnings(cluster: Cluster, beginning: Beginning) -> list[str]:
     past = idle_warnings(cluster.others, cluster.suspended)
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
-    made = (text for text in now if text not in past)
+    new = (text for text in now if text not in past)
     added = admission_warnings(client, beginning.namespaces, waiting)
     of_storage = unknown_topologies(client)
     return [
         *kept,
-        *made,
+        *new,
         *added,
         *_device_warnings(scheduler, waiting),
         *group_warnings(scheduler),
@@ -498,7 +513,7 @@ def input_warnings(cluster: Cluster, beginning: Beginning) -> list[str]:
 
 def _device_warnings(scheduler: Scheduler, waiting: Iterable[Pod]) -> Iterator[str]:
     """Yield a sentence if pods depend on an allocator of devices that is not the release's."""
-    release, asking = scheduler.handle.release, sum(bool(one.spec.resource_claims) for one in waiting)
+    release, asking = scheduler.handle.release, sum(bool(pod.spec.resource_claims) for pod in waiting)
     if asking and not release.devices_are_exact:
         have = number_of(asking, "pod has", "pods have")
         text = f"{release.patch} may choose other devices and nodes (docs/releases.md)"
@@ -521,7 +536,7 @@ class PodsAlike(NamedTuple):
 
 def refused_groups(cluster: Cluster) -> list[PodsAlike]:
     """Return the objects of a change that the API server would refuse, as groups without a pod."""
-    return [PodsAlike(_workload_of(one), REFUSED, one.message, []) for one in cluster.refused_objects]
+    return [PodsAlike(_workload_of(obj), REFUSED, obj.message, []) for obj in cluster.refused_objects]
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:
@@ -542,11 +557,11 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
         In the order of their first pods.
     """
     groups: dict[tuple[Workload, str, str], list[PodOutcome]] = {}
-    for one in outcomes:
-        reason = one.short_reason if short else one.reason
-        if one.status == REFUSED:
-            reason = reason.replace(one.pod.name, "")
-        groups.setdefault((one.workload, one.status, reason), []).append(one)
+    for outcome in outcomes:
+        reason = outcome.short_reason if short else outcome.reason
+        if outcome.status == REFUSED:
+            reason = reason.replace(outcome.pod.name, "")
+        groups.setdefault((outcome.workload, outcome.status, reason), []).append(outcome)
     return [
         PodsAlike(*key[:2], members[0].short_reason if short else members[0].reason, members)
         for key, members in groups.items()
@@ -555,8 +570,8 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
 
 def pinned_workloads(scheduler: Scheduler) -> dict[Workload, str]:
     """Return the workloads whose templates name a node, with the node."""
-    found: Iterable[Object] = (obj for kind in MAKERS for obj in scheduler.client.list(kind)[0])
-    return {Workload(obj.namespace, obj.kind, obj.name): name for obj in found if (name := pinned_by(obj))}
+    makers: Iterable[Object] = (obj for kind in MAKERS for obj in scheduler.client.list(kind)[0])
+    return {Workload(obj.namespace, obj.kind, obj.name): name for obj in makers if (name := pinned_by(obj))}
 
 
 def skip_reason(pod: Pod, skipped: str) -> str:
@@ -628,7 +643,7 @@ class Preparation:
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
-        beginning, told = beginning or begin(cluster, settings), list[str]()
+        beginning, without_effect = beginning or begin(cluster, settings), list[str]()
         self.beginning, scheduler = beginning, beginning.scheduler
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
@@ -636,9 +651,9 @@ class Preparation:
         for change in changes:
             scheduler.let_pods_stop()
             before = beginning.pods.changed(beginning.since(scheduler))
-            made = change.make(scheduler, nodes)
-            self._record(change, before, made)
-            told += left_as_is(change, made, scheduler)
+            effect = change.make(scheduler, nodes)
+            self._record(change, before, effect)
+            without_effect += left_as_is(change, effect, scheduler)
         scheduler.sync()
         written = beginning.since(scheduler)
         self.pods, self.version = beginning.pods.changed(written), beginning.version(scheduler)
@@ -647,30 +662,30 @@ class Preparation:
         on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
-        self._told = input_warnings(cluster, beginning) + told
+        self._warned = input_warnings(cluster, beginning) + without_effect
         if coming is not None and coming.types:
             from moorage.autoscalers.providers.prices import foreign_zones  # most checks need no prices
 
-            self._told += foreign_zones(cluster.nodes, coming.types)
+            self._warned += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]
 
     @property
     def warnings(self) -> list[str]:
         """About the input and the pods that were made so far, a sentence each."""
-        return [*self._told, *self.cluster.siblings.sentences()]
+        return [*self._warned, *self.cluster.siblings.sentences()]
 
-    def _record(self, change: RequestedChange, before: PodsInOrder, made: Change) -> None:
+    def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
         """Note the pods that a change has deleted or kept."""
-        deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
-        left = {name.removeprefix(POD) for name in made.unfinished if name.startswith(POD)}
+        deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
+        left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
             pod = before[key]
             is_needed = pod.metadata.deletion_timestamp is None and not stays(pod)
             if key in deleted and pod.spec.node_name and is_needed:
                 self.evicted.setdefault(key, Evicted.by(change, pod))  # the pod that was there first
-            if key in deleted and (by := made.preempted.get(POD + key)) is not None:
+            if key in deleted and (by := effect.preempted.get(POD + key)) is not None:
                 self.preempted.setdefault(key, Preempted(pod, by))
-            if (why := made.unfinished.get(POD + key)) is not None:
+            if (why := effect.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"
                 if why not in LASTING:
                     self._budgeted.append((change, pod))
@@ -718,13 +733,13 @@ class Preparation:
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""
         left = [(change, pod) for change, pod in self._budgeted if pod.key in done.kept]
-        made = done.scheduler.evict([pod for _, pod in left]) if left else Change()
+        effect = done.scheduler.evict([pod for _, pod in left]) if left else Change()
         for change, pod in left:
-            why = made.kept.get(POD + pod.key)
+            why = effect.kept.get(POD + pod.key)
             if why is not None:
                 done.kept[pod.key] = f"{change.text}: {why}"
                 continue
             del done.kept[pod.key]
-            if POD + pod.key in made.deleted:
+            if POD + pod.key in effect.deleted:
                 done.evicted[pod.key] = Evicted.by(change, pod)
-        return bool(made.deleted)
+        return bool(effect.deleted)

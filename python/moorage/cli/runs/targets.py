@@ -63,9 +63,9 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
         if its == (kind, name) and namespace in (None, waiting.namespace):
             return SUSPENDED
     workloads = [*_workloads(scheduler, kind)]
-    for one in workloads:
-        if one.kind == kind and one.name == name and namespace in (None, one.namespace):
-            return _without_pods(scheduler, one)
+    for workload in workloads:
+        if workload.kind == kind and workload.name == name and namespace in (None, workload.namespace):
+            return _without_pods(scheduler, workload)
     where = f" in namespace {namespace}" if namespace else ""
     return f"{NO_POD}{where}{_alike(workloads, kind, name)}"
 
@@ -90,9 +90,9 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     for waiting in scheduler.suspended():
         if waiting.name == name and place in ("", waiting.namespace):
             return f", but {waiting.text}: {SUSPENDED}"
-    for one in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
-        if one.name == name and place in ("", one.namespace):
-            return f", but {one.kind} {one.key}: {_without_pods(scheduler, one)}"
+    for obj in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
+        if obj.name == name and place in ("", obj.namespace):
+            return f", but {obj.kind} {obj.key}: {_without_pods(scheduler, obj)}"
     return ""
 
 
@@ -109,7 +109,7 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     if kind is CompositePodGroup:
         namespace, _, name = name.rpartition("/")
         listed: list[CompositePodGroup] = scheduler.client.list(CompositePodGroup, namespace)[0]
-        if all(one.name != name for one in listed):
+        if all(group.name != name for group in listed):
             every = scheduler.client.list(CompositePodGroup)[0]
             return f"there is no such CompositePodGroup{_alike(every, kind.__name__, name)}"
         return groups_instead(scheduler.client, namespace, name)
@@ -156,7 +156,7 @@ def _pods_of_missing_groups(scheduler: Scheduler, obj: Any) -> str:
 
 def _alike(workloads: list[Any], kind: str, name: str) -> str:
     """Return what an error adds about the same name elsewhere, or names that are like it."""
-    of_kind = [one.name for one in workloads if one.kind == kind]
+    of_kind = [workload.name for workload in workloads if workload.kind == kind]
     return same_or_nearest(name, map(reference_to, workloads), of_kind)
 
 
@@ -250,11 +250,11 @@ def workload_named(
 def _other_kind(preparation: Preparation, resource: str, name: str) -> str:
     """Return the kind of a workload that scheduling does not read; "" if there is none of this name."""
     workloads = {preparation.workloads.of(pod) for pod in preparation.pods.values()}
-    found = [(one.kind, one.group) for one in workloads if one.name == name]
-    found += [(one.kind, one.group) for one in preparation.cluster.left_out if one.name == name]
-    waiting = [one.full_kind.partition(".") for one in preparation.cluster.suspended if one.name == name]
-    found += [(kind, group) for kind, _, group in waiting]
-    names = {form: kind for kind, group in found for form in _forms(kind.lower(), group)}
+    kinds = [(workload.kind, workload.group) for workload in workloads if workload.name == name]
+    kinds += [(obj.kind, obj.group) for obj in preparation.cluster.left_out if obj.name == name]
+    waiting = [obj.full_kind.partition(".") for obj in preparation.cluster.suspended if obj.name == name]
+    kinds += [(kind, group) for kind, _, group in waiting]
+    names = {form: kind for kind, group in kinds for form in _forms(kind.lower(), group)}
     return names.get(resource, "")
 
 
@@ -283,10 +283,10 @@ def targets_of_workload(
     text = f"{kind.lower()}/{name}"
     pods = _pods_of(simulation, kind, name, namespace)
     unmade = [
-        one
-        for one in groups_not_made(simulation)
-        if namespace in (None, one.workload.namespace)
-        and (kind, name) == (one.workload.kind, one.workload.name)
+        group
+        for group in groups_not_made(simulation)
+        if namespace in (None, group.workload.namespace)
+        and (kind, name) == (group.workload.kind, group.workload.name)
     ]
     if not pods and unmade:
         return [], unmade
@@ -295,13 +295,13 @@ def targets_of_workload(
         raise InputError(why, source=SOURCE, obj=text)
     _check_unique(pods, text)
     keys = {pod.key for pod in pods}
-    ours = [one for one in simulation.outcomes if one.pod.key in keys]
+    ours = [outcome for outcome in simulation.outcomes if outcome.pod.key in keys]
     targets = targets_without_node(simulation, ours)
     is_group = kind == PodGroup.__name__
     if (
         is_group and targets and simulation.scheduler.handle.groups_pods
     ):  # one explanation is about all of them
-        together = tuple(key for one in targets for key in one.pods)
+        together = tuple(key for target in targets for key in target.pods)
         targets = [targets[0]._replace(pods=together)]
     if not (targets or unmade):
         shown = ours[0].pod if ours else pods[0]
@@ -309,15 +309,17 @@ def targets_of_workload(
         targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
     if is_group:
         workload = Workload(pods[0].namespace, kind, name)
-        targets = [one._replace(workload=workload) for one in targets]
+        targets = [target._replace(workload=workload) for target in targets]
     return targets, unmade
 
 
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
     pods = (*simulation.before.values(), *simulation.new)
     has_name = [pod for pod in pods if _is_of(simulation, pod, kind, name)]
-    found = [pod for pod in has_name if namespace in (None, pod.namespace)]
-    return [pod for pod in found if simulation.exists(pod)] or found  # a rollout has removed others
+    in_namespace = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    return [
+        pod for pod in in_namespace if simulation.exists(pod)
+    ] or in_namespace  # a rollout has removed others
 
 
 def _kind(name: str) -> str:
@@ -339,13 +341,15 @@ def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
 def targets_without_node(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[Target]:
     """Group pods without a node by class and pod group, which decide what is explained."""
     classes = simulation.scheduler.cache.state.classes
-    unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
+    unmade = {id(outcome) for group in groups_not_made(simulation) for outcome in group.outcomes}
     groups: dict[tuple[object, ...], list[PodOutcome]] = {}
-    for one in outcomes:
-        if not (one.status in EXPLAINED_BY_STATUS or one.is_leaving or id(one) in unmade):
-            alike = _common(one.workload), classes.intern(one.pod), group_of(one.pod)
-            groups.setdefault(alike, []).append(one)
-    listed = [(found[0].workload, tuple([one.pod.key for one in found])) for found in groups.values()]
+    for outcome in outcomes:
+        if not (outcome.status in EXPLAINED_BY_STATUS or outcome.is_leaving or id(outcome) in unmade):
+            alike = _common(outcome.workload), classes.intern(outcome.pod), group_of(outcome.pod)
+            groups.setdefault(alike, []).append(outcome)
+    listed = [
+        (members[0].workload, tuple([outcome.pod.key for outcome in members])) for members in groups.values()
+    ]
     return [Target(keys[0], workload, keys) for workload, keys in listed]
 
 
@@ -360,15 +364,15 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
         controller replaces, and pods that do not start on their node. Objects that the API server refuses
         are groups without a pod.
     """
-    made = {*simulation.before, *(pod.key for pod in simulation.new)}
+    existing = {*simulation.before, *(pod.key for pod in simulation.new)}
     absent = (REFUSED, SKIPPED_KIND, WAITING)
     return refused_groups(simulation.cluster) + group_outcomes(
-        one
-        for one in simulation.outcomes
-        if one.status in (EVICTED, NOT_STARTED)
-        or (one.status == TERMINATING and not one.is_leaving)
-        or (one.status in absent and one.pod.key not in made)
-        or (one.status == REFUSED and one.node)  # by its kubelet
+        outcome
+        for outcome in simulation.outcomes
+        if outcome.status in (EVICTED, NOT_STARTED)
+        or (outcome.status == TERMINATING and not outcome.is_leaving)
+        or (outcome.status in absent and outcome.pod.key not in existing)
+        or (outcome.status == REFUSED and outcome.node)  # by its kubelet
     )
 
 
@@ -415,25 +419,25 @@ def pod_named(
     def named(listed: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
 
-    found = named(preparation.pods.values())
-    if named(preparation.cluster.finished) and not found:
+    pods = named(preparation.pods.values())
+    if named(preparation.cluster.finished) and not pods:
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[PodsAlike]()
-    is_gone = not found or found[0].metadata.deletion_timestamp is not None
-    if is_gone or any(found[0].claim_keys()):
+    is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
+    if is_gone or any(pods[0].claim_keys()):
         simulation = preparation.run()
         unmade = [
             group
             for group in groups_not_made(simulation)
             if (is_gone or group.outcomes[0].status == NOT_STARTED)
-            and named(one.pod for one in group.outcomes)
+            and named(outcome.pod for outcome in group.outcomes)
         ]
-        found = [] if unmade else found or named(simulation.new)
-    _check_unique(found, text)
-    if not (found or unmade):
+        pods = [] if unmade else pods or named(simulation.new)
+    _check_unique(pods, text)
+    if not (pods or unmade):
         workload = _only_workload(simulation, text, name, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
-    listed = [Target(one.key, preparation.workloads.of(one), (one.key,)) for one in found[:1]]
+    listed = [Target(pod.key, preparation.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
     return listed, unmade, not listed
 
 
@@ -442,29 +446,33 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
     pods = (*simulation.before.values(), *simulation.new)
     groups = {Workload(key[0], PodGroup.__name__, key[1]) for key in map(group_of, pods) if key is not None}
     workloads = {simulation.workloads.of(pod) for pod in pods} | groups
-    listed = {one for one in workloads if place in ("", one.namespace)}
-    named = sorted(one for one in listed if one.name == name)
-    found = [one for one in named if one not in groups] or _owners(pods, name, place) or named
+    listed = {workload for workload in workloads if place in ("", workload.namespace)}
+    named = sorted(workload for workload in listed if workload.name == name)
+    candidates = (
+        [workload for workload in named if workload not in groups] or _owners(pods, name, place) or named
+    )
     where = f" in namespace {place}" if place else ""
-    if not found:
+    if not candidates:
         other = absent_pod(simulation.scheduler, name, place)
         if other:
             raise InputError(f"there is no such pod{where}{other}", source=SOURCE, obj=text)
-        names = {one.name for one in listed} | {pod.name for pod in pods if place in ("", pod.namespace)}
+        names = {workload.name for workload in listed} | {
+            pod.name for pod in pods if place in ("", pod.namespace)
+        }
         near = same_or_nearest(name, sorted(map(reference_to, workloads)), names)
-        near = near or nearest(text, [f"{one.kind.lower()}/{one.name}" for one in workloads])
+        near = near or nearest(text, [f"{workload.kind.lower()}/{workload.name}" for workload in workloads])
         message = f"no pod, workload or group{where} has this name{near}"
         raise InputError(message, source=SOURCE, obj=text)
-    if len(found) > 1:
-        among = " or ".join(f"{one.text} in namespace {one.namespace}" for one in found)
+    if len(candidates) > 1:
+        among = " or ".join(f"{workload.text} in namespace {workload.namespace}" for workload in candidates)
         raise InputError(f"several workloads have this name{where}: give {among}", source=SOURCE, obj=text)
-    return found[0]
+    return candidates[0]
 
 
 def _owners(pods: Iterable[Pod], name: str, place: str) -> list[Workload]:
     """Return the controllers of pods by a name, such as a Job of a CronJob."""
-    found = {one for one in map(controller_of, pods) if one is not None and one.name == name}
-    return sorted(one for one in found if place in ("", one.namespace))
+    owners = {owner for owner in map(controller_of, pods) if owner is not None and owner.name == name}
+    return sorted(owner for owner in owners if place in ("", owner.namespace))
 
 
 def _check_unique(pods: Sequence[Pod], text: str) -> None:
@@ -521,19 +529,19 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
         else:
             known.target = known.target._replace(pods=(*known.target.pods, *target.pods))
             known.own[target.key] = _own_objects(explanation)
-    for one in merged.values():
-        if len(one.own) == 1 or not any(one.own.values()):
-            one.own = {}
+    for entry in merged.values():
+        if len(entry.own) == 1 or not any(entry.own.values()):
+            entry.own = {}
     return list(merged.values())
 
 
 def _signature(explanation: Explanation) -> str:
     """Return why a pod has no node and what would help, without the name of the pod; whom it would evict with
     a higher priority is its own."""
-    made = {name: value for name, value in document(explanation).items() if name not in PER_POD}
-    if made["preemption"] is not None:
-        made["preemption"] |= {"raisedPriority": None}
-    return _whole_name(explanation).sub("\0", json.dumps(made, default=str))
+    fields = {name: value for name, value in document(explanation).items() if name not in PER_POD}
+    if fields["preemption"] is not None:
+        fields["preemption"] |= {"raisedPriority": None}
+    return _whole_name(explanation).sub("\0", json.dumps(fields, default=str))
 
 
 def _own_objects(explanation: Explanation) -> list[str]:

@@ -36,17 +36,17 @@ OVERLAYS = ("beside", "in-place")
 Rights = set[tuple[str, str, str]]
 """Group, resource and verb."""
 
-LOST_ANSWER: Rights = {("", "pods", "get")}  # store/api/api_client.py, of bindings
+LOST_ANSWER: Rights = {("", "pods", "get")}  # live/client/api_client.py, of bindings
 REVIEWS: Rights = {
-    ("authentication.k8s.io", "tokenreviews", "create"),  # serve/delegated_authorization.py
+    ("authentication.k8s.io", "tokenreviews", "create"),  # live/health.py
     ("authorization.k8s.io", "subjectaccessreviews", "create"),
 }
-VOLUMES: Rights = {  # volume/binding/volume_binder.py: `update` reads, and sends a patch
+VOLUMES: Rights = {  # engine/volume/volume_binder.py: `update` reads, and sends a patch
     ("", resource, verb)
     for resource in ("persistentvolumes", "persistentvolumeclaims")
     for verb in ("get", "patch")
 }
-CLAIMS: Rights = {  # devices/claims/claim_writer.py
+CLAIMS: Rights = {  # engine/devices/claim_writer.py
     ("resource.k8s.io", resource, verb)
     for resource, verbs in (
         ("resourceclaims", ("get", "create", "patch", "delete")),
@@ -55,7 +55,7 @@ CLAIMS: Rights = {  # devices/claims/claim_writer.py
     )
     for verb in verbs
 }
-GROUPS: Rights = {  # scheduler/groups/group_status.py
+GROUPS: Rights = {  # engine/scheduler/cycle/status_writes.py
     ("scheduling.k8s.io", name, verb)
     for kind in ("podgroups", "compositepodgroups")
     for name, verb in ((kind, "get"), (f"{kind}/status", "patch"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pydoc import locate
 
 import pytest
 
@@ -59,6 +61,57 @@ def found(pattern: str, flags: int = 0) -> list[tuple[str, str]]:
 def test_what_pages_name_exists() -> None:
     spans = [(page, span) for page, text in found(r"`([^`]+)`") for span in text.split("`")]
     assert [(page, span, names) for page, span in spans if (names := unknown(span))] == []
+
+
+# ---- docstrings and comments -----------------------------------------------------------------------------
+#
+# What stands in single backticks there is a name of the code; upstream's names stand in double ones.
+
+
+PROSE = re.compile(r'""".*?"""|/\*.*?\*/|(?:(?<=\s)|^)(?:#|//) .*?$', re.DOTALL | re.MULTILINE)
+CLASS = re.compile(r"^(?:cdef |cpdef )?(?:class|enum) (\w+)(\([^:]*\))?:((?:.*\n(?= |\n))*.*)", re.MULTILINE)
+ONE_NAME = re.compile(r"(?<!`)`([A-Za-z_][\w./]*)`(?!`)")
+
+
+class Code:
+    """The names of the code without those in prose: all of them, and those in each class or its bases."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.classes: defaultdict[str, set[str]] = defaultdict(set)
+        self.bases: defaultdict[str, set[str]] = defaultdict(set)
+        for path in files(".py", ".pyx", ".pxd", ".c", ".h"):
+            if not name(path).startswith("tests/"):
+                text = PROSE.sub("", path.read_text())
+                self.names |= {path.stem, path.parent.name, *re.findall(r"\w+", text)}
+                for owner, bases, body in CLASS.findall(text):
+                    self.classes[owner].update(re.findall(r"\w+", body))
+                    self.bases[owner].update(re.findall(r"\w+", bases))
+
+    def has(self, owner: str, member: str) -> bool:
+        bases = self.bases[owner] & self.classes.keys() - {owner}
+        return member in self.classes[owner] or any(self.has(base, member) for base in bases)
+
+    def lacks(self, span: str) -> bool:
+        """Whether a text in backticks is a name that nothing has; `Class.method` is one of that class."""
+        if FILE.fullmatch(span):
+            return bool(unknown(span))
+        owner, _, member = span.rpartition(".")
+        if owner in self.classes:
+            return not self.has(owner, member)
+        return not {*re.findall(r"\w+", span)} <= self.names and locate(span) is None
+
+
+def test_what_docstrings_and_comments_name_exists() -> None:
+    code = Code()
+    for path in files(".py", under="python/moorage"):
+        remarks = " ".join(PROSE.findall(path.read_text()))
+        assert [span for span in sorted({*ONE_NAME.findall(remarks)}) if code.lacks(span)] == [], path
+    assert [code.lacks(span) for span in ("Placer.place", "NodeSearch", "click.ParamType")] == [False] * 3
+    assert [code.lacks(span) for span in ("Placer.no_such", "NoSuchSearch", "no_such.place")] == [True] * 3
+
+
+# ---- programs, links, words ------------------------------------------------------------------------------
 
 
 def test_the_programs_that_pages_run_exist() -> None:

@@ -374,8 +374,7 @@ def _fill(scheduler: PodScheduler, replicas: _Replicas, limit: int) -> None:
     """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
     the order of placements does not matter.
 
-    Nothing is done where more fit than `limit`, or than are admitted. The engine places what this leaves out:
-    the rule here is that of NodeResourcesFit with all its resources.
+    Nothing is done where more fit than `limit`, or than are admitted. The engine places what this leaves out.
     """
     context, state = scheduler.context, scheduler.cache.state
     if not replicas.admit(1):
@@ -399,7 +398,12 @@ def _fill(scheduler: PodScheduler, replicas: _Replicas, limit: int) -> None:
 def _copies(
     scheduler: PodScheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
 ) -> npt.NDArray[np.int32]:
-    """Return how many pods with some requests fit on each row by their resources."""
+    """Return how many pods with some requests fit on each row by their resources.
+
+    The rule is that of NodeResourcesFit, as the kernels have it (`mr_fit_filter`). They say whether one pod
+    fits, and would have to be asked once for each replica; a division says how many do. Where they let pass
+    what a node lacks (resources that the profile ignores, or that devices stand for), fewer are counted here.
+    """
     table, copies = scheduler.table, np.full(len(rows), MOST, dtype=np.int64)
     for resource, need in (*needs.items(), ("pods", 1)):
         if need > 0:

@@ -203,7 +203,7 @@ def _written(parameter: click.Parameter, name: str, value: str) -> list[str]:
 
 def _refuse_files(name: str, value: str) -> None:
     """Refuse a value with the name of a file elsewhere, or an address: a question reads neither, and a name
-    alone leads nowhere (`forked_answers`). Also one of several lines, as the command that repeats the answer
+    alone leads nowhere (see `twin_server`). Also one of several lines, as the command that repeats the answer
     is one."""
     if not value.isprintable():
         raise InputError("must be text in one line", source=f"--{name}", obj=repr(shorten(value, 40)))

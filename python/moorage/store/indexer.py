@@ -336,7 +336,7 @@ class Indexer(Generic[T]):
     def apply(
         self, events: Sequence[WatchEvent[T]], tombstone: Callable[[str, T], Any], notices: list[Notice[T]]
     ) -> None:
-        """Apply events in their order; see `ObjectMap.apply`.
+        """Apply events in their order; see `IndexedObjects.apply`.
 
         Parameters
         ----------

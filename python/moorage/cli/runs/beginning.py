@@ -368,7 +368,7 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     Returns
     -------
     set of str
-        Each as `Outcome.key`.
+        Each as `PodOutcome.key`.
     """
     placed = {pod.key for pod in cluster.pods if is_running(pod)}
     sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]

@@ -364,7 +364,7 @@ class ReleaseComparison(Struct, frozen=True):
 
     def without_node(self) -> set[str]:
         """Return the pods of the later release's run that have no node in the earlier one's, each as
-        `Outcome.key`."""
+        `PodOutcome.key`."""
         pods = {outcome.key for outcome in self.after.simulation.outcomes}
         return pods - self.before.nodes.keys()
 

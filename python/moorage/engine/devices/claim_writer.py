@@ -55,7 +55,7 @@ class ClaimWriter:
     Parameters
     ----------
     timestamp : callable
-        Returns the time for `allocationTimestamp`, or None where it is not written.
+        Returns the time for ``allocationTimestamp``, or None where it is not written.
 
     Attributes
     ----------

@@ -337,7 +337,7 @@ class Profile:
         ]
 
     def demand_versions(self) -> tuple[int, ...]:
-        """Return `VolumePlugin.demand_version` of the plugins for which it changes."""
+        """Return `ClaimPlugin.demand_version` of the plugins for which it changes."""
         return tuple([plugin.demand_version for plugin in self._with_demand_version])
 
     def delegated_resources(self) -> frozenset[str]:
@@ -356,7 +356,7 @@ class Profile:
         Parameters
         ----------
         pod, nodes, batch
-            See `VolumePlugin.needs_of`.
+            See `ClaimPlugin.needs_of`.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """The third step of preemption: the eviction of the victims, and the end of nominations of lower priority.
 
 kube-scheduler v1.36, framework/preemption/executor.go. Upstream evicts in a thread of its own while the pod
-is kept out of the queue (`IsPodRunningPreemption`), and so does a live scheduler (`RunningPreemptions`).
+is kept out of the queue (``IsPodRunningPreemption``), and so does a live scheduler (`RunningPreemptions`).
 Elsewhere the eviction is complete when the function returns, in upstream's order, and a victim that cannot be
 deleted fails the cycle.
 """

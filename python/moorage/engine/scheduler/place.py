@@ -226,7 +226,7 @@ class Placing(Struct):
 
     def _place_hinted(self, first: int, end: int) -> int:
         """Assume leading pods on the nodes that the list of the last cycle proposes, as a cycle of each would
-        (see `opportunistic_batching`). Return the index of the first other pod."""
+        (see `Batching`). Return the index of the first other pod."""
         state, nominator = self.context.cache.state, self.context.nominator
         route = 0 if self.engine.batching.scored is None else self.batch.route(first)
         if route & OWN_CYCLE != Route.SIGNED or self.sink is not LEDGER:

@@ -236,7 +236,7 @@ class SchedulerMetrics(Observer):
     Attributes
     ----------
     registry : CollectorRegistry
-        Of prometheus_client; its `get_sample_value` returns a value of a metric.
+        Of prometheus_client; its ``get_sample_value`` returns a value of a metric.
     """
 
     def __init__(self, context: SchedulingContext, queue: SchedulingQueue) -> None:

@@ -156,7 +156,7 @@ V = TypeVar("V")
 
 
 class LostUses:
-    """What upstream counts too little of the uses of claims (v1.37, cache.go, `pvcRefCountsDelta`).
+    """What upstream counts too little of the uses of claims (v1.37, cache.go, ``pvcRefCountsDelta``).
 
     A node that goes takes the uses by its pods from the count. If it is back before the next snapshot,
     nothing adds them again. If it is not, each of these pods takes its uses once more when it goes. The count

@@ -238,7 +238,8 @@ class Cluster(Tabular):
     Attributes
     ----------
     nodes, pods, namespaces : list of Object
-        In reading order. The pods that workloads lack are made by a `Scheduler`; its `as_cluster` has them.
+        In reading order. The pods that workloads lack are made by a `Scheduler`; `expanded` returns a cluster
+        that has them.
     others : list of Object
         All other objects that scheduling reads (services, controllers, priority classes, disruption budgets).
     finished : list of Pod

@@ -181,7 +181,7 @@ def is_known(kind: str, api_version: str) -> bool:
     ----------
     api_version : str
         ``group/version``; "" matches every group. Of the versions, only an alpha of pod groups is not read;
-        `check_version` refuses those that never existed.
+        `check_kind` refuses those that never existed.
     """
     groups = None if (kind, api_version) in _GONE else _GROUPS.get(kind)
     return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)

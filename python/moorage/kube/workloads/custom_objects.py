@@ -85,7 +85,7 @@ def groups_of(obj: Values, rule: KindRule, find: Find) -> list[Group] | str:
     Returns
     -------
     list of Group or str
-        Why they do not follow from the object, where they do not: see `Rule.why_left_out`.
+        Why they do not follow from the object, where they do not: see `KindRule.why_left_out`.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The table of kinds: how a kind of another project makes pods, or that it makes none.
 
 Kinds are named as by kubectl: ``RayCluster.ray.io``. CloneSets and DeploymentConfigs are not in the table, as
-their controllers are simulated (`other_kinds`).
+their controllers are simulated (`deployment_rollout`).
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ RULES: dict[str, KindRule] = {
     "Workflow.argoproj.io": _STEPS,
     "PipelineRun.tekton.dev": _STEPS,
     "TaskRun.tekton.dev": _STEPS,
-    # Simulated (`other_kinds`), unless their pods do not follow from their templates.
+    # Simulated (`deployment_rollout`), unless their pods do not follow from their templates.
     "Rollout.argoproj.io": KindRule(
         counts=(Count(),), why_left_out="whose template is that of another workload"
     ),

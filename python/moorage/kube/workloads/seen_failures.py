@@ -151,8 +151,8 @@ class SeenFailures(Struct, frozen=True):
     """Knows of which templates the cluster could not create pods when it was read.
 
     It takes a failure to last while the template is the same, but for a restart, nothing has changed that may
-    be its cause (`Failure.is_touched`), and none of `Failure.held` is gone; quotas and limit ranges are
-    computed then. So they are where the input itself has the cause no more.
+    be its cause (`CreateFailure.is_touched`), and none of `CreateFailure.held` is gone; quotas and limit
+    ranges are computed then. So they are where the input itself has the cause no more.
 
     Attributes
     ----------

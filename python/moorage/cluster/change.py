@@ -18,10 +18,6 @@ from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
 from moorage.store import NotFoundError, ObjectClient, kind_named, parse_reference
 from moorage.table import Table, Tabular
 
-# ---- change ------------------------------------------------------------------------------------------------
-#
-# What a change of a cluster has written.
-
 
 class Change(Struct, Tabular, frozen=True):
     """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.

@@ -12,10 +12,6 @@ from moorage.kube.model.node import Taint
 from moorage.kube.model.pod import Pod, PodSpec
 from moorage.kube.model.pod_group import group_of
 
-# ---- godel -------------------------------------------------------------------------------------------------
-#
-# Gödel's extensions of Kubernetes: annotations of pods, keys of units, and additional kinds.
-
 ASSUMED_NODE = "godel.bytedance.com/assumed-node"
 NOMINATED_NODE = "godel.bytedance.com/nominated-node"
 RESOURCE_TYPE = "godel.bytedance.com/pod-resource-type"

@@ -1,4 +1,7 @@
-"""The volume binder of Kubernetes v1.14, with its cache of decisions, and one with configured results."""
+"""The volume binder of Kubernetes v1.14, with its cache of decisions, and one with configured results.
+
+The rules are those of pkg/controller/volume/scheduling: scheduler_binder.go and scheduler_binder_cache.go.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,6 @@ from moorage.engine.volume.volume_binder import (
 )
 from moorage.kube import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import Informer, ObjectClient
-
-# ---- scheduler binder --------------------------------------------------------------------------------------
-#
-# The volume binder of Kubernetes v1.14, with its cache of decisions by pod and node.
-#
-# The rules are those of pkg/controller/volume/scheduling: scheduler_binder.go and scheduler_binder_cache.go.
 
 
 @contextmanager

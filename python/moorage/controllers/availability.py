@@ -31,10 +31,6 @@ from moorage.table import Table, Tabular
 
 from .store_control import StoreControl, admission_of, admit_claim, admit_pod
 
-# ---- availability ------------------------------------------------------------------------------------------
-#
-# When the pods of workloads become available, and which workloads wait for that.
-
 
 class PodTimes(Struct, frozen=True, kw_only=True):
     """How long a pod takes for what its kubelet does with it, in whole seconds.

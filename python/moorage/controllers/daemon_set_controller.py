@@ -278,8 +278,6 @@ def _by_age(pod: Pod) -> tuple[bool, str, str]:
 
 
 # ---- daemon set controller ---------------------------------------------------------------------------------
-#
-# Creates, replaces and deletes the pods of DaemonSets in a store.
 
 
 class DaemonSetController:

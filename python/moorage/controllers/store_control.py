@@ -112,8 +112,6 @@ def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
 
 
 # ---- store control -----------------------------------------------------------------------------------------
-#
-# What the controllers of workloads know about the pods of a store, and how they write to it.
 
 _POLICIES: tuple[type[Object], ...] = (
     *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass),

@@ -41,10 +41,6 @@ from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
 from moorage.store import NotFoundError, ObjectClient, find_object
 
-# ---- volume plugins ----------------------------------------------------------------------------------------
-#
-# Interfaces of volume plugins, and their registry (pkg/volume/plugins.go).
-
 logger = logging.getLogger("moorage.volume")
 
 

@@ -20,10 +20,6 @@ from .model.storage import CSIDriver, CSINode, StorageClass
 from .model.workload import ControllerRevision, PodTemplateSpec
 from .read.object_defaults import decoded_revision
 
-# ---- edit --------------------------------------------------------------------------------------------------
-#
-# Copies of objects with some fields changed.
-
 S = TypeVar("S", bound=Struct)
 
 _STEP = re.compile(r"""\.?([A-Za-z_]\w*)|\[(\d+)\]|\[(["'])(.+?)\3\]|\[([^\]]+)\]""")

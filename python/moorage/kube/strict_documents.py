@@ -15,10 +15,6 @@ from moorage.errors import InputError, shorten
 from .read.files import read_file, source_name
 from .read.yaml_reader import read_yaml
 
-# ---- strict documents --------------------------------------------------------------------------------------
-#
-# Decodes documents of moorage's own kinds, in which an unknown field is an error.
-
 T = TypeVar("T")
 
 

@@ -160,8 +160,6 @@ def _text(time: datetime) -> str:
 
 # ---- deletion ----------------------------------------------------------------------------------------------
 #
-# Deletion in two steps: an object with finalizers or a grace period is marked first and removed later.
-#
 # apiserver v0.36: registry/rest/delete.go and update.go, registry/generic/registry/store.go.
 
 

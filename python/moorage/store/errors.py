@@ -66,8 +66,6 @@ def group_kind(struct: type[Object]) -> str:
 
 
 # ---- errors ------------------------------------------------------------------------------------------------
-#
-# The errors of an API server, with the texts of apimachinery v0.36 (api/errors).
 
 
 class ApiError(MoorageError):

@@ -24,8 +24,6 @@ from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object,
 from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec
 
-# ---- admission ---------------------------------------------------------------------------------------------
-
 TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
 

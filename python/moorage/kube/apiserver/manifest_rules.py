@@ -107,7 +107,7 @@ def _resource_errors(amounts: Resources, path: str, use: Use) -> Iterator[tuple[
             yield f"{path}[{name}]", f'Invalid value: "{amount}": must be an integer'
 
 
-# ---- Limit ranges ------------------------------------------------------------------------------------------
+# ---- limit ranges ------------------------------------------------------------------------------------------
 
 _REQUEST, _RATIO = "defaultRequest", "maxLimitRequestRatio"
 _ORDERS = (

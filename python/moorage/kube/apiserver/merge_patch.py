@@ -13,10 +13,6 @@ from moorage.errors import InputError
 
 from .unknown_fields import LISTS, MAPS, fields_of
 
-# ---- merge patch -------------------------------------------------------------------------------------------
-#
-# JSON merge patches (RFC 7386). No value is changed in place.
-
 Json: TypeAlias = Any
 
 

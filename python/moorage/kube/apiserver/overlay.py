@@ -34,10 +34,6 @@ from .apply_manifest import apply_manifest, has_last_applied
 from .refusals import Origin, label
 from .validate_object import validate
 
-# ---- overlay -----------------------------------------------------------------------------------------------
-#
-# Puts objects over earlier ones of the same kind, namespace and name.
-
 T = TypeVar("T", bound=Object)
 
 _EXAMPLES = 3

@@ -302,8 +302,6 @@ def _duplicate(value: str, path: str) -> NoReturn:
 
 
 # ---- validate object ---------------------------------------------------------------------------------------
-#
-# Validates objects: names, and the rules in the annotations of fields.
 
 _NAME = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
 _MAX_NAME = 253

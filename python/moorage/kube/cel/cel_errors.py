@@ -7,10 +7,6 @@ from operator import attrgetter
 from threading import local
 from typing import NamedTuple
 
-# ---- cel errors --------------------------------------------------------------------------------------------
-#
-# Errors of CEL: those of compiling an expression, and those of evaluating one.
-
 # Below characters outside ASCII, which terminals often show in two columns.
 WIDE_DOT, WIDE_MARK = "\uff0e", "\uff3e"
 

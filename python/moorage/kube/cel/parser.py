@@ -453,8 +453,6 @@ _MACROS: dict[tuple[str, int], Macro] = {
 
 
 # ---- parser ------------------------------------------------------------------------------------------------
-#
-# Parses expressions (cel-spec, langdef.md) and expands macros.
 
 MAX_DEPTH = 250
 TOO_DEEP = f"expression recursion limit exceeded: {MAX_DEPTH}"

@@ -29,8 +29,6 @@ from .values import (
     type_of_value,
 )
 
-# ---- program -----------------------------------------------------------------------------------------------
-
 _LIST_COST, _MAP_COST = 10, 30
 _CONVERSIONS = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")

@@ -168,8 +168,6 @@ class Library:
 
 
 # ---- type checker ------------------------------------------------------------------------------------------
-#
-# Checks the types of an expression and finds the overloads of its calls (cel-go, checker/checker.go).
 
 Fields = dict[str, CelType]
 

@@ -10,10 +10,6 @@ from .meta import Condition, Int32, Object, Resources, Struct, between, labels, 
 from .node import Taint
 from .workload import MAX_PODS, WorkloadStatus
 
-# ---- autoscaling -------------------------------------------------------------------------------------------
-#
-# Objects that say how many replicas a workload has at least and at most.
-
 Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
 
 
@@ -161,7 +157,7 @@ KINDS = (HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler)
 
 # ---- karpenter ---------------------------------------------------------------------------------------------
 #
-# NodePool and NodeClaim of Karpenter (karpenter.sh/v1); `validate.custom_schemas` has their rules.
+# NodePool and NodeClaim of Karpenter (karpenter.sh/v1); `kube.apiserver.custom_schemas` has their rules.
 
 
 class NodeClassReference(Struct, frozen=True):

@@ -24,10 +24,6 @@ from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
 
-# ---- cluster -----------------------------------------------------------------------------------------------
-#
-# Cluster: the objects of a cluster in reading order.
-
 
 class RefusedPod(NamedTuple):
     """A new pod that the API server would refuse.

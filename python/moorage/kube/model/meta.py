@@ -288,9 +288,7 @@ def timestamp(text: str | None) -> None:
         raise InputError(f'"{text}" is not a timestamp like 2006-01-02T15:04:05Z') from None
 
 
-# ---- meta --------------------------------------------------------------------------------------------------
-#
-# The base class of object structs, quantities, object metadata, label selectors and conditions.
+# ---- objects -----------------------------------------------------------------------------------------------
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

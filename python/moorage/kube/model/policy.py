@@ -10,9 +10,7 @@ from ..releases import OPTIONAL_PLUGINS
 from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
 from .pod import Toleration
 
-# ---- policy ------------------------------------------------------------------------------------------------
-#
-# PodDisruptionBudget (policy/v1).
+# ---- disruption budgets ------------------------------------------------------------------------------------
 
 ALWAYS_ALLOW = "AlwaysAllow"
 _POLICIES = ("IfHealthyBudget", ALWAYS_ALLOW)

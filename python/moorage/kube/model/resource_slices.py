@@ -31,8 +31,6 @@ from .meta import (
 from .pod import NodeSelector
 from .resource_claims import API_VERSION, TAINT_EFFECTS
 
-# ---- resource slices ---------------------------------------------------------------------------------------
-
 MAX_DEVICES = 128
 MAX_DEVICES_WITH_TAINTS_OR_COUNTERS = 64
 _MAX_TEXT = 64

@@ -29,8 +29,6 @@ from .meta import (
 )
 from .pod import PersistentVolumeClaimTemplate, PodSpec, PreemptionPolicy
 
-# ---- workload ----------------------------------------------------------------------------------------------
-
 MAX_PODS = 2_000_000
 """Maximum number of pods that the workloads of a cluster may request."""
 
@@ -538,7 +536,7 @@ class LeaderWorkerSet(Object, frozen=True):
 class CustomObject(Object, frozen=True):
     """An object of a kind that scheduling does not read, from which pods may follow.
 
-    It is in no cluster: reading ends with the pods that its operator makes (`objects.workloads.kinds`).
+    It is in no cluster: reading ends with the pods that its operator makes (`expand_kinds`).
 
     Attributes
     ----------

@@ -160,8 +160,6 @@ def _pieces(packing: Compression, data: bytes, source: str) -> Iterator[bytes]:
 
 
 # ---- files -------------------------------------------------------------------------------------------------
-#
-# Reads files: directories, standard input, compressed files.
 
 STDIN = "-"
 _HEAD = 8

@@ -76,9 +76,6 @@ from .yaml_reader import read_yaml
 if TYPE_CHECKING:
     from .yaml_events import DuplicateKey
 
-
-# ---- load --------------------------------------------------------------------------------------------------
-
 _PEEK = 4096
 _EXAMPLES = 5
 _PIECE = 1 << 20

@@ -39,10 +39,6 @@ from ..workloads.revisions import (
 )
 from ..workloads.stateful_pods import by_ordinal
 
-# ---- recognize templates -----------------------------------------------------------------------------------
-#
-# Recognises the templates that listed pods have, where a file has the pods and not what tells it.
-
 Templated = Deployment | StatefulSet | DaemonSet | CloneSet
 T = TypeVar("T", bound=Object)
 _GUESSED = (

@@ -22,8 +22,6 @@ from ..model.workload import Deployment
 from ..workloads.custom_objects import metadata_of
 from .decode import Document, decode, decode_as, is_json
 
-# ---- snapshots ---------------------------------------------------------------------------------------------
-
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",
     "priorityClasses": "PriorityClass",

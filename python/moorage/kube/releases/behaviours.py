@@ -17,8 +17,6 @@ from msgspec import Struct
 from .feature_gates import OF_THE_SCHEDULER, Effect, FeatureGates, gates_of
 from .release import Release
 
-# ---- behaviours --------------------------------------------------------------------------------------------
-
 NAMES = ("version", "patch")
 """The fields that name a release. Its table of gates is found by them, so they are not switched."""
 

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-# ---- release -----------------------------------------------------------------------------------------------
-
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
 EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"

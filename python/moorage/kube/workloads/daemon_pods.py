@@ -25,8 +25,6 @@ from ..model.pod import (
 )
 from ..read.object_defaults import NOT_READY, UNREACHABLE
 
-# ---- daemon pods -------------------------------------------------------------------------------------------
-
 _PRESSURES = tuple(
     f"node.kubernetes.io/{name}"
     for name in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")

@@ -32,8 +32,6 @@ from ..model.workload import (
 )
 from .ownership import HASH_LABEL, controller_reference, refers_to, template_hash
 
-# ---- deployment rollout ------------------------------------------------------------------------------------
-
 REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MAX = "deployment.kubernetes.io/max-replicas"

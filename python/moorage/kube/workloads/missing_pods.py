@@ -39,8 +39,6 @@ from .ownership import HASH_LABEL, controller_reference, is_active, is_healthy, 
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, recognized, template_of
 from .stateful_pods import Revisions, by_ordinal, claims_of, next_step, ordinals, revision_for, with_claims
 
-# ---- missing pods ------------------------------------------------------------------------------------------
-
 _BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before all that waits
 
 

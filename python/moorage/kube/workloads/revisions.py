@@ -15,8 +15,6 @@ from .daemon_pods import node_of
 from .deployment_rollout import comparable
 from .ownership import HASH_LABEL, controller_reference, template_hash
 
-# ---- revisions ---------------------------------------------------------------------------------------------
-
 Revisioned = StatefulSet | DaemonSet | CloneSet
 REVISION_LABEL = "controller-revision-hash"
 Mark = tuple[str, str, str, str]

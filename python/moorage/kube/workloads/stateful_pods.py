@@ -14,8 +14,6 @@ from ..model.workload import ControllerRevision, RollingUpdateStatefulSetStrateg
 from .ownership import FINISHED, controller_reference, is_healthy, refers_to, stable_uid
 from .revisions import is_updated, mark_of
 
-# ---- stateful pods -----------------------------------------------------------------------------------------
-
 
 class Revisions(NamedTuple):
     """The revisions of a StatefulSet: that of pods below the partition, and that of its template."""

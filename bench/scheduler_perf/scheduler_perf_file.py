@@ -15,8 +15,8 @@ from moorage.engine.framework.configuration import dependents_off
 from moorage.engine.framework.configuration import feature_gates as all_gates
 from moorage.errors import InputError, located
 from moorage.kube.read.decode import decode
+from moorage.kube.read.documents import read_yaml
 from moorage.kube.read.files import read_text, source_name
-from moorage.kube.read.yaml_reader import read_yaml
 from moorage.kube.releases import DEFAULT, release_named
 from moorage.kube.releases.feature_gates import gates_of, releases_with
 

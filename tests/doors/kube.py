@@ -134,6 +134,10 @@ from moorage.kube.read.decode import decode as decode
 from moorage.kube.read.decode import decode_as as decode_as
 from moorage.kube.read.decode import decode_kind as decode_kind
 from moorage.kube.read.decode import is_known as is_known
+
+# YAML by itself, of any value.
+from moorage.kube.read.documents import read_first as read_first
+from moorage.kube.read.documents import read_yaml as read_yaml
 from moorage.kube.read.files import GZIP as GZIP
 
 # Two readers of pods, which have to be alike.
@@ -142,10 +146,6 @@ from moorage.kube.read.parts_reader import PartsReader as PartsReader
 # Texts that are written and read back.
 from moorage.kube.read.python_values import dump_yaml as dump_yaml
 from moorage.kube.read.yaml_events import documents as documents
-
-# YAML by itself, of any value.
-from moorage.kube.read.yaml_reader import read_first as read_first
-from moorage.kube.read.yaml_reader import read_yaml as read_yaml
 from moorage.kube.releases.behaviours import MOST_TOGETHER as MOST_TOGETHER
 
 # Causes that runs find which tests make up.

@@ -15,9 +15,9 @@ from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
 from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.read.decode import decode_object
+from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name
 from moorage.kube.read.object_defaults import defaults
-from moorage.kube.read.yaml_reader import read_first
 from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
 from .cluster_autoscaler.expanders import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE

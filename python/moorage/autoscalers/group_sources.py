@@ -13,8 +13,8 @@ from msgspec import Struct
 from moorage.errors import InputError, examples, located
 from moorage.kube import Node, Object
 from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
-from moorage.kube.read.yaml_reader import read_first
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags
 from .group_settings import (

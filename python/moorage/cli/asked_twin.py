@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from moorage.answers.page import Page
 from moorage.errors import InputError, MoorageError, located
 from moorage.kube.read.files import source_name
-from moorage.kube.read.load import Listed
+from moorage.kube.read.read_objects import Listed
 from moorage.kube.strict_documents import Strict, decode_part, read_value
 from moorage.live.followed_cluster import FollowedCluster, Moment
 from moorage.live.shares import Limits

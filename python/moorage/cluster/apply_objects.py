@@ -18,9 +18,9 @@ from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
 from moorage.kube.model.workload import MAX_PODS, Job, PriorityClass
 from moorage.kube.read.cluster_builder import complete
-from moorage.kube.read.load import read_objects
 from moorage.kube.read.object_defaults import default_namespace
 from moorage.kube.read.python_values import Source, is_single
+from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, find_object

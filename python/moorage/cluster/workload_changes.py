@@ -338,7 +338,7 @@ def read_requests(file: str) -> RequestFile:
     InputError
         The file cannot be read, or has something else.
     """
-    from moorage.kube.read.yaml_reader import read_yaml  # few need it
+    from moorage.kube.read.documents import read_yaml  # few need it
 
     source = source_name(file)
     text, read = read_text(file), RequestFile([], {}, source)

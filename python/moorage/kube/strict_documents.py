@@ -12,8 +12,8 @@ import msgspec
 
 from moorage.errors import InputError, shorten
 
+from .read.documents import read_yaml
 from .read.files import read_file, source_name
-from .read.yaml_reader import read_yaml
 
 T = TypeVar("T")
 

@@ -118,7 +118,7 @@ def parse_value(text: str, source: str) -> Any:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
             pass  # a list in YAML's form, or an error that the reader of YAML locates
-    from moorage.kube.read.yaml_reader import read_first  # few need it, and it imports PyYAML
+    from moorage.kube.read.documents import read_first  # few need it, and it imports PyYAML
 
     return read_first(text, source)[0]
 

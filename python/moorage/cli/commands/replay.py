@@ -71,7 +71,7 @@ def _check_shown(show: str) -> None:
 
 def _measure(text: str) -> Any:
     """Parse a measure, which may have options."""
-    from moorage.kube.read.yaml_reader import read_yaml
+    from moorage.kube.read.documents import read_yaml
 
     documents = list(read_yaml(text, "--measure")) if text.lstrip().startswith("{") else [text]
     if len(documents) != 1:

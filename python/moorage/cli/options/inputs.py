@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube import Cluster, Object, Pod
     from moorage.kube.model.cluster import DecidingRelease
-    from moorage.kube.read.load import Listed
+    from moorage.kube.read.read_objects import Listed
     from moorage.kube.workloads.ownership import Workload
     from moorage.live.client import ApiClient
 
@@ -373,12 +373,13 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
         return cluster, cluster
     from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube.read import load
+    from moorage.kube.read.read_objects import WithHooks
 
     selectors = SelectorValidation()
     check = _ServerOf(options, selectors)
     before = _prepared({**options, "files": options["files"][:1]})
     if before is not None:
-        further: list[Any] = [load.WithHooks()] if options.get("hooks") else []
+        further: list[Any] = [WithHooks()] if options.get("hooks") else []
         further += [file_named(name) for name in options["files"][1:]]
         after = load.load_joined(before, *further, **_reading(options), check=check)
         if after is not None:
@@ -532,7 +533,7 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
     options : mapping of str to object
         The values of `connection_options`.
     """
-    from moorage.kube.read.load import Listed
+    from moorage.kube.read.read_objects import Listed
 
     with connected(options) as client:
         from moorage.live.client.cluster_objects import list_cluster, server_version
@@ -560,7 +561,7 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
     if options.get("hooks"):
-        from moorage.kube.read.load import WithHooks
+        from moorage.kube.read.read_objects import WithHooks
 
         files.insert(0, WithHooks())
     if options.get("admission"):

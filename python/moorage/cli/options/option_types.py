@@ -395,7 +395,7 @@ def offer_contexts(context: click.Context, _option: click.Parameter, begun: str)
     """Complete a context by those of the kubeconfig."""
     from pathlib import Path
 
-    from moorage.kube.read.yaml_reader import read_yaml
+    from moorage.kube.read.documents import read_yaml
 
     default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube/config")
     names: list[str] = []

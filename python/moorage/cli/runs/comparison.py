@@ -22,7 +22,7 @@ from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.kube import Cluster, Node, Pod
 from moorage.kube.model.pod import PodStatus
 from moorage.kube.read.files import read_file, source_name
-from moorage.kube.read.load import read_objects
+from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import RELEASES, FeatureGates, release_named
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable

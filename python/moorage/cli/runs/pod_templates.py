@@ -32,7 +32,7 @@ from moorage.kube.model.workload import (
     StatefulSet,
 )
 from moorage.kube.read.cluster_builder import check_namespaces, complete
-from moorage.kube.read.load import in_namespace, read_objects
+from moorage.kube.read.read_objects import in_namespace, read_objects
 from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
 from moorage.kube.workloads.job_state import INDEX, next_run
 from moorage.kube.workloads.missing_pods import create_missing

@@ -21,6 +21,7 @@ from ..model.meta import Object, ObjectMeta
 from ..model.workload import Deployment
 from ..workloads.custom_objects import metadata_of
 from .decode import Document, decode, decode_as, is_json
+from .documents import TABLE
 
 SIMULATOR_KINDS = {
     "namespaces": "Namespace",
@@ -60,9 +61,6 @@ class _Answer(msgspec.Struct):
 
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
-
-
-TABLE = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
 
 
 class _Versions(msgspec.Struct, rename="camel"):

@@ -350,7 +350,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
             return parse(text), []
         except DecodeError as error:
             raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
-    from moorage.kube.read.yaml_reader import read_first
+    from moorage.kube.read.documents import read_first
 
     try:
         value, duplicates = read_first(text, "yaml")

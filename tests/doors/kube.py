@@ -119,6 +119,7 @@ from moorage.kube.plain import plain as plain
 
 # Readers by themselves; limits are lowered, and what must not be called is replaced.
 from moorage.kube.read import load as load
+from moorage.kube.read import read_objects as read_objects
 
 # Parts of the two readers of YAML; how deep they go.
 from moorage.kube.read.block_yaml import MAX_DEPTH as MAX_DEPTH

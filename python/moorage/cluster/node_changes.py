@@ -644,9 +644,9 @@ class ArrivingDaemons:
         list of Pod
             By descending priority, without those that the API server refuses.
         """
-        return sorted(self._made(node, before), key=lambda pod: -priority_of(pod))
+        return sorted(self._new_pods(node, before), key=lambda pod: -priority_of(pod))
 
-    def _made(self, node: Node, before: Node | None) -> Iterator[Pod]:
+    def _new_pods(self, node: Node, before: Node | None) -> Iterator[Pod]:
         for daemon_set in self._sets:
             spec = daemon_spec(daemon_set)
             if not should_run(spec, node) or (before is not None and should_run(spec, before)):

@@ -86,16 +86,13 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
     """
     wanted: dict[tuple[type[Object], str, str], tuple[Object, int]] = {}
     kept: dict[str, str] = {}
-    for autoscaler in autoscalers(client):
-        namespace, number = (
-            autoscaler.autoscaler.namespace,
-            autoscaler.least if bound == "min" else autoscaler.most,
-        )
-        target = _target(client, autoscaler, namespace)
+    for bounds in autoscalers(client):
+        number = bounds.least if bound == "min" else bounds.most
+        target = _target(client, bounds)
         if isinstance(target, str):
-            kept[full_name(autoscaler.autoscaler)] = target
+            kept[full_name(bounds.autoscaler)] = target
             continue
-        key = type(target), namespace, target.name
+        key = type(target), target.namespace, target.name
         _, other = wanted.get(key, (target, number))
         wanted[key] = target, min(number, other) if bound == "min" else max(number, other)
     changed = []
@@ -133,8 +130,9 @@ def autoscalers(client: ObjectClient) -> Iterator[Bounds]:
         yield Bounds(hpa, ref.api_version, ref.kind, ref.name, least, hpa.spec.max_replicas, not least)
 
 
-def _target(client: ObjectClient, bounds: Bounds, namespace: str) -> Object | str:
+def _target(client: ObjectClient, bounds: Bounds) -> Object | str:
     """Return the target of an autoscaler, or why it is not scaled."""
+    namespace = bounds.autoscaler.namespace
     kind, name = full_kind(bounds.kind, bounds.api_version), f"{namespace}/{bounds.name}"
     struct = kind_named(bounds.kind) if is_known(bounds.kind, bounds.api_version) else None
     if struct not in SCALABLE:

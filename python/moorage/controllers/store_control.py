@@ -163,7 +163,7 @@ class StoreControl:
         self.backing_off: frozenset[str] = frozenset()
         self.unready: dict[Mark, int] = {}
         self.reserved: Mapping[str, Pod] = {}
-        self._asked = 0  # pods to create in this round
+        self._to_create = 0  # pods to create in this round
         self._admission: Admission | None = None  # of this round
         self._read = -1  # the changes of the store that the last refusal has seen
         self._backed_off = -1  # those that there were when `end_back_off` was last called
@@ -172,7 +172,7 @@ class StoreControl:
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""
-        self._admission, self._asked = None, 0
+        self._admission, self._to_create = None, 0
 
     def to_try_again(self) -> list[tuple[str, str]]:
         """Return kind and ``namespace/name`` of the workloads whose next pod was refused, if something that
@@ -292,8 +292,8 @@ class StoreControl:
         InputError
             There would be more than `MAX_PODS` pods.
         """
-        self._asked += max(missing, 0)
-        if len(self.pods) + self._asked > MAX_PODS:
+        self._to_create += max(missing, 0)
+        if len(self.pods) + self._to_create > MAX_PODS:
             message = f"{missing} pods to create would make more than {MAX_PODS} in all"
             raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
         return range(missing)

@@ -13,8 +13,7 @@ from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
-from tests.doors.kube import PartsReader, decode_kind
-from tests.doors.kube import load as load_module
+from tests.doors.kube import PartsReader, decode_kind, read_objects
 from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
@@ -214,7 +213,7 @@ def test_a_file_that_cannot_be_read_to_its_end(tmp_path: Path, monkeypatch: pyte
         def read(self, size: int | None = -1) -> bytes:
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(load_module, "open_regular", lambda file: Broken())
+    monkeypatch.setattr(read_objects, "open_regular", lambda file: Broken())
     assert refusal(tmp_path / "f.json") == "f.json: cannot be read: Input/output error"
 
 

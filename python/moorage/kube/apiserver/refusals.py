@@ -342,7 +342,7 @@ class FieldValidation:
         if mode not in MODES:
             raise InputError(f"must be one of {', '.join(MODES)}, not {mode!r}", source="validate")
         self.mode = mode
-        self._found: dict[tuple[str, str, str], str] = {}
+        self._problems: dict[tuple[str, str, str], str] = {}
 
     def is_sound(self, document: bytes | msgspec.Raw, kind: str) -> bool:
         """Whether `check` would find no problem in a manifest of the core's v1; manifests that differ in
@@ -434,11 +434,11 @@ class FieldValidation:
     def _warn(self, kind: str, path: Path, what: str, place: str) -> None:
         """Record a warning, one for each kind and path without its indices."""
         names = path_text(part for part in path if isinstance(part, str))
-        self._found.setdefault((kind, what, names), f"{place}: {_text(path, what)}.")
+        self._problems.setdefault((kind, what, names), f"{place}: {_text(path, what)}.")
 
     def warnings(self) -> list[str]:
         """Return one warning for each kind and field, about the first object that has it."""
-        return list(self._found.values())
+        return list(self._problems.values())
 
 
 def _skeleton(text: bytes | msgspec.Raw) -> tuple[bytes, ...]:

@@ -220,7 +220,7 @@ class TemplateDifference(NamedTuple):
         return seen if seen.others or seen.changes() else None
 
     @property
-    def is_told(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether a sentence tells it: not what a distribution adds to all pods."""
         tolerations = tuple([each for each in self.after.tolerations if each != MEMORY_PRESSURE])
         shown = self._replace(after=replace(self.after, tolerations=tolerations))
@@ -427,7 +427,7 @@ class Siblings:
         like, sized = list[str](), dict[str, None]()
         models = Counter(workload for workload, model in self._noted if model)
         for (workload, _), (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
-            if difference is not None and difference.is_told:
+            if difference is not None and difference.is_shown:
                 like.append(_text(workload, difference, is_only=models[workload] == 1))
             if autoscaler:
                 sized[f"{workload.text} in {workload.namespace} by {autoscaler}"] = None

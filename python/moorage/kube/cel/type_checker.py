@@ -188,7 +188,7 @@ class TypeChecker:
         self._functions = functions
         self._scopes = [variables]
         self._fields = fields
-        self._found: Substitutions = {}
+        self._substitutions: Substitutions = {}
         self._problems: list[Problem] = []
         self._parameters = 0
 
@@ -208,11 +208,11 @@ class TypeChecker:
         self._visit(root)
         if self._problems:
             raise CompileError(self._text, self._problems)
-        return substitute(root.type, self._found, final=True)
+        return substitute(root.type, self._substitutions, final=True)
 
     def final(self, of: Expression) -> CelType:
         """Return the type of a part, after the check."""
-        return substitute(of.type, self._found, final=True)
+        return substitute(of.type, self._substitutions, final=True)
 
     def _wrong(self, at: int, message: str) -> CelType:
         self._problems.append(Problem(at, message))
@@ -237,12 +237,12 @@ class TypeChecker:
         return node.type
 
     def _now(self, of: CelType) -> CelType:
-        return substitute(of, self._found)
+        return substitute(of, self._substitutions)
 
     def _assign(self, given: list[CelType], wanted: list[CelType]) -> bool:
-        substitutions = are_assignable(given, wanted, self._found)
+        substitutions = are_assignable(given, wanted, self._substitutions)
         if substitutions is not None:
-            self._found = substitutions
+            self._substitutions = substitutions
         return substitutions is not None
 
     def _fresh(self) -> CelType:
@@ -339,7 +339,7 @@ class TypeChecker:
     def _no_overload(self, node: Call, given: list[CelType]) -> CelType:
         if ERROR in given:
             return ERROR
-        shown = [str(substitute(given_type, self._found, final=True)) for given_type in given]
+        shown = [str(substitute(given_type, self._substitutions, final=True)) for given_type in given]
         rest = f"({', '.join(shown if node.target is None else shown[1:])})"
         signature = rest if node.target is None else f"{shown[0]}.{rest}"
         text = f"found no matching overload for '{node.function}' applied to '{signature}'"

@@ -182,7 +182,7 @@ def load_before_and_after(
     refused: list[RefusedObject] = []
     if needs_before or _are_manifests(objects[number:]):
         before = build(objects[:number], origins=origins[:number])
-        joining = partial(_join, before, skipped=read.skipped, check=check)
+        joining = partial(join, before, skipped=read.skipped, check=check)
         further = {at - number: text for at, text in texts.items() if at >= number}
         joined, refused = without_refused(joining, objects[number:], origins[number:], further)
     if joined is None:
@@ -208,7 +208,7 @@ def load_joined(
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace, all_texts=True)
     release = partial(_release_of, check, before)
     objects, origins, texts, unserved = _served(read, namespace, STORED, release)
-    joining = partial(_join, before, skipped=read.skipped, check=check)
+    joining = partial(join, before, skipped=read.skipped, check=check)
     after, refused = without_refused(joining, objects, origins, texts)
     if after is not None:
         after.refused_objects = unserved + refused
@@ -260,7 +260,7 @@ _CHECKED = (DeviceClass, ResourceClaim, ResourceClaimTemplate)
 _TEMPLATES = (ReplicaSet, ControllerRevision)
 
 
-def _join(
+def join(
     before: Cluster,
     objects: Sequence[Object],
     origins: Sequence[Origin],

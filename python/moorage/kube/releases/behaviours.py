@@ -195,18 +195,18 @@ class _Search:
 
     def makers(self, key: str, tries: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
         """Return the tries that make the difference of a key."""
-        return tuple(place for place in tries if key in self._made(place))
+        return tuple(place for place in tries if key in self._keys_with(place))
 
     def needed(self, keys: Collection[str]) -> tuple[str, ...]:
         """Return names that together make the differences of all keys, and none of which can be left out."""
         left = self._names
         for name in self._names:
             fewer = tuple(kept for kept in left if kept != name)
-            if self._made(fewer).issuperset(keys):
+            if self._keys_with(fewer).issuperset(keys):
                 left = fewer
         return left
 
-    def _made(self, names: tuple[str, ...]) -> frozenset[str]:
+    def _keys_with(self, names: tuple[str, ...]) -> frozenset[str]:
         """Return the keys whose difference is there with these names switched."""
         if names not in self._known:
             places = self._run(names)

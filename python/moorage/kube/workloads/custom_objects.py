@@ -308,21 +308,21 @@ def _wanted(spec: Any) -> tuple[int, bool]:
     if not isinstance(spec, dict):
         return 0, True
     given = spec.get("replicas")
-    has_resources, pods, with_resources, others = _asked(spec, 1, False)
+    has_resources, pods, with_resources, others = _pods_and_parts(spec, 1, False)
     parts = (with_resources or others) if has_resources else 0
     replicas = given if _is_count(given) else 0
     wanted = pods or parts or replicas
     return min(wanted, MAX_PODS), bool(pods or wanted == replicas) and given is not None
 
 
-def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int]:
+def _pods_and_parts(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int]:
     """Return whether a value has resources, its number of pods, and the numbers of its parts with resources
     and of those without.
 
     Whole objects in a list make no pods: others make them of a template, or in another cluster.
     """
     if isinstance(value, list):
-        requests = [_asked(part, times, True) for part in value]
+        requests = [_pods_and_parts(part, times, True) for part in value]
     elif isinstance(value, dict) and not (is_listed and "apiVersion" in value and "kind" in value):
         counts = [value[name] for name in _COUNTS if _is_count(value.get(name))]
         parallelism = value.get("parallelism")
@@ -330,7 +330,7 @@ def _asked(value: Any, times: int, is_listed: bool) -> tuple[bool, int, int, int
             times *= number
         if _has_containers(value):
             return True, times, sum(counts), 0
-        requests = [_asked(part, times, is_listed) for part in value.values()]
+        requests = [_pods_and_parts(part, times, is_listed) for part in value.values()]
         has = any(isinstance(value.get(name), dict) for name in _RESOURCES)
         has = has or any(part_has for part_has, *_ in requests)
         requests.append((has, 0, sum(counts) * has, sum(counts) * (not has)))

@@ -155,7 +155,7 @@ class _Expansion:
         self._namespace_of = namespace_of
         self._nodes, self._is_changed = nodes, is_changed
         self._owners = owners
-        self._made = Expanded.empty()
+        self._expanded = Expanded.empty()
         self._read: dict[tuple[str, str, str], bytes] = {}
         self._notes: defaultdict[str, list[str]] = defaultdict(list)
 
@@ -168,30 +168,30 @@ class _Expansion:
 
     def keep(self, obj: Object, at: int) -> None:
         """Take an object, which is or was made for the one at an index."""
-        self._made.objects.append(obj)
-        self._made.sources.append(at)
+        self._expanded.objects.append(obj)
+        self._expanded.sources.append(at)
 
     def result(self) -> Expanded:
         """Return what was collected, and the Jobs that their queues never admit."""
-        self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
+        self._expanded.notes.extend(not_counted(why, names) for why, names in self._notes.items())
         for head, makes_some in ((_LEFT_OUT, True), (f"Left out, {NOT_KNOWN}", False)):
-            names = [_left_out_text(kind) for kind in self._made.left_out if kind.is_known == makes_some]
+            names = [_left_out_text(kind) for kind in self._expanded.left_out if kind.is_known == makes_some]
             if names:
-                self._made.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
-        for obj in self._made.objects:
+                self._expanded.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
+        for obj in self._expanded.objects:
             if isinstance(obj, Job) and obj.spec.suspend and obj.status.completion_time is None:
                 self._admit(obj)
-        return self._made
+        return self._expanded
 
     def _admit(self, job: Job) -> None:
         """Note what a suspended Job gets when Kueue admits it, or that this never happens."""
         key, queue = (self._namespace_of(job), job.name), job.metadata.labels.get(QUEUE, "")
         admission = self._quotas.admission(queue, key[0], job.spec.template.spec, fewest(job))
         if isinstance(admission, Inadmissible):
-            self._made.left_out.append(LeftOut("batch", job.kind, *key, *admission))
-            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), admission.why))
+            self._expanded.left_out.append(LeftOut("batch", job.kind, *key, *admission))
+            self._expanded.suspended.append(Suspended("Job.batch", *key, queue, (), admission.why))
         elif admission is not None:
-            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), "", admission))
+            self._expanded.suspended.append(Suspended("Job.batch", *key, queue, (), "", admission))
 
     @cached_property
     def _quotas(self) -> Quotas:
@@ -233,13 +233,13 @@ class _Expansion:
         if present >= obj.wanted:
             return
         if not obj.document:
-            self._made.warned[obj.full_kind] += 1
+            self._expanded.warned[obj.full_kind] += 1
         if obj.ready >= obj.wanted:
             self._note(_READY, obj, f" ({obj.wanted})")
             return
         group, replicas = obj.api_version.rpartition("/")[0], obj.wanted - int(present)
         key = group, obj.kind, self._namespace_of(obj), obj.name
-        self._made.left_out.append(LeftOut(*key, replicas, why, obj.digest))
+        self._expanded.left_out.append(LeftOut(*key, replicas, why, obj.digest))
 
     def _known(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         if rule.suspend and first(value, rule.suspend) is True:
@@ -249,12 +249,12 @@ class _Expansion:
 
     def _suspend(self, obj: CustomObject, value: Values, rule: KindRule, at: int) -> None:
         """Note what a suspended object makes when it runs; an operator may refuse what it has then."""
-        outer, self._made, why = self._made, Expanded.empty(), ""
+        outer, self._expanded, why = self._expanded, Expanded.empty(), ""
         try:
             self._run(obj, value, rule, at)
         except InputError as error:
             why = str(error)
-        inner_result, self._made = self._made, outer
+        inner_result, self._expanded = self._expanded, outer
         for kind in inner_result.left_out:
             is_known = kind.why == NOT_SIMULATED
             why = f"{kind.full_kind} is a kind {kind.why}" if is_known else f"a kind {kind.why}"

@@ -487,10 +487,8 @@ class _Reader:
         if not kind:
             return self._read_snapshot(document, origin)
         if kind == "List" or (kind.endswith("List") and head.items is not UNSET):
-            kind, items = (
-                kind.removesuffix("List"),
-                list(head.items or ()),
-            )  # Go writes null for an empty list
+            kind = kind.removesuffix("List")
+            items = list(head.items or ())  # Go writes null for an empty list
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         self._note_touched(document, kind, head.api_version)
         obj, first = None, len(self.objects)

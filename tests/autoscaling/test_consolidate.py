@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from moorage import Scheduler, load
-from moorage.autoscalers import Consolidation, Growth, read_instance_types
+from moorage.autoscalers import AutoscalerSettings, Consolidation, read_instance_types
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.kube import Node
-from tests.doors.autoscalers import make_nodes, next_hit, node_fate
+from tests.doors.autoscalers import make_nodes, next_hit, removal_verdict
 from tests.doors.kube import seconds
 from tests.house.source import ROOT
 
@@ -93,7 +93,7 @@ def test_pods_without_a_controller_are_lost() -> None:
 def fate(objects: list[Any], name: str, at: str | None = None) -> Any:
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     scheduler.run()
-    return node_fate(scheduler, Growth(read_instance_types(TYPES)), name, at)
+    return removal_verdict(scheduler, AutoscalerSettings(read_instance_types(TYPES)), name, at)
 
 
 def test_what_is_saved_is_unknown_without_prices() -> None:
@@ -104,7 +104,7 @@ def test_what_is_saved_is_unknown_without_prices() -> None:
     assert step.saved is None
     assert scheduler.consolidate().table().to_dict()["saved"] == ["unknown"]
     scheduler.run()
-    found = node_fate(scheduler, Growth(), "node-b")
+    found = removal_verdict(scheduler, AutoscalerSettings(), "node-b")
     assert (found.decision, found.saved) == ("delete", None)
     assert [len(pods) for pods in found.moves.values()] == [2]
 

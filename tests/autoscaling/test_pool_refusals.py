@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscalers import Growth, InstanceType, read_instance_types
+from moorage.autoscalers import AutoscalerSettings, InstanceType, read_instance_types
 from tests.doors.autoscalers import pool_refusals
 from tests.house.source import ROOT
 
@@ -41,7 +41,7 @@ def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3")
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": [of, pod]}))
     scheduler.run()
-    (refusal,) = pool_refusals(scheduler, Growth(types), "default/p")
+    (refusal,) = pool_refusals(scheduler, AutoscalerSettings(types), "default/p")
     return refusal
 
 

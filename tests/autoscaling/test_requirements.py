@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.autoscalers import Registration
+from moorage.autoscalers import KnownLabels
 from tests.doors.autoscalers import RequirementSet, Vocabulary
 
 VALUES = ("a", "b", "1", "2", "5", "07", "-3")
@@ -62,7 +62,7 @@ def of(vocabulary: Vocabulary, **labels: str) -> RequirementSet:
 
 
 def test_a_label_that_is_not_there_is_refused_unless_it_is_well_known_or_excluded() -> None:
-    vocabulary = Vocabulary(Registration(frozenset({"known/zone"})))
+    vocabulary = Vocabulary(KnownLabels(frozenset({"known/zone"})))
     node = of(vocabulary, team="red")
     asked = of(vocabulary, known_zone="a")
     assert node.refusal(asked, undefined=True) == ""

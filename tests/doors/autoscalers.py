@@ -74,8 +74,8 @@ from moorage.autoscalers.karpenter.type_columns import KnownType as KnownType
 from moorage.autoscalers.karpenter.type_columns import known_type as known_type
 
 # Facts and changes as values: each change is made, to see that it helps.
-from moorage.autoscalers.node_removal import group_node_fate as group_node_fate
-from moorage.autoscalers.node_removal import node_fate as node_fate
+from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
+from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
 from moorage.autoscalers.pool_refusals import pool_refusals as pool_refusals
 from moorage.autoscalers.providers.aws.ec2_answers import Ec2Type as Ec2Type
 
@@ -89,10 +89,10 @@ from moorage.autoscalers.providers.aws.fleet import fleet as fleet
 from moorage.autoscalers.providers.aws.fleet import launched as launched
 from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions
+from moorage.autoscalers.providers.known_labels import AWS as AWS
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects
-from moorage.autoscalers.providers.registrations import AWS as AWS
 
 # A pod that comes late, as a value of an answer.
 from moorage.autoscalers.scale_up_answer import LatePod as LatePod

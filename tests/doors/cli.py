@@ -70,10 +70,10 @@ from moorage.cli.runs.gate import judge as judge
 
 # Templates as options give them, for questions that have to agree.
 from moorage.cli.runs.pod_templates import read_templates as read_templates
+from moorage.cli.runs.simulation import Simulation as Simulation
 
 # Outcomes as values, compared with records of a control plane.
-from moorage.cli.runs.simulation import Preparation as Preparation
-from moorage.cli.runs.simulation import Simulation as Simulation
+from moorage.cli.runs.simulation import SimulationSetup as SimulationSetup
 
 # What explanations that count as alike are about.
 from moorage.cli.runs.targets import Target as Target

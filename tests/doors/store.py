@@ -22,7 +22,7 @@ from moorage.store.patch import apply_patch as apply_patch
 from moorage.store.patch import json_patch as json_patch
 
 # What a binding makes of a pod, and bindings that a test writes.
-from moorage.store.pod_binding import Binding as Binding
+from moorage.store.pod_binding import PodBinder as PodBinder
 
 # Selectors of any text.
 from moorage.store.selectors import predicate as predicate

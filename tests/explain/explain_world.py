@@ -11,7 +11,7 @@ from tests.doors.engine import PodGates, effective_request
 from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler
-from moorage.answers.explain import Change
+from moorage.answers.explain import HelpfulChange
 from moorage.kube import (
     Affinity,
     Cluster,
@@ -76,7 +76,7 @@ class World:
             return [changed if each.name == changed.name else each for each in self.nodes]
         return [*self.nodes, changed]
 
-    def after(self, change: Change) -> list[str]:
+    def after(self, change: HelpfulChange) -> list[str]:
         """Nodes that the pod fits after a change."""
         if change.kind in ("add-label", "add-node", "uncordon-node"):
             assert change.node is not None

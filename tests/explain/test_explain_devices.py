@@ -20,7 +20,7 @@ from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.answers.explain import Change, Explanation, explain_in_turn
+from moorage.answers.explain import Explanation, HelpfulChange, explain_in_turn
 from moorage.kube import (
     Object,
     ObjectMeta,
@@ -70,7 +70,7 @@ def texts(found: Explanation) -> list[str]:
     return [change.text for change in found.changes]
 
 
-def places(cluster: mo.Cluster, change: Change, key: str = "default/p") -> int:
+def places(cluster: mo.Cluster, change: HelpfulChange, key: str = "default/p") -> int:
     """The number of feasible nodes after a change of the objects themselves."""
     one = Scheduler(cluster)
     one.sync()

@@ -22,25 +22,12 @@ LEFT = {
 FORMATS = ("compat", "engine/framework/configuration", "engine/extenders/extender_wire", "kube/model")
 """Where classes are named after those of a format, of upstream or of a seed."""
 TWO_MEANINGS = {
-    "Binding",
-    "Change",
     "Event",
-    "Fact",
-    "NodeGroup",
     "NotFoundError",
-    "Registration",
-    "Table",
-    "WaitingPod",
-    "_Answer",
     "_Outline",
-    "_Parser",
-    "_Search",
-    "_Shared",
     "_Spec",
     "_Table",
     "_Template",
-    "_Trial",
-    "_Tries",
 }
 """Class names that still mean several things; there may only be fewer."""
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import NodeResourcesFit, of_class
-from tests.doors.store import Binding
+from tests.doors.store import PodBinder
 from tests.make import node, pod
 from tests.objects.make import workload as replica_set
 from tests.preemption.world import budget
@@ -320,16 +320,16 @@ def test_any_batch_of_equal_preemptors_is_placed_as_one_by_one(
 
 def test_victims_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads most of the pods that were bound in one write and leave."""
-    one, read, method = made(store=True), list[str](), Binding.__call__
+    one, read, method = made(store=True), list[str](), PodBinder.__call__
     store = cast(ObjectStore, one.client)
     store.create_many([replace(each, spec=replace(each.spec, node_name="")) for each in victims(4)])
     assert len(one.run().placements) == 16
 
-    def make(self: Binding, pod: Pod, version: str, node: str) -> Pod:
+    def make(self: PodBinder, pod: Pod, version: str, node: str) -> Pod:
         read.append(pod.name)
         return method(self, pod, version, node)
 
-    monkeypatch.setattr(Binding, "__call__", make)
+    monkeypatch.setattr(PodBinder, "__call__", make)
     store.create_many(preemptors(4))
     assert len(one.run().evicted) == 12
     low = [name for name in read if name.startswith("low")]

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from moorage.answers import Fact, Facts, Page
+from moorage.answers import KeyFigure, KeyFigures, Page
 from tests.doors.answers import (
     Bar,
     Grid,
@@ -37,7 +37,7 @@ def evil_page() -> str:
     help_ = {"changes": [{"text": EVIL, "feasibleNodes": 1}], "changePairs": []}
     use = NodeUse([EVIL], {"zone": [EVIL]}, {"zone": EVIL}, {EVIL: np.ones(1)}, {EVIL: np.ones(1)})
     page = Page(EVIL, EVIL)
-    page.add(EVIL, Facts([Fact(EVIL, EVIL)]), Lines([EVIL]), causes_block([cause], lambda _: help_))
+    page.add(EVIL, KeyFigures([KeyFigure(EVIL, EVIL)]), Lines([EVIL]), causes_block([cause], lambda _: help_))
     page.add("Nodes", heat_map(use), node_grid(use))
     page.add("Table", shortened(EVIL, (EVIL, "b"), [[EVIL, Bar(1, EVIL)]] * 9, (0,), EVIL))
     mean = {"configuration": EVIL, "timeline": EVIL, "change": EVIL, "measure": EVIL}
@@ -114,7 +114,7 @@ def test_empty_columns_and_tables_are_left_out() -> None:
 
 def test_no_fact_stands_alone_in_a_row() -> None:
     page = Page("t", "h")
-    page.add("s", Facts([Fact(str(at), "1") for at in range(7)]))
+    page.add("s", KeyFigures([KeyFigure(str(at), "1") for at in range(7)]))
     assert 'style="--columns:4"' in page.html()
 
 

@@ -25,6 +25,7 @@ def test_a_store() -> None:
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
         "names_of_new": lambda: one.names_of_new([p]),
         "get": lambda: one.get(Pod, "p", "default"),
+        "has": lambda: one.has([Pod]),
         "list": lambda: one.list(Pod),
         "watch": lambda: one.watch(Pod),
         "follow": lambda: one.follow(Pod),

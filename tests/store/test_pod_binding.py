@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.doors.store import Binding
+from tests.doors.store import PodBinder
 
 from moorage.kube import Condition, ObjectMeta, Pod, PodSpec, PodStatus
 
@@ -12,7 +12,7 @@ SCHEDULED = Condition(type="PodScheduled", status="True", last_transition_time=N
 
 
 def test_pods_of_a_template_share_what_a_binding_makes_of_their_spec_and_status() -> None:
-    bind, spec, status = Binding(NOW), PodSpec(priority=3), PodStatus(nominated_node_name="n1")
+    bind, spec, status = PodBinder(NOW), PodSpec(priority=3), PodStatus(nominated_node_name="n1")
     pods = [Pod(metadata=ObjectMeta(name=name), spec=spec, status=status) for name in "abc"]
     a, b = bind(pods[0], "4", "n1"), bind(pods[1], "5", "n1")
     assert (a.name, a.metadata.resource_version, b.name, b.metadata.resource_version) == ("a", "4", "b", "5")

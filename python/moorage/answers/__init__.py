@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .node_room import Holder as Holder
     from .node_room import Room as Room
     from .node_use import current_use as current_use
-    from .page import Fact as Fact
-    from .page import Facts as Facts
+    from .page import KeyFigure as KeyFigure
+    from .page import KeyFigures as KeyFigures
     from .page import Page as Page
     from .placement_bound import Bound as Bound
     from .placement_bound import Price as Price
@@ -49,7 +49,7 @@ else:
             ".node_emptying": "Aim EmptyingPlan",
             ".node_room": "Holder Room",
             ".node_use": "current_use",
-            ".page": "Fact Facts Page",
+            ".page": "KeyFigure KeyFigures Page",
             ".placement_bound": "Bound Price",
             ".pod_moves": "Blocker Move",
             ".survival": "Loss LostPod Survival",

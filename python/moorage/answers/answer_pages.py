@@ -14,7 +14,7 @@ from moorage.errors import first_of
 from moorage.kube import Pod
 
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
-from .page import Bar, Block, Causes, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
+from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 
 # ---- check and plan: lines and tables ----------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ Titled = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A caption, headings and rows."""
 
 
-def answer_page(title: str, lines: Sequence[str], facts: Facts | None, tables: Iterable[Titled]) -> Page:
+def answer_page(title: str, lines: Sequence[str], facts: KeyFigures | None, tables: Iterable[Titled]) -> Page:
     """Return a page whose headline is the first line."""
     page = Page(title, lines[0])
     page.add("Answer", facts, Lines(lines[1:]) if lines[1:] else None, *map(_grid, tables))
@@ -62,16 +62,21 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse, lines: Sequence[str
         replicas.update(each["nodes"])
     names = ", ".join(each["name"] for each in document["templates"])
     page = Page(f"Capacity for {names}", lines[0])
-    facts = [Fact(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]]
+    facts = [
+        KeyFigure(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]
+    ]
     gang = document.get("gang")
     rounds = f"gangs of {amount(gang['size'])}" if gang else "rounds"
-    facts += [Fact("nodes with replicas", amount(len(replicas))), Fact(rounds, amount(document["rounds"]))]
+    facts += [
+        KeyFigure("nodes with replicas", amount(len(replicas))),
+        KeyFigure(rounds, amount(document["rounds"])),
+    ]
     skipped = [
         f"{each['name']} is not scheduled now: {each['skipped']}"
         for each in document["templates"]
         if "skipped" in each
     ]
-    page.add("Summary", Facts(facts), Lines(skipped, True) if skipped else None)
+    page.add("Summary", KeyFigures(facts), Lines(skipped, True) if skipped else None)
     page.add("What stops the next one", Lines(lines[1:]), _binding_rule(document))
     page.add("Where replicas fit", _placement_map(use, replicas), _nodes(document))
     page.add("Utilization without them", total_grid(use), group_grid(use, "zone"), group_grid(use, "pool"))
@@ -126,9 +131,11 @@ def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     for alternative in alternatives:
         missing = alternative["measures"].get("without a node", 0)
         facts.append(
-            Fact(f"without a node: {alternative['name']}", amount(missing), "warn" if missing else "good")
+            KeyFigure(
+                f"without a node: {alternative['name']}", amount(missing), "warn" if missing else "good"
+            )
         )
-    page.add("Summary", Facts(facts), Lines(lines[1:], True) if lines[1:] else None)
+    page.add("Summary", KeyFigures(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add(
         "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
     )
@@ -250,13 +257,13 @@ def _row(item: Json) -> list[Cell]:
     return [_whom(item), len(item["pods"]), seen["nodes"]["feasible"], first]
 
 
-def _facts(item: Json) -> Facts:
+def _facts(item: Json) -> KeyFigures:
     seen, nodes = item["explanation"], item["explanation"]["nodes"]
-    return Facts(
+    return KeyFigures(
         [
-            Fact("nodes that fit", amount(nodes["feasible"]), "" if seen["fits"] else "warn"),
-            Fact("nodes", amount(nodes["total"])),
-            Fact("pods like it", amount(len(item["pods"]))),
+            KeyFigure("nodes that fit", amount(nodes["feasible"]), "" if seen["fits"] else "warn"),
+            KeyFigure("nodes", amount(nodes["total"])),
+            KeyFigure("pods like it", amount(len(item["pods"]))),
         ]
     )
 
@@ -433,24 +440,24 @@ def use_sentence(use: NodeUse, verb: str = "is") -> str:
     return f" {' and '.join(parts)} {verb} requested{where}." if parts and nodes else ""
 
 
-def _run_facts(summary: Mapping[str, Any], use: NodeUse) -> Facts:
+def _run_facts(summary: Mapping[str, Any], use: NodeUse) -> KeyFigures:
     failed = summary["unschedulable"]
     facts = [
-        Fact("nodes", amount(summary["nodes"])),
-        Fact("pods placed", amount(summary["placed"])),
-        Fact("pods that fit no node", amount(failed), "warn" if failed else "good"),
-        Fact("running before", amount(summary["running"])),
+        KeyFigure("nodes", amount(summary["nodes"])),
+        KeyFigure("pods placed", amount(summary["placed"])),
+        KeyFigure("pods that fit no node", amount(failed), "warn" if failed else "good"),
+        KeyFigure("running before", amount(summary["running"])),
     ]
     if summary["evicted"]:
-        facts.append(Fact("evicted", amount(summary["evicted"]), "warn"))
-    facts += [Fact(f"skipped: {why}", amount(count)) for why, count in summary["skipped"].items()]
-    return Facts([*facts, *use_facts(use)])
+        facts.append(KeyFigure("evicted", amount(summary["evicted"]), "warn"))
+    facts += [KeyFigure(f"skipped: {why}", amount(count)) for why, count in summary["skipped"].items()]
+    return KeyFigures([*facts, *use_facts(use)])
 
 
-def use_facts(use: NodeUse) -> list[Fact]:
+def use_facts(use: NodeUse) -> list[KeyFigure]:
     """Return the requested part of cpu and memory."""
     names = [name for name in ("cpu", "memory") if name in use.requested and use.total(name) >= 0]
-    return [Fact(f"{name} requested", f"{use.total(name):.1f} %") for name in names]
+    return [KeyFigure(f"{name} requested", f"{use.total(name):.1f} %") for name in names]
 
 
 def _reasons(summary: Mapping[str, Any]) -> Grid:

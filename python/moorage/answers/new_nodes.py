@@ -196,7 +196,7 @@ def nodes_needed(
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
-        search = _Search(scheduler, stored, workload is None, templates, most)
+        search = _NodeCountSearch(scheduler, stored, workload is None, templates, most)
         plan = search.plan()
         if prices and plan.status == FOUND:
             cheapest = search.cheapest([*plan.counts.values()], prices)
@@ -271,7 +271,7 @@ def _replaces(rollout: Rollout) -> bool:
     return rollout.updated < rollout.replicas or rollout.available > placed
 
 
-class _Search:
+class _NodeCountSearch:
     """Tries numbers of new nodes in transactions that are rolled back.
 
     Parameters

@@ -34,7 +34,7 @@ Cell = str | int | float | Bar | None
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class KeyFigure:
     """A number with its name; `tone` is "warn" for what asks for action, "good" for what needs none."""
 
     name: str
@@ -43,11 +43,11 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Facts:
+class KeyFigures:
     """Numbers in large type."""
 
     kind: ClassVar[str] = "facts"
-    items: Sequence[Fact]
+    items: Sequence[KeyFigure]
 
 
 class Lines(Struct, frozen=True):
@@ -137,7 +137,7 @@ class Causes(Struct, frozen=True):
     left_out: int = 0
 
 
-Block = Facts | Lines | Grid | Drawn | Causes
+Block = KeyFigures | Lines | Grid | Drawn | Causes
 
 
 class Section(Struct, frozen=True):

@@ -225,9 +225,9 @@ class Scheduler(PodScheduler):
         ScaleUp
             The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
         """
-        from moorage.autoscalers.scaling_rounds import Growth, scale_up
+        from moorage.autoscalers.scaling_rounds import AutoscalerSettings, scale_up
 
-        return scale_up(self, Growth(types, options, seed, groups=groups), keep)
+        return scale_up(self, AutoscalerSettings(types, options, seed, groups=groups), keep)
 
     @typed
     def consolidate(
@@ -266,9 +266,9 @@ class Scheduler(PodScheduler):
             There is no NodePool, or `at` is no time with its zone.
         """
         from moorage.autoscalers.consolidation_rounds import consolidate
-        from moorage.autoscalers.scaling_rounds import Growth
+        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
 
-        return consolidate(self, Growth(types, options, seed), once, at)
+        return consolidate(self, AutoscalerSettings(types, options, seed), once, at)
 
     @typed
     def diff(self, other: Scheduler) -> Difference:

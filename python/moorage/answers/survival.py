@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, structs
 
-from moorage.autoscalers.scaling_rounds import Growth, grow
+from moorage.autoscalers.scaling_rounds import AutoscalerSettings, grow
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import NAME, get, parsed
 from moorage.cluster.cluster_changes import remove_nodes
@@ -105,7 +105,7 @@ class SurvivalQuestion:
     only: str = ""
     within_budgets: bool = False
     before: PodScheduler | None = None
-    growth: Growth | None = None
+    autoscaling: AutoscalerSettings | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,7 +237,7 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
             f"must be from 1 to {len(domains)}, the number of {what}, not {at_once}", path="at_once"
         )
     with scheduler.transaction():
-        trial = _Trial(scheduler, domains, question, label)
+        trial = _DomainLosses(scheduler, domains, question, label)
         single = [loss for name in domains if (loss := trial.lose((name,))) is not None]
         failed = {loss.domains[0] for loss in single}
         left = [name for name in trial.fullest_first() if name not in failed]
@@ -256,11 +256,16 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
         losses = _compared(losses, trial, question.before)
     losses.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
     numbers = at_once, sets, possible, worst
-    options = question.only, question.within_budgets, question.before is not None, question.growth is not None
+    options = (
+        question.only,
+        question.within_budgets,
+        question.before is not None,
+        question.autoscaling is not None,
+    )
     return Survival(label, len(domains), without, tuple(losses), *numbers, *options, trial.detaches)
 
 
-def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> list[Loss]:
+def _compared(losses: list[Loss], trial: _DomainLosses, scheduler: PodScheduler) -> list[Loss]:
     """Return losses with the pods marked whose workloads were not better off before a change.
 
     A pod that waited before may wait after a loss, too. A domain that there was not is compared with the loss
@@ -273,7 +278,7 @@ def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> lis
     except InputError:  # no node had the label
         domains = {}
     with scheduler.transaction():
-        before = _Trial(scheduler, domains, replace(trial.question, only=""), trial.label)
+        before = _DomainLosses(scheduler, domains, replace(trial.question, only=""), trial.label)
         waited = before.waiting - trial.waiting
         losses = [
             _marked(loss, before.number_lost(loss.domains) + waited, Counter(map(_name, loss.lost)))
@@ -313,7 +318,7 @@ def _domains(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[str]
 
 
 @dataclass
-class _Trial:
+class _DomainLosses:
     """Losses of domains, each taken back, beside what is without a node already.
 
     Parameters
@@ -340,7 +345,7 @@ class _Trial:
     label: str
     waiting: Counter[str] = field(init=False)
     detaches: bool = field(init=False, default=False)
-    _growth: Growth | None = field(init=False, default=None)
+    _autoscaling: AutoscalerSettings | None = field(init=False, default=None)
     _is_asked: Callable[[Pod], bool] = field(init=False)
     _before: set[str] = field(init=False)
     _unmade: int = field(init=False)
@@ -382,8 +387,8 @@ class _Trial:
         moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
         if not moving:
             return None
-        growth, label = self.question.growth, self.label
-        self._growth = growth if growth is None else growth.without(label, names)
+        autoscaling, label = self.question.autoscaling, self.label
+        self._autoscaling = autoscaling if autoscaling is None else autoscaling.without(label, names)
         with self.scheduler.transaction():
             remove_nodes(self.scheduler, nodes)
             without = self._place_elsewhere(moving)
@@ -452,8 +457,8 @@ class _Trial:
                 results.append(self.scheduler.run())
                 return results[-1]
 
-            if self._growth is not None:
-                grow(self.scheduler, self._growth, results[0], again)
+            if self._autoscaling is not None:
+                grow(self.scheduler, self._autoscaling, results[0], again)
             return results[-1]
         finally:
             callbacks.remove(note)

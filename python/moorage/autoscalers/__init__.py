@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .providers.instance_type import InstanceType as InstanceType
     from .providers.instance_type import Offering as Offering
     from .providers.instance_type import seen_types as seen_types
-    from .providers.registrations import Registration as Registration
+    from .providers.known_labels import KnownLabels as KnownLabels
     from .providers.type_files import read_instance_types as read_instance_types
     from .scale_up_answer import NewNode as NewNode
     from .scale_up_answer import ScaleUp as ScaleUp
-    from .scaling_rounds import Growth as Growth
+    from .scaling_rounds import AutoscalerSettings as AutoscalerSettings
 else:
     __getattr__, __dir__, __all__ = names_at_first_use(
         __name__,
@@ -36,9 +36,9 @@ else:
             ".karpenter.karpenter_options": "KarpenterOptions",
             ".karpenter.new_nodes_result": "Launch NewClaim PodError Provisioning TypePrice",
             ".providers.instance_type": "InstanceType Offering seen_types",
-            ".providers.registrations": "Registration",
+            ".providers.known_labels": "KnownLabels",
             ".providers.type_files": "read_instance_types",
             ".scale_up_answer": "NewNode ScaleUp",
-            ".scaling_rounds": "Growth",
+            ".scaling_rounds": "AutoscalerSettings",
         },
     )

@@ -35,8 +35,8 @@ from .karpenter.type_columns import Catalogue
 from .launched_nodes import assume_claims, remove_claims
 from .providers.instance_type import POOL, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
-from .scale_up_answer import NewNode, WaitingPod, kinds_of
-from .scaling_rounds import Growth, grow, left_pods, make_nodes
+from .scale_up_answer import NewNode, UnplacedPod, kinds_of
+from .scaling_rounds import AutoscalerSettings, grow, left_pods, make_nodes
 
 # ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
 
@@ -101,7 +101,7 @@ class RemovalStep(NamedTuple):
         Pods that cannot be evicted, and why: their nodes stay.
     lost : tuple of str
         Pods that no controller makes again.
-    waiting : tuple of WaitingPod
+    waiting : tuple of UnplacedPod
         Pods that have no node afterwards and had one before.
     placed : dict of str to str
         The nodes that pods have got from kube-scheduler.
@@ -115,7 +115,7 @@ class RemovalStep(NamedTuple):
     moved: int
     kept: dict[str, str]
     lost: tuple[str, ...]
-    waiting: tuple[WaitingPod, ...]
+    waiting: tuple[UnplacedPod, ...]
     extra: tuple[NewNode, ...]
     placed: dict[str, str]
 
@@ -180,7 +180,7 @@ class Consolidation(Tabular):
     ignoring: tuple[str, ...] = ()
 
     @property
-    def waiting(self) -> tuple[WaitingPod, ...]:
+    def waiting(self) -> tuple[UnplacedPod, ...]:
         """Pods that wait after a command and had a node before."""
         return tuple(chain.from_iterable(step.waiting for step in self.steps))
 
@@ -272,26 +272,28 @@ def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
     return ["unknown" if step.saved is None else f"{step.saved:.4g}" for step in steps]
 
 
-def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) -> Consolidation:
+def with_draws(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, count: int, **how: Any
+) -> Consolidation:
     """Consolidate with several seeds; the answer is that of the first."""
     consolidations = [
-        consolidate(scheduler, replace(growth, seed=growth.seed + at), **how) for at in range(count)
+        consolidate(scheduler, replace(autoscaling, seed=autoscaling.seed + at), **how) for at in range(count)
     ]
     draws = tuple([Draw(each.seed, each.after, len(each.waiting)) for each in consolidations])
     return replace(consolidations[0], draws=draws)
 
 
 def consolidate(
-    scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
-    check_type("options", growth.options, KarpenterOptions)
+    check_type("options", autoscaling.options, KarpenterOptions)
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
         raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        rounds = ConsolidationRounds(scheduler, growth, begin)
+        rounds = ConsolidationRounds(scheduler, autoscaling, begin)
         first = rounds.view()
         before = _prices(first)
         nodes = [state.node for state in first.states if state.node is not None]
@@ -324,7 +326,7 @@ def consolidate(
             staying(view),
             results[-1].command is None,
             notes,
-            growth.seed,
+            autoscaling.seed,
             young=tuple(over),
             begins=timestamp(math.ceil(max(over.values()))) if over else "",
             settings=view.options.text,
@@ -362,8 +364,8 @@ def _prices(view: ClusterView) -> NodesPrice:
 class ConsolidationRounds:
     """The commands so far; the clock goes on with each."""
 
-    def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:
-        self._scheduler, self._growth, self.now = scheduler, growth, at
+    def __init__(self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, at: float | None) -> None:
+        self._scheduler, self._autoscaling, self.now = scheduler, autoscaling, at
         self._left = left_pods(scheduler, scheduler.run())
         self._catalogue: Catalogue | None = None
         self.notes: list[str] = []
@@ -372,9 +374,14 @@ class ConsolidationRounds:
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
-        growth = self._growth
+        autoscaling = self._autoscaling
         question = pass_question(
-            self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
+            self._scheduler,
+            [*self._left],
+            autoscaling.types,
+            autoscaling.options,
+            autoscaling.seed,
+            self._catalogue,
         )
         self._catalogue = question.catalogue
         self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
@@ -414,9 +421,9 @@ class ConsolidationRounds:
         names = [*going.values()]
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
-        self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
+        self._autoscaling = replace(self._autoscaling, past_names=self._autoscaling.past_names | {*names})
         new_nodes, _ = make_nodes(
-            scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names
+            scheduler, command.new_claims(), len(self.steps) + 1, self._autoscaling.past_names
         )
         kept, result = self._drained(names)
         stuck = {there[key].spec.node_name for key in kept if key in there}
@@ -428,9 +435,9 @@ class ConsolidationRounds:
         stayed = {key: why for key, why in self._left.items() if key in pending}
         new = {key: why for key, why in now_left.items() if key not in stayed}
         extra: tuple[NewNode, ...] = ()
-        waiting: tuple[WaitingPod, ...] = ()
+        waiting: tuple[UnplacedPod, ...] = ()
         if new:
-            up = grow(scheduler, self._growth, result, scheduler.run)
+            up = grow(scheduler, self._autoscaling, result, scheduler.run)
             extra, waiting = up.nodes, tuple([pod for pod in up.waiting if pod.pod in new])
         self._left = stayed | {each.pod: each.scheduler for each in waiting}
         lost = tuple(

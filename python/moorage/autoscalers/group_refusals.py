@@ -19,17 +19,17 @@ from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_settings import GroupSettings, NodeGroup
 from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
-from .scaling_rounds import GroupScaler, Growth
+from .scaling_rounds import AutoscalerSettings, GroupScaler
 
 
-def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
+def group_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
     """Return why no node group gets a node for a pod (``namespace/name``), in the order of the groups."""
-    if growth.groups is None:
+    if autoscaling.groups is None:
         return []
     (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
     tries = [
-        _Tries(scheduler, growth, growth.groups, node_group, waiting)
-        for node_group in growth.groups.node_groups
+        _GroupLoops(scheduler, autoscaling, autoscaling.groups, node_group, waiting)
+        for node_group in autoscaling.groups.node_groups
     ]
     return [
         PoolRefusal(each.group.name, why, tuple(each.remedies()), "node group")
@@ -38,32 +38,34 @@ def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Po
     ]
 
 
-def template_facts(scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> Iterator[str]:
+def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:
     """Yield which empty groups would get a node for the first pod that waits with a label more."""
     refused = [pod.pod for pod in up.waiting if CLUSTER_AUTOSCALER in pod.refusals]
-    if growth.groups is None or not refused:
+    if autoscaling.groups is None or not refused:
         return
     (pod,) = (pod for pod in scheduler.client.list(Pod)[0] if pod.key == refused[0])
-    for group in [node_group for node_group in growth.groups.node_groups if node_group.template is not None]:
-        if text := _Tries(scheduler, growth, growth.groups, group, pod).lacking_labels():
+    for group in [
+        node_group for node_group in autoscaling.groups.node_groups if node_group.template is not None
+    ]:
+        if text := _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, pod).lacking_labels():
             yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
 
 
-class _Tries:
+class _GroupLoops:
     """Loops about one pod and one group."""
 
     def __init__(
         self,
         scheduler: PodScheduler,
-        growth: Growth,
+        autoscaling: AutoscalerSettings,
         settings: GroupSettings,
         group: NodeGroup,
         pod: Pod,
     ) -> None:
-        self._scheduler, self._growth, self._pod = scheduler, growth, pod
+        self._scheduler, self._autoscaling, self._pod = scheduler, autoscaling, pod
         self.group, self._settings = group, structs.replace(settings, node_groups=[group])
         self._gates = scheduler.cache.state.classes.gates
-        self._scaler = GroupScaler(scheduler, growth, self._settings)
+        self._scaler = GroupScaler(scheduler, autoscaling, self._settings)
         self._found = self._loop(pod, self._settings)
 
     def reason(self) -> str:
@@ -185,7 +187,7 @@ class _Tries:
             yield Remedy(text, f"a node more, {price_text(self._scaler.price(self.group, node))}")
 
     def _loop(self, pod: Pod, settings: GroupSettings) -> ScaleUpResult:
-        return next(GroupScaler(self._scheduler, self._growth, settings).loops([pod]))
+        return next(GroupScaler(self._scheduler, self._autoscaling, settings).loops([pod]))
 
 
 def _text_of(labels: Mapping[str, str]) -> str:

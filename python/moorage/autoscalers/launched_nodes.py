@@ -48,8 +48,8 @@ from .providers.instance_type import (
     InstanceType,
     Offering,
 )
+from .providers.known_labels import known_labels_of
 from .providers.pool_types import PoolTypes
-from .providers.registrations import registration_of
 
 # ---- nodes as they are once they are ready: of a claim, or of an instance type of a pool -------------------
 
@@ -128,7 +128,7 @@ def launched_node(
     capacity, allocatable = kind.capacity, kind.allocatable(offering.capacity_override)
     if kind.shown is not None:
         capacity, allocatable = {**kind.shown.capacity}, {**kind.shown.allocatable}
-    of_drivers = registration_of([pool]).normalized
+    of_drivers = known_labels_of([pool]).normalized
     every |= {key: every[read_as] for key, read_as in of_drivers.items() if every.get(read_as)}
     return Node(
         metadata=ObjectMeta(name=name, labels=every),

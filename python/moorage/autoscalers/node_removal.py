@@ -41,7 +41,7 @@ from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
 from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
-from .scaling_rounds import GroupScaler, Growth, left_pods
+from .scaling_rounds import AutoscalerSettings, GroupScaler, left_pods
 
 # ---- when Karpenter first removes a node that stays now, if nothing but the time changes -------------------
 
@@ -95,7 +95,7 @@ class Freeing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NodeFate:
+class RemovalVerdict:
     """What becomes of a node if its autoscaler looks at it alone.
 
     Attributes
@@ -172,7 +172,9 @@ class NodeFate:
         }
 
 
-def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None = None) -> NodeFate:
+def removal_verdict(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
+) -> RemovalVerdict:
     """Say what becomes of a node (at a time as for `Scheduler.consolidate`); nothing is changed.
 
     Raises
@@ -182,14 +184,16 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     """
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        view = ConsolidationRounds(scheduler, growth, None if at is None else parse_moment(at, "at")).view()
+        view = ConsolidationRounds(
+            scheduler, autoscaling, None if at is None else parse_moment(at, "at")
+        ).view()
     state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
     done = _command(view, state.name)
     if done is not None:
         reason, command = done
-        return NodeFate(
+        return RemovalVerdict(
             name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
         )
     stay = why_stays(view, name).message
@@ -201,13 +205,13 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     )
     then = _command(_changed(view, changes), name) if changes else None
     texts = tuple([change.text for change in changes])
-    fate = NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
+    verdict = RemovalVerdict(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
     if math.isfinite(expires := expiry(state)):
-        fate = replace(fate, expires=timestamp(math.floor(expires)))
+        verdict = replace(verdict, expires=timestamp(math.floor(expires)))
     for moment in moments(view, state):
         if (later := _command(view.at(moment), state.name)) is not None:
-            return replace(fate, goes_at=timestamp(math.ceil(moment)), then=later[1].decision)
-    return fate
+            return replace(verdict, goes_at=timestamp(math.ceil(moment)), then=later[1].decision)
+    return verdict
 
 
 def freed(
@@ -365,7 +369,7 @@ def _gone(_: object) -> None:
     """The object goes."""
 
 
-# ---- group fates -------------------------------------------------------------------------------------------
+# ---- nodes of groups ---------------------------------------------------------------------------------------
 # Whether cluster-autoscaler would remove a node of a group, why not, and which changes would free it, each
 # tried by a loop.
 
@@ -375,14 +379,14 @@ _ENDS = ("ControllerNotFound", "MinReplicasReached")
 """Rules that come before the annotation by which a pod may go."""
 
 
-def group_node_fate(
-    scheduler: PodScheduler, growth: Growth, name: str, at: str | None = None
-) -> NodeFate | None:
+def group_removal_verdict(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
+) -> RemovalVerdict | None:
     """Say what becomes of a node of a group once it was unneeded for long enough (at a time as for
     `Scheduler.consolidate`); None for a node of none. Nothing is changed."""
-    if (settings := growth.groups) is None:
+    if (settings := autoscaling.groups) is None:
         return None
-    scaler = GroupScaler(scheduler, growth, settings)
+    scaler = GroupScaler(scheduler, autoscaling, settings)
     group = scaler.group_of().get(name)
     if group is None:
         return None
@@ -393,7 +397,7 @@ def group_node_fate(
         why, moves = trial.decide(settings)
         changes, later = freed(why, trial.why_with, trial.proposals, _MOST_CHANGES_OF_A_GROUP)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
-    return NodeFate(
+    return RemovalVerdict(
         name,
         "" if why else "delete",
         "" if why else "Underutilized" if moves else "Empty",

@@ -34,9 +34,9 @@ from .karpenter.new_nodes_result import NewClaim
 from .karpenter.provisioning import PassQuestion, pass_question, stored_pools
 from .launched_nodes import launched_node
 from .providers.instance_type import POOL, ZONE, InstanceType
-from .providers.registrations import CORE
+from .providers.known_labels import CORE
 from .scale_up_answer import KARPENTER, ScaleUp, price_text
-from .scaling_rounds import Growth
+from .scaling_rounds import AutoscalerSettings
 
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
@@ -75,7 +75,7 @@ class PoolRefusal(NamedTuple):
             yield f"  {NO_HELP}"
 
 
-def pool_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
+def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
     """Return why no pool makes a node for a pod, in the order in which Karpenter asks the pools.
 
     Parameters
@@ -83,15 +83,15 @@ def pool_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Poo
     pod : str
         ``namespace/name`` of a pod without a node.
     """
-    question = pass_question(scheduler, [pod], growth.types, growth.options, growth.seed)
+    question = pass_question(scheduler, [pod], autoscaling.types, autoscaling.options, autoscaling.seed)
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
-    tries = [_Tries(scheduler, question, waiting, pool) for pool in by_weight(question.pools)]
+    tries = [_PoolPasses(scheduler, question, waiting, pool) for pool in by_weight(question.pools)]
     return [
         PoolRefusal(each.pool.name, why, tuple(each.remedies())) for each in tries if (why := each.reason())
     ]
 
 
-class _Tries:
+class _PoolPasses:
     """Passes about one pod and one pool."""
 
     def __init__(self, scheduler: PodScheduler, question: PassQuestion, pod: Pod, pool: NodePool) -> None:
@@ -342,14 +342,14 @@ MOST_POOLS, MOST_TEXT = 2, 200
 class PoolFacts:
     """What decided about the nodes of an answer, in the cluster that has them."""
 
-    def __init__(self, scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> None:
-        self._scheduler, self._growth, self._up = scheduler, growth, up
+    def __init__(self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> None:
+        self._scheduler, self._autoscaling, self._up = scheduler, autoscaling, up
         self._pools = by_weight(stored_pools(scheduler.client))
 
     @cached_property
     def _question(self) -> PassQuestion:
-        growth = self._growth
-        return pass_question(self._scheduler, [], growth.types, growth.options, growth.seed)
+        autoscaling = self._autoscaling
+        return pass_question(self._scheduler, [], autoscaling.types, autoscaling.options, autoscaling.seed)
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each fact."""

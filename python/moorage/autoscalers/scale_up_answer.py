@@ -56,7 +56,7 @@ class NewNode(NamedTuple):
         }
 
 
-class WaitingPod(NamedTuple):
+class UnplacedPod(NamedTuple):
     """A pod that has no node at the end: the texts of the autoscalers that refuse it, and the scheduler's."""
 
     pod: str
@@ -107,7 +107,7 @@ class ScaleUp(Tabular):
     nodes : tuple of NewNode
     placed : dict of str to str
         Node by pod, of those that had none before the first round.
-    waiting : tuple of WaitingPod
+    waiting : tuple of UnplacedPod
     late : tuple of LatePod
     complete : bool
         Whether it ended by itself, not because of a bound on rounds.
@@ -124,7 +124,7 @@ class ScaleUp(Tabular):
     rounds: int
     nodes: tuple[NewNode, ...]
     placed: dict[str, str]
-    waiting: tuple[WaitingPod, ...]
+    waiting: tuple[UnplacedPod, ...]
     late: tuple[LatePod, ...]
     complete: bool
     pools: dict[str, str] = field(default_factory=dict)

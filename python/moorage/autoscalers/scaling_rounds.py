@@ -53,7 +53,15 @@ from .providers.instance_type import (
 )
 from .providers.pool_types import ProvidedTypes, Types
 from .providers.prices import prices_by
-from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, MOST_ROUNDS, LatePod, NewNode, ScaleUp, WaitingPod
+from .scale_up_answer import (
+    CLUSTER_AUTOSCALER,
+    KARPENTER,
+    MOST_ROUNDS,
+    LatePod,
+    NewNode,
+    ScaleUp,
+    UnplacedPod,
+)
 
 # ---- what autoscalers do in a round: the nodes they make for pods that wait, and why others get none -------
 
@@ -61,9 +69,9 @@ NOT_TRIGGERED = "pod didn't trigger scale-up"
 
 
 @dataclass(frozen=True)
-class Growth:
-    """With what nodes come: types as for `Scheduler.provision`, Karpenter's flags, a seed, names that no node
-    gets, and the checked node groups of cluster-autoscaler."""
+class AutoscalerSettings:
+    """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, names
+    that no node gets, and the checked node groups of cluster-autoscaler."""
 
     types: Types | None = None
     options: KarpenterOptions | None = None
@@ -71,7 +79,7 @@ class Growth:
     past_names: frozenset[str] = frozenset()
     groups: GroupSettings | None = None
 
-    def without(self, label: str, values: Collection[str]) -> Growth:
+    def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""
         if self.groups is not None:
             kept = [_without_template(node_group, label, values) for node_group in self.groups.node_groups]
@@ -119,20 +127,22 @@ class RoundDecision(NamedTuple):
 
 
 def autoscalers(
-    scheduler: PodScheduler, growth: Growth
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings
 ) -> dict[str, Callable[[Sequence[str]], RoundDecision]]:
     """Return the autoscalers of a cluster by name: Karpenter where it has NodePools, or nothing else could
     decide, and cluster-autoscaler where node groups are known."""
     deciders: dict[str, Callable[[Sequence[str]], RoundDecision]] = {}
-    if growth.groups is None or scheduler.client.list(NodePool)[0]:
-        deciders[KARPENTER] = lambda pods: _of_karpenter(scheduler, growth, pods)
-    if growth.groups is not None:
-        deciders[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, growth, growth.groups).decide
+    if autoscaling.groups is None or scheduler.client.list(NodePool)[0]:
+        deciders[KARPENTER] = lambda pods: _of_karpenter(scheduler, autoscaling, pods)
+    if autoscaling.groups is not None:
+        deciders[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, autoscaling, autoscaling.groups).decide
     return deciders
 
 
-def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> RoundDecision:
-    question = pass_question(scheduler, pods, growth.types, growth.options, growth.seed)
+def _of_karpenter(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, pods: Sequence[str]
+) -> RoundDecision:
+    question = pass_question(scheduler, pods, autoscaling.types, autoscaling.options, autoscaling.seed)
     answer = question.answer()
     idle = idle_pools(question.pools)
     claims = [claim for claim in answer.claims if claim.launched is not None]
@@ -147,7 +157,7 @@ def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) 
     )
 
     def make(turn: int) -> Made:
-        return make_nodes(scheduler, claims, turn, growth.past_names)
+        return make_nodes(scheduler, claims, turn, autoscaling.past_names)
 
     return RoundDecision(
         KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools, plan
@@ -205,8 +215,10 @@ class GroupScaler:
     """cluster-autoscaler in rounds. Its loops follow one another until none of them adds nodes, and the nodes
     of all of them are there together: real ones take longer than a loop to join."""
 
-    def __init__(self, scheduler: PodScheduler, growth: Growth, settings: GroupSettings) -> None:
-        self._scheduler, self._growth, self.settings = scheduler, growth, settings
+    def __init__(
+        self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, settings: GroupSettings
+    ) -> None:
+        self._scheduler, self._autoscaling, self.settings = scheduler, autoscaling, settings
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags = replace(flags_of(settings), scale_down_enabled=False)
 
@@ -235,7 +247,7 @@ class GroupScaler:
     def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
         """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old
         enough."""
-        scheduler, seed = self._scheduler, self._growth.seed
+        scheduler, seed = self._scheduler, self._autoscaling.seed
         delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
         now = self.now() + STABLE + delay + 1.0
         backoffs = dict.fromkeys(self._short_groups(), (math.inf, 0.0))
@@ -283,7 +295,7 @@ class GroupScaler:
 
     @property
     def _unavailable(self) -> tuple[Shortage, ...]:
-        return self._growth.options.unavailable if self._growth.options is not None else ()
+        return self._autoscaling.options.unavailable if self._autoscaling.options is not None else ()
 
     def _is_short(self, node: Node) -> bool:
         return is_short(node_offered_as(node), self._unavailable)
@@ -314,7 +326,7 @@ class GroupScaler:
 
     def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
         client, new_nodes = self._scheduler.client, dict[str, NewNode]()
-        taken = _taken_names(self._scheduler, self._growth.past_names)
+        taken = _taken_names(self._scheduler, self._autoscaling.past_names)
         nodes: list[Node] = client.list(Node)[0]
         there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
         daemons = {daemon_set.key for daemon_set in client.list(DaemonSet)[0]}
@@ -354,7 +366,7 @@ class GroupScaler:
 
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
-        types = self._growth.types
+        types = self._autoscaling.types
         if group.price is not None or types is None or isinstance(types, ProvidedTypes):
             return group.price
         every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
@@ -383,23 +395,26 @@ def _own_pods(template: NodeTemplate, node: str, daemons: Collection[str]) -> It
 # ---- scaling rounds ----------------------------------------------------------------------------------------
 
 
-def scale_up(scheduler: PodScheduler, growth: Growth, keep: bool = False) -> ScaleUp:
+def scale_up(scheduler: PodScheduler, autoscaling: AutoscalerSettings, keep: bool = False) -> ScaleUp:
     """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
-    check_type("options", growth.options, KarpenterOptions)
-    check_type("groups", growth.groups, GroupSettings)
-    if growth.groups is not None:
+    check_type("options", autoscaling.options, KarpenterOptions)
+    check_type("groups", autoscaling.groups, GroupSettings)
+    if autoscaling.groups is not None:
         nodes: list[Node] = scheduler.client.list(Node)[0]
-        groups = checked_groups(growth.groups, {node.name: node for node in nodes})
-        growth = replace(growth, groups=groups)
+        groups = checked_groups(autoscaling.groups, {node.name: node for node in nodes})
+        autoscaling = replace(autoscaling, groups=groups)
     with scheduler.transaction() as transaction:
-        answer = grow(scheduler, growth, scheduler.run(), scheduler.run)
+        answer = grow(scheduler, autoscaling, scheduler.run(), scheduler.run)
         if keep:
             transaction.commit()
     return answer
 
 
 def grow(
-    scheduler: PodScheduler, growth: Growth, result: ScheduleResult, run: Callable[[], ScheduleResult]
+    scheduler: PodScheduler,
+    autoscaling: AutoscalerSettings,
+    result: ScheduleResult,
+    run: Callable[[], ScheduleResult],
 ) -> ScaleUp:
     """Make nodes for pods that a run has not placed, and run again, until nothing changes.
 
@@ -409,8 +424,8 @@ def grow(
         Places pods, and returns the result of all runs or of this one.
     """
     left = left_pods(scheduler, result)
-    deciders = autoscalers(scheduler, growth)
-    rounds = _Rounds(growth, left, tuple(deciders))
+    deciders = autoscalers(scheduler, autoscaling)
+    rounds = _Rounds(autoscaling, left, tuple(deciders))
     while left:
         # They all see the same cluster: none of them waits for the nodes of another.
         rounds.decisions = [decide([*left]) for decide in deciders.values()]
@@ -437,7 +452,7 @@ def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]
 class _Rounds(Struct):
     """What the rounds have come to so far."""
 
-    growth: Growth
+    autoscaling: AutoscalerSettings
     left: dict[str, str]
     autoscalers: tuple[str, ...]
     rounds: int = 0
@@ -487,11 +502,11 @@ class _Rounds(Struct):
             self.rounds,
             tuple([node._replace(pods=tuple(on.get(node.name, ()))) for node in self.new_nodes.values()]),
             placed,
-            tuple([WaitingPod(key, self._refusals(key), why) for key, why in self.left.items()]),
+            tuple([UnplacedPod(key, self._refusals(key), why) for key, why in self.left.items()]),
             tuple(self.late),
             self.complete,
             {pool: why for decision in self.decisions for pool, why in decision.pools.items()},
-            self.growth.seed,
+            self.autoscaling.seed,
             self.autoscalers,
             tuple(self.objects),
             tuple(self.doubled),
@@ -501,11 +516,13 @@ class _Rounds(Struct):
         return {decision.by: decision.refused[pod] for decision in self.decisions if pod in decision.refused}
 
 
-def make_ahead(scheduler: PodScheduler, growth: Growth, change: Callable[[PodScheduler], object]) -> ScaleUp:
+def make_ahead(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, change: Callable[[PodScheduler], object]
+) -> ScaleUp:
     """Make the nodes that would come after a change, which itself is taken back."""
     with scheduler.transaction():
         change(scheduler)
         scheduler.sync()
-        up = grow(scheduler, growth, scheduler.run(), scheduler.run)
+        up = grow(scheduler, autoscaling, scheduler.run(), scheduler.run)
     create(scheduler, up.objects)
     return up

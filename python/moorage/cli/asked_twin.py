@@ -35,7 +35,7 @@ from .app import app, run
 from .commands.check import check
 from .options.inputs import PreparedInput
 from .questions import TwinQuestion, question_of
-from .runs.beginning import prepare
+from .runs.loaded_cluster import prepare
 
 # ---- asked twin --------------------------------------------------------------------------------------------
 #

@@ -75,7 +75,7 @@ def uvicorn_server(served: Served, idle: float, lifespan: bool) -> uvicorn.Serve
     return uvicorn.Server(config)
 
 
-class _Parser(h11.Connection):
+class _LengthParser(h11.Connection):
     """Refuses bodies in chunks at their head: to read many small ones would take longer than to send them."""
 
     def next_event(self) -> Any:
@@ -98,7 +98,7 @@ class HttpConnection(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._served = cast(Served, config.app)
         self.app = cast(Any, partial(self._served.serve, self))
-        self.conn = _Parser(h11.SERVER, HEAD)
+        self.conn = _LengthParser(h11.SERVER, HEAD)
         self._client_address = ""
         self._is_begun = self._is_half_closed = False
         self._early = b""

@@ -19,7 +19,7 @@ from moorage.answers.answer_pages import (
 )
 from moorage.answers.figures import COLOURS, DASHES, TITLE, m4, panels
 from moorage.answers.node_use import RESOURCES, NodeUse, grouping_labels
-from moorage.answers.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
+from moorage.answers.page import Cell, Drawn, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from moorage.engine.framework.evidence import in_shown_order
 from moorage.table import Table, rows_of
 
@@ -319,7 +319,7 @@ def _headline(summary: Mapping[str, float], use: NodeUse) -> str:
     return text + "." + (f" {', '.join(lost)}." if lost else "") + use_sentence(use, "was, on average,")
 
 
-def _facts(summary: Mapping[str, float], use: NodeUse) -> Facts:
+def _facts(summary: Mapping[str, float], use: NodeUse) -> KeyFigures:
     spans = {"seconds": "length", "pending_p50": "median wait", "pending_p99": "99th percentile of waits"}
     spans |= {"pending_max": "longest wait"}
     facts = []
@@ -327,8 +327,8 @@ def _facts(summary: Mapping[str, float], use: NodeUse) -> Facts:
         text = duration(value) if name in spans else amount(value)
         is_bad = name in ("pending", "dropped", "evicted") and value > 0
         if text:
-            facts.append(Fact(spans.get(name, name), text, "warn" if is_bad else ""))
-    return Facts([*facts, *use_facts(use)])
+            facts.append(KeyFigure(spans.get(name, name), text, "warn" if is_bad else ""))
+    return KeyFigures([*facts, *use_facts(use)])
 
 
 def _notes(counts: Mapping[str, int]) -> Lines | None:
@@ -410,11 +410,11 @@ def verification_page(verification: Verification) -> Page:
     page = Page("Verification of recorded bindings", f"{verification.headline()}.")
     differ = len(verification.divergences)
     facts = [
-        Fact("recorded bindings", amount(verification.bindings)),
-        Fact("decided otherwise here", amount(differ), "warn" if differ else "good"),
+        KeyFigure("recorded bindings", amount(verification.bindings)),
+        KeyFigure("decided otherwise here", amount(differ), "warn" if differ else "good"),
     ]
-    facts += [Fact(f"left out: {why}", amount(count)) for why, count in verification.left_out.items()]
-    page.add("Summary", Facts(facts))
+    facts += [KeyFigure(f"left out: {why}", amount(count)) for why, count in verification.left_out.items()]
+    page.add("Summary", KeyFigures(facts))
     if not verification.agrees:
         page.add("First divergence", Lines([line.strip() for line in verification.explanation()]))
         rows: list[list[Cell]] = [

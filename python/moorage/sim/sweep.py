@@ -299,7 +299,7 @@ def _run(
     progress: Progress | None,
 ) -> None:
     """Run the cells without a result, and then raise the error of the first of them that has failed."""
-    shared = _Shared(runner, [cells[at] for at in missing])
+    shared = _SharedTimelines(runner, [cells[at] for at in missing])
     futures: dict[Future[dict[str, float]], int] = {}
     failures: dict[int, BaseException] = {}
 
@@ -325,7 +325,7 @@ def _run(
         raise failures[min(failures)]
 
 
-class _Shared:
+class _SharedTimelines:
     """Timelines that several cells of a Ray cluster have in common: read once, put into the object store."""
 
     def __init__(self, runner: Executor, cells: list[Cell]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moorage.answers.figures import COLOURS, DASHES, TITLE, panels
-from moorage.answers.page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
+from moorage.answers.page import Cell, Drawn, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 
 from .sweep_result import KEYS, Mean, drawn_measures, series_of, side_by_side
 
@@ -42,10 +42,10 @@ def sweep_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     means, runs = document["means"], document["runs"]
     page = Page("Sweep", lines[0])
     combinations = {tuple(run[key] for key in KEYS) for run in runs}
-    facts = [Fact("replays", amount(len(runs))), Fact("combinations", amount(len(combinations)))]
+    facts = [KeyFigure("replays", amount(len(runs))), KeyFigure("combinations", amount(len(combinations)))]
     counts = {f"{key}s": len({run[key] for run in runs}) for key in (*KEYS, "seed")}
-    facts += [Fact(name, amount(count)) for name, count in counts.items() if count > 1]
-    page.add("Summary", Facts(facts), Lines(lines[1:], True) if lines[1:] else None)
+    facts += [KeyFigure(name, amount(count)) for name, count in counts.items() if count > 1]
+    page.add("Summary", KeyFigures(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add("Comparison", _intervals(means), _side_by_side(means))
     page.add("All means", _means(means))
     page.add("Replays", _runs(runs))

@@ -17,7 +17,7 @@ from moorage.kube.model.pod import PodSpec, PodStatus
 from .errors import ApiError, InvalidObjectError, conflict, not_found, other_uid
 
 
-class Binding:
+class PodBinder:
     """Makes bound pods. Pods that share their spec or status, as those of a template do, share the new ones
     as well, where they are on one node and made one after the other.
 

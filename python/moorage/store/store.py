@@ -30,7 +30,7 @@ from .patch import apply_patch
 from .pod_binding import why_unreadable
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
 from .selectors import Predicate, predicate
-from .tables import FIRST_VERSION, Save, Table, Tables
+from .tables import FIRST_VERSION, ObjectTable, Save, Tables
 from .watch import Changed, Followed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
@@ -210,7 +210,7 @@ class ObjectStore:
 
     def _chosen(
         self, kind: type[T] | str, namespace: str, label_selector: Selector, field_selector: str
-    ) -> tuple[Table[T], Predicate[T] | None]:
+    ) -> tuple[ObjectTable[T], Predicate[T] | None]:
         """Return the table of a kind, and what chooses its objects; None for all."""
         table = self._tables[kind]
         if label_selector == namespace == field_selector == "":

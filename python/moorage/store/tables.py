@@ -15,7 +15,7 @@ from moorage.kube import Object, Pod
 from moorage.kube.model.meta import Condition
 
 from .errors import ResourceExpiredError, is_namespaced, not_found, struct_named
-from .pod_binding import Binding, refusal
+from .pod_binding import PodBinder, refusal
 from .protocol import EventType, WatchEvent
 from .selectors import Predicate
 
@@ -60,7 +60,7 @@ def _version(event: WatchEvent[T]) -> int:
     return int(event.resource_version)
 
 
-class Table(Generic[T]):
+class ObjectTable(Generic[T]):
     """The objects of one kind by key, their last events, and the watches that read these events.
 
     The position of an event is the number of the events before it; it never changes. Readers reach the last
@@ -163,11 +163,11 @@ class Table(Generic[T]):
         return True
 
     def bind(
-        self: Table[Pod],
+        self: ObjectTable[Pod],
         pods: Sequence[Pod],
         nodes: Sequence[str],
         keys: Sequence[str],
-        make: Binding,
+        make: PodBinder,
         version: int,
     ) -> None:
         """Bind pods; see `ObjectMap.bind`. The caller undoes what was done before an exception, and calls
@@ -205,7 +205,7 @@ class Table(Generic[T]):
         return changed
 
     def evict(
-        self: Table[Pod],
+        self: ObjectTable[Pod],
         pods: Sequence[Pod | WatchEvent[Pod]],
         condition: Condition,
         make: Make[Pod],
@@ -314,7 +314,7 @@ class Table(Generic[T]):
         self.objects.take_back(undone)
         del self._events[index:]  # last: while they are there, all this can be repeated
 
-    def copy(self, saves: list[object]) -> Table[T]:
+    def copy(self, saves: list[object]) -> ObjectTable[T]:
         """Return an independent copy without watches.
 
         Parameters
@@ -322,7 +322,7 @@ class Table(Generic[T]):
         saves : list
             The open marks of the store that the copy is for.
         """
-        copy = Table(self.struct, self._capacity, saves)
+        copy = ObjectTable(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
         copy._freed, copy.readable = self._freed, self.readable
         return copy
@@ -346,17 +346,17 @@ class Tables:
 
     def __init__(self, capacity: int) -> None:
         self.version, self.changes = FIRST_VERSION, 0
-        self._last: Table[Any] | None = None  # the table of all writes after `_others`
+        self._last: ObjectTable[Any] | None = None  # the table of all writes after `_others`
         self._others = 0  # the value of `changes` after the last write to another table
         self._capacity = capacity
-        self._tables: dict[type[Object] | str, Table[Any]] = {}
+        self._tables: dict[type[Object] | str, ObjectTable[Any]] = {}
         self._saves: list[object] = []
 
-    def __getitem__(self, kind: type[T] | str) -> Table[T]:
+    def __getitem__(self, kind: type[T] | str) -> ObjectTable[T]:
         table = self._tables.get(kind)
         if table is None:
             struct = struct_named(kind) if isinstance(kind, str) else kind
-            table = self._tables.get(struct) or Table(struct, self._capacity, self._saves)
+            table = self._tables.get(struct) or ObjectTable(struct, self._capacity, self._saves)
             self._tables[struct] = table
         return table
 
@@ -424,7 +424,7 @@ class Tables:
         table.record(WatchEvent(event, obj, version, previous, cause))
         return obj
 
-    def _wrote(self, table: Table[Any], writes: int) -> None:
+    def _wrote(self, table: ObjectTable[Any], writes: int) -> None:
         """Count writes to a table."""
         if table is not self._last:
             self._last, self._others = table, self.changes
@@ -465,7 +465,7 @@ class Tables:
             table, 2 * len(pods), lambda first: table.evict(pods, condition, make, remove, first)
         )
 
-    def _numbered(self, table: Table[Any], most: int, write: Callable[[int], R]) -> R:
+    def _numbered(self, table: ObjectTable[Any], most: int, write: Callable[[int], R]) -> R:
         """Return the result of `write`, which numbers its writes, at most `most`, from its argument on.
 
         If an interrupt ends it, versions are left out, and none is used twice.
@@ -540,7 +540,7 @@ class Tables:
         """
         table, before = self[Pod], self.version
         try:
-            table.bind(pods, nodes, keys, Binding(now), before + 1)
+            table.bind(pods, nodes, keys, PodBinder(now), before + 1)
             self.version = before + len(pods)
             self._wrote(table, len(pods))
         except BaseException:

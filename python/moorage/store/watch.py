@@ -16,7 +16,7 @@ from moorage.kube import Object
 from .errors import ResourceExpiredError
 from .protocol import Replacement, WatchEvent
 from .selectors import Predicate
-from .tables import Table
+from .tables import ObjectTable
 
 T = TypeVar("T", bound=Object)
 
@@ -99,7 +99,7 @@ class Watch(Generic[T]):
     def __init__(
         self,
         changed: Changed,
-        table: Table[T],
+        table: ObjectTable[T],
         match: Predicate[T] | None,
         version: str,
         initial: Callable[[], tuple[list[T], str]] | None,
@@ -256,7 +256,7 @@ class Followed(Watch[T]):
     def __init__(
         self,
         changed: Changed,
-        table: Table[T],
+        table: ObjectTable[T],
         match: Predicate[T] | None,
         version: str,
         lists: Callable[[], tuple[list[T], str]],

@@ -20,7 +20,7 @@ from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.kube import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
-from tests.doors.cli import Preparation, RequestedChange, Simulation, judge
+from tests.doors.cli import RequestedChange, Simulation, SimulationSetup, judge
 
 from .cluster_record import (
     ENDED,
@@ -229,7 +229,7 @@ def ask(record: Json, folder: Path) -> Answer:
         elif "delete" in change:
             changes.append(Deletion(_reference(*change["delete"][:3])))
     try:
-        done = Preparation(mo.load(*files), {"pod_times": _times}, changes).run()
+        done = SimulationSetup(mo.load(*files), {"pod_times": _times}, changes).run()
     except MoorageError as error:
         return Answer(str(error), {}, 0, 2, 0, set(), set())
     verdict = judge(done, (), (), False)

@@ -11,11 +11,11 @@ from moorage import Quantity
 from moorage.autoscalers import (
     InstanceType,
     KarpenterOptions,
+    KnownLabels,
     Launch,
     NewClaim,
     Offering,
     Provisioning,
-    Registration,
 )
 from moorage.kube import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from tests.conformance.vectors import MalformedError
@@ -116,7 +116,7 @@ def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
     given = scenario.get("options", {})
     spread = given.get("schedulerConfig", {}).get("podTopologySpread", {}).get("defaultConstraints", ())
     gates = given.get("featureGates", {})
-    own = Registration(frozenset(scenario.get("wellKnownLabels", ())), reservation_labels=(RESERVATION,))
+    own = KnownLabels(frozenset(scenario.get("wellKnownLabels", ())), reservation_labels=(RESERVATION,))
     options = KarpenterOptions(
         ignores_preferences=given.get("preferencePolicy") == "Ignore",
         best_effort=given.get("minValuesPolicy") == "BestEffort",

@@ -4,7 +4,7 @@ from moorage.engine.requirements import Constraint as Constraint
 
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation
-from .probe import Change as Change
+from .probe import HelpfulChange as HelpfulChange
 from .situations import explain_after_run as explain_after_run
 from .situations import explain_alone as explain_alone
 from .situations import explain_in_turn as explain_in_turn

@@ -43,7 +43,7 @@ from moorage.kube.model.storage import CSIStorageCapacity
 
 from .constraints import remedies, tolerations, uncordons
 from .device_changes import device_changes
-from .probe import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change, Probe, claim_values
+from .probe import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, HelpfulChange, Probe, claim_values
 
 # ---- single changes ----------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ MOST_DOMAINS = 4
 """Maximum number of domains per topology that are tried, the largest ones."""
 
 
-def find_changes(probe: Probe) -> list[Change]:
+def find_changes(probe: Probe) -> list[HelpfulChange]:
     """Find the single changes that place the pod.
 
     Returns
@@ -78,7 +78,7 @@ def find_changes(probe: Probe) -> list[Change]:
     return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
 
-def as_stored(probe: Probe, change: Change) -> Change | None:
+def as_stored(probe: Probe, change: HelpfulChange) -> HelpfulChange | None:
     """Return a change of a pod as the API server would store it.
 
     Returns
@@ -98,7 +98,7 @@ def as_stored(probe: Probe, change: Change) -> Change | None:
     return dataclasses.replace(change, pod=pod, feasible_nodes=feasible) if feasible else None
 
 
-def _is_of_template(probe: Probe, change: Change) -> bool:
+def _is_of_template(probe: Probe, change: HelpfulChange) -> bool:
     """Whether the template of a pod's controller has what changes, so that new pods have the change."""
     template = probe.template
     if template is None:
@@ -109,7 +109,7 @@ def _is_of_template(probe: Probe, change: Change) -> bool:
     return is_there and (change.edit is None or change.edit(template) != template)
 
 
-def smaller_claims(probe: Probe) -> Iterator[Change]:
+def smaller_claims(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
     beside what its other claims of the class take."""
     plugin = probe.volume_binding
@@ -134,7 +134,7 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
                 text = f"lower the request of claim {claim.key} from {sizes[0]} to {sizes[1]}"
                 reduction = float(Fraction(size - smaller, size))
                 values = claim_values(claim.key, *texts)
-                yield Change(SMALLER_CLAIM, text, feasible, probe.pod, amount=reduction, values=values)
+                yield HelpfulChange(SMALLER_CLAIM, text, feasible, probe.pod, amount=reduction, values=values)
                 break
 
 
@@ -143,7 +143,7 @@ def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolum
     return [claim for claim in claims if not claim.spec.volume_name]
 
 
-def _reprovisioned(probe: Probe) -> Iterator[Change]:
+def _reprovisioned(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield, for each claim that is being provisioned for a node that does not exist, an end to that."""
     plugin = probe.volume_binding
     if plugin is None or plugin.sources is None:
@@ -158,7 +158,7 @@ def _reprovisioned(probe: Probe) -> Iterator[Change]:
             feasible = probe.count_feasible(probe.pod)
         if feasible:
             text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
-            yield Change(REPROVISION, text, feasible, probe.pod, values=claim_values(claim.key, node))
+            yield HelpfulChange(REPROVISION, text, feasible, probe.pod, values=claim_values(claim.key, node))
 
 
 def _room(capacity: CSIStorageCapacity, others: int) -> int:
@@ -183,7 +183,7 @@ def _assumed(cache: PVCAssumeCache, claim: PersistentVolumeClaim) -> Iterator[No
 # ---- labels ------------------------------------------------------------------------------------------------
 
 
-def _labels(probe: Probe) -> Iterator[Change]:
+def _labels(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that add one label to a node."""
     depends_on_pods = has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
@@ -211,7 +211,7 @@ def _labels(probe: Probe) -> Iterator[Change]:
         if feasible:
             text = f"label node {node.name} with {key}={value}"
             values = {"label": {key: value}, "node": node.name, "eligibleNodes": len(helped)}
-            yield Change(LABEL, text, feasible, probe.pod, values=values, node=node)
+            yield HelpfulChange(LABEL, text, feasible, probe.pod, values=values, node=node)
 
 
 def _candidates(probe: Probe) -> list[Node]:
@@ -268,7 +268,7 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
 # ---- new nodes ------------------------------------------------------------------------------------------
 
 
-def _nodes(probe: Probe) -> Iterator[Change]:
+def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that add a copy of a node, as `Scheduler.add_nodes` does, the smallest first.
 
     Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
@@ -310,7 +310,7 @@ def _nodes(probe: Probe) -> Iterator[Change]:
             size = f"{readable('cpu', cpu.milli_value())} cpu, {readable('memory', memory.value())} memory"
             text = f"add a node like {node.name} ({size})"
             values = {"like": node.name, "allocatable": copy.status.allocatable}
-            yield Change(NODE, text, feasible, probe.pod, values=values, node=copy, slices=slices)
+            yield HelpfulChange(NODE, text, feasible, probe.pod, values=values, node=copy, slices=slices)
 
 
 def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
@@ -357,8 +357,8 @@ class ChangePair(Struct, frozen=True):
         Number of feasible nodes after both.
     """
 
-    first: Change
-    second: Change
+    first: HelpfulChange
+    second: HelpfulChange
     feasible_nodes: int
 
     @property
@@ -412,7 +412,7 @@ def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
 
 
 @contextmanager
-def _with_change(probe: Probe, change: Change) -> Iterator[Probe]:
+def _with_change(probe: Probe, change: HelpfulChange) -> Iterator[Probe]:
     """Make a change to the original pod or to the cluster, inside the context."""
     pod = probe.pod if change.edit is None else change.edit(probe.pod)
     if change.node is None:

@@ -39,7 +39,7 @@ from moorage.engine.requirements import (
 from moorage.kube import Node, Pod, Taint, Toleration
 from moorage.kube.model.node import is_leaving
 
-from .probe import DROP, LOWER, SPREAD, TOLERATE, UNCORDON, Change, Probe, largest, tried
+from .probe import DROP, LOWER, SPREAD, TOLERATE, UNCORDON, HelpfulChange, Probe, largest, tried
 
 # ---- taints that a pod does not tolerate, and cordons ------------------------------------------------------
 
@@ -67,7 +67,7 @@ def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
     return tuple(untolerated(probe.tolerations, node.spec.taints, node.spec.unschedulable))
 
 
-def tolerations(probe: Probe) -> Iterator[Change]:
+def tolerations(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that add one toleration."""
     for taints in _single_key_taints(probe):
         added = toleration_of(taints)
@@ -90,7 +90,7 @@ def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
     return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
 
 
-def uncordons(probe: Probe) -> Iterator[Change]:
+def uncordons(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
     pod = tolerate(probe.pod, toleration_of([UNSCHEDULABLE]))
     if has_pod_terms(pod.spec):  # which nodes count may change with the cordon
@@ -102,7 +102,7 @@ def uncordons(probe: Probe) -> Iterator[Change]:
         node = with_cordon(helped[0], False)
         text, feasible = f"uncordon node {node.name}", probe.count_feasible_with(node)
         values = {"node": node.name, "eligibleNodes": len(helped)}
-        yield Change(UNCORDON, text, feasible, probe.pod, values=values, node=node)
+        yield HelpfulChange(UNCORDON, text, feasible, probe.pod, values=values, node=node)
 
 
 # ---- sets that cannot be satisfied together ----------------------------------------------------------------
@@ -187,24 +187,24 @@ FIELDS = {
 DEFAULTS = {"nodeTaintsPolicy": "Ignore", "minDomains": 1}
 
 
-def remedies(probe: Probe, constraint: Constraint) -> Iterator[Change]:
+def remedies(probe: Probe, constraint: Constraint) -> Iterator[HelpfulChange]:
     """Yield the changes that loosen a constraint of the pod, or else drop it, and place the pod."""
     return _REMEDIES.get(type(constraint), _dropped)(probe, constraint)
 
 
-def _dropped(probe: Probe, constraint: Constraint) -> Iterator[Change]:
+def _dropped(probe: Probe, constraint: Constraint) -> Iterator[HelpfulChange]:
     values = {"constraint": constraint.named}
     yield from tried(probe, DROP, f"drop {constraint.text}", constraint.drop, values)
 
 
-def _tolerated(probe: Probe, taint: Untolerated) -> Iterator[Change]:
+def _tolerated(probe: Probe, taint: Untolerated) -> Iterator[HelpfulChange]:
     yield from tolerations(probe)
 
 
 # ---- requests ----------------------------------------------------------------------------------------------
 
 
-def _lowered(probe: Probe, request: Request) -> Iterator[Change]:
+def _lowered(probe: Probe, request: Request) -> Iterator[HelpfulChange]:
     """Yield the change to the largest request that fits some node."""
     resource, gates, table = request.name, probe.gates, probe.table
     rows = probe.feasible(request.drop(probe.pod))
@@ -237,7 +237,7 @@ def _lowered(probe: Probe, request: Request) -> Iterator[Change]:
         ],
     }
     text = _lower_text(resource, edits, offered(resource, before), offered(resource, left))
-    yield Change(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
+    yield HelpfulChange(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
 
 
 def _most_devices(probe: Probe, resource: str, before: int) -> int:
@@ -261,7 +261,7 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
 # ---- spreading ---------------------------------------------------------------------------------------------
 
 
-def _spread_anew(probe: Probe, constraint: Spread) -> Iterator[Change]:
+def _spread_anew(probe: Probe, constraint: Spread) -> Iterator[HelpfulChange]:
     """Yield the changes of a single field that place the pod, and that without the constraint."""
     yield from _dropped(probe, constraint)
     spread, hard = constraint.spread, hard_spreads(probe.pod.spec)
@@ -279,7 +279,7 @@ def _spread_anew(probe: Probe, constraint: Spread) -> Iterator[Change]:
     yield from _larger_skew(probe, constraint, counts, own)
 
 
-def _larger_skew(probe: Probe, constraint: Spread, counts: DomainCounts, own: int) -> Iterator[Change]:
+def _larger_skew(probe: Probe, constraint: Spread, counts: DomainCounts, own: int) -> Iterator[HelpfulChange]:
     """Yield the change to the least maxSkew that places the pod."""
     most = max((pods for pods, _ in counts.by_domain().values()), default=0) + own  # no domain has more
     spread = constraint.spread
@@ -293,7 +293,7 @@ def _larger_skew(probe: Probe, constraint: Spread, counts: DomainCounts, own: in
         yield from _with_field(probe, constraint, "maxSkew", skews[largest(len(skews) - 1, fits)])
 
 
-def _with_field(probe: Probe, constraint: Spread, name: str, value: object) -> Iterator[Change]:
+def _with_field(probe: Probe, constraint: Spread, name: str, value: object) -> Iterator[HelpfulChange]:
     """Yield the change of a field if it places the pod."""
     spread = constraint.spread
     changed = replace(spread, **{FIELDS[name]: value})
@@ -304,7 +304,7 @@ def _with_field(probe: Probe, constraint: Spread, name: str, value: object) -> I
     yield from tried(probe, SPREAD, text, edit, values)
 
 
-_REMEDIES: dict[type[Constraint], Callable[[Probe, Any], Iterator[Change]]] = {
+_REMEDIES: dict[type[Constraint], Callable[[Probe, Any], Iterator[HelpfulChange]]] = {
     Request: _lowered,
     Untolerated: _tolerated,
     Spread: _spread_anew,

@@ -36,7 +36,7 @@ from .probe import (
     FEWER_DEVICES,
     FREE_CLAIM,
     TOLERATE_DEVICE,
-    Change,
+    HelpfulChange,
     Probe,
     claim_values,
     largest,
@@ -88,7 +88,7 @@ class _AskedRequest(Struct, frozen=True):
         return replace(request, first_available=tuple(alternatives))
 
 
-def device_changes(probe: Probe) -> Iterator[Change]:
+def device_changes(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield the changes of claims that place the pod."""
     devices = probe.devices
     if devices is None:
@@ -117,13 +117,13 @@ def _count_with(probe: Probe, claim: ResourceClaim) -> int:
 
 def _tried(
     probe: Probe, kind: str, text: str, changed: ResourceClaim, values: dict[str, str], amount: float = 0.0
-) -> Iterator[Change]:
+) -> Iterator[HelpfulChange]:
     feasible = _count_with(probe, changed)
     if feasible:
-        yield Change(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
+        yield HelpfulChange(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
 
 
-def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[Change]:
+def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[HelpfulChange]:
     request, left = claim.survey.request, claim.survey.left.values()
     most = max((counts[-1] for counts in left), default=0)
     if not request.wants_all:
@@ -142,7 +142,7 @@ def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[Change]:
         yield from _tried(probe, FEWER_DEVICES, text, with_count(count), values, amount)
 
 
-def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
+def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
     """Yield other classes of the cluster with enough devices for the request and its selectors."""
     survey, nodes = devices.survey(), probe.nodes(probe.rows())
     classes = devices.state.classes()
@@ -160,7 +160,7 @@ def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> 
         yield from _tried(probe, DEVICE_CLASS, text, claim, request.values(own, name))
 
 
-def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
+def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
     tolerated = request.survey.request.tolerations
     counts = Counter(
         (taint.key, taint.value, taint.effect)
@@ -176,7 +176,7 @@ def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> It
         yield from _tried(probe, TOLERATE_DEVICE, text, claim, request.values("", taint))
 
 
-def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[Change]:
+def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[HelpfulChange]:
     selectors = request.survey.request.selectors
     for dropped in dict.fromkeys(selectors):
         claim = request.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
@@ -185,7 +185,7 @@ def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[Change]
         yield from _tried(probe, DROP_DEVICE_RULE, text, claim, request.values(expression, ""))
 
 
-def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[Change]:
+def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
     """Yield selectors of one value of an attribute that all devices are to share.
 
     They help where the search does not find in time what there is.
@@ -210,7 +210,7 @@ def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iter
             yield from _tried(probe, ADD_SELECTOR, text, claim, request.values("", expression))
 
 
-def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:
+def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[HelpfulChange]:
     constraints = claim.spec.devices.constraints
     for at, constraint in enumerate(constraints):
         rest = (*constraints[:at], *constraints[at + 1 :])
@@ -228,7 +228,7 @@ def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
     return replace(claim, spec=replace(claim.spec, devices=replace(claim.spec.devices, **changes)))
 
 
-def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) -> Iterator[Change]:
+def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) -> Iterator[HelpfulChange]:
     """Yield claims with devices that the pod could use, or claims of the pod with devices of other nodes."""
     keys = {
         holder.claim

@@ -109,16 +109,16 @@ from moorage.kube import Pod
 from .claim_explanations import ClaimExplanation
 from .evidence_search import ExtenderAnswer
 from .explanation import (
+    AlikeNodes,
     ExplainedGroup,
     ExplainedPod,
     GroupChange,
     GroupEvictions,
     NodeComparison,
     NodeExplanation,
-    NodeGroup,
 )
 from .pods_in_the_way import RaisedPriority
-from .probe import Change
+from .probe import HelpfulChange
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
@@ -252,7 +252,7 @@ def _status(status: Status | None) -> Json | None:
     return {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons)}
 
 
-def _group(group: NodeGroup, limit: int | None) -> Json:
+def _group(group: AlikeNodes, limit: int | None) -> Json:
     """Return one item of ``groups``."""
     needs, blockers = (
         [evidence for evidence in group.evidence if evidence.is_need is side] for side in (True, False)
@@ -375,7 +375,7 @@ def _candidate(candidate: Candidate) -> Json:
     }
 
 
-def _change(change: Change) -> Json:
+def _change(change: HelpfulChange) -> Json:
     """Return one item of ``changes``."""
     return {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes} | change.values
 

@@ -31,9 +31,9 @@ from moorage.kube.model.pod_group import (
 
 from .explain_document import Explanation
 from .explain_pod import explain
-from .explanation import ExplainedGroup, GroupChange, GroupEvictions, NodeGroup
+from .explanation import AlikeNodes, ExplainedGroup, GroupChange, GroupEvictions
 from .pods_in_the_way import HIGHEST
-from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, Change, Probe, largest
+from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, HelpfulChange, Probe, largest
 
 # ---- whom a group would evict, and with which priority it would get nodes that way -------------------------
 
@@ -356,16 +356,16 @@ def _domain(trial: GroupTrial, attempt: Attempt) -> tuple[str, frozenset[str] | 
     return f"{key}={value}", frozenset(names)
 
 
-def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[NodeGroup]:
+def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[AlikeNodes]:
     """Return the rejected nodes of an explanation, of some nodes alone where these are given."""
     if names is None:
         return seen.groups
-    groups, at = list[NodeGroup](), {name: at for at, name in enumerate(seen.order)}
+    groups, at = list[AlikeNodes](), {name: at for at, name in enumerate(seen.order)}
     for group in seen.groups:
         nodes = [name for name in group.nodes if name in names]
         if nodes:
             evidence = seen.find_evidence([at[name] for name in nodes], group.verdicts)
-            groups.append(NodeGroup(nodes, group.verdicts, evidence))
+            groups.append(AlikeNodes(nodes, group.verdicts, evidence))
     return groups
 
 
@@ -486,7 +486,7 @@ def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> in
         return trial.places()
 
 
-def _same_for_all(trial: GroupTrial, probe: Probe, change: Change) -> Iterator[GroupChange]:
+def _same_for_all(trial: GroupTrial, probe: Probe, change: HelpfulChange) -> Iterator[GroupChange]:
     """Yield a change that places the next pod, if it places the group once each pod has it."""
     values = {}
     if change.edit is not None and change.kind != LOWER:  # see `_lower`

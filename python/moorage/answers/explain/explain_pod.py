@@ -54,7 +54,7 @@ from .pods_in_the_way import (
     priority_classes,
     rollout_changes,
 )
-from .probe import Change, Probe
+from .probe import HelpfulChange, Probe
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -252,7 +252,7 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
 # ---- notes -------------------------------------------------------------------------------------------------
 
 
-def _of_rollout(probe: Probe) -> tuple[list[Note], list[Change]]:
+def _of_rollout(probe: Probe) -> tuple[list[Note], list[HelpfulChange]]:
     """Return what is to say of a rollout that its own old pods block, and what would help."""
     old = find_old_pods(probe)
     blocking = {} if old is None else blocking_pods(probe, old)

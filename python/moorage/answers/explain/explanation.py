@@ -26,7 +26,7 @@ from .changes import ChangePair
 from .claim_explanations import ClaimExplanation
 from .evidence_search import ExtenderAnswer, FilterVerdicts
 from .pods_in_the_way import RaisedPriority
-from .probe import Change
+from .probe import HelpfulChange
 
 # ---- why a pod goes to one node and not to another ---------------------------------------------------------
 
@@ -153,7 +153,7 @@ FindEvidence = Callable[[list[int], list[Status]], list[Evidence]]
 
 
 @dataclass(frozen=True)
-class NodeGroup:
+class AlikeNodes:
     """Nodes with equal verdicts of all filters.
 
     Attributes
@@ -285,7 +285,7 @@ class ExplainedGroup(Struct, frozen=True):
     domain: str = ""
     next: str = ""
     message: str = ""
-    nodes: list[NodeGroup] = msgspec.field(default_factory=list)
+    nodes: list[AlikeNodes] = msgspec.field(default_factory=list)
     changes: list[GroupChange] = msgspec.field(default_factory=list)
     evictions: GroupEvictions | None = None
 
@@ -442,9 +442,9 @@ class ExplainedPod(Tabular):
     weights: dict[str, int]
     examination: Examination
     filters: list[FilterVerdicts]
-    groups: list[NodeGroup]
+    groups: list[AlikeNodes]
     find_evidence: FindEvidence = field(repr=False)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[HelpfulChange] = field(default_factory=list)
     pairs: list[ChangePair] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""
@@ -610,7 +610,7 @@ class ExplainedPod(Tabular):
         return None if comparison is None else replace(comparison, cause=self._cause)
 
 
-def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[NodeGroup]:
+def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvidence) -> list[AlikeNodes]:
     """Group the rejected nodes by equal verdicts of all filters.
 
     Parameters
@@ -628,12 +628,12 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvide
     keys = np.zeros(len(order), dtype=np.intp)
     for each in filters:
         _, keys = np.unique(keys * len(each.statuses) + each.codes, return_inverse=True)
-    groups: list[tuple[int, int, NodeGroup]] = []
+    groups: list[tuple[int, int, AlikeNodes]] = []
     for key in range(int(keys.max(initial=-1)) + 1):
         places = np.flatnonzero(keys == key).tolist()
         statuses = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in statuses if status is not None]
         if verdicts:
-            group = NodeGroup([order[at] for at in places], verdicts, find(places, verdicts))
+            group = AlikeNodes([order[at] for at in places], verdicts, find(places, verdicts))
             groups.append((-len(places), places[0], group))
     return [group for *_, group in sorted(groups, key=lambda each: each[:2])]

@@ -35,7 +35,7 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_
 from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
 from moorage.store import NotFoundError, ObjectClient
 
-from .probe import ROLLOUT, Change, Probe
+from .probe import ROLLOUT, HelpfulChange, Probe
 
 # ---- old pods of its own rollout ---------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
     return by_workload
 
 
-def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Iterator[Change]:
+def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Iterator[HelpfulChange]:
     """Yield changes with which the rollout goes on: old pods end first, or do not count for new ones.
 
     The first is offered where the new pod fits without any old pod, as the controller chooses which one ends.
@@ -175,7 +175,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
         text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
         feasible = min(blocking.values())
         values = {"workload": old.workload, "field": "maxSurge", "from": old.surge, "to": "0"}
-        yield Change(ROLLOUT, text, feasible, probe.pod, values=values)
+        yield HelpfulChange(ROLLOUT, text, feasible, probe.pod, values=values)
     for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
         text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
         changed = _merged(edit(probe.pod))
@@ -186,7 +186,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
             text += ", which helps once the old pods have it, too"
         if feasible:
             values = {"workload": old.workload, "field": "matchLabelKeys", "from": "", "to": HASH_LABEL}
-            yield Change(ROLLOUT, text, feasible, changed, values=values)
+            yield HelpfulChange(ROLLOUT, text, feasible, changed, values=values)
 
 
 def _merged(pod: Pod) -> Pod:

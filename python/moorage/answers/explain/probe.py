@@ -338,7 +338,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HelpfulChange:
     """One change of a pod or of the cluster that places the pod.
 
     Attributes
@@ -385,9 +385,9 @@ def claim_values(claim: str, before: str = "", after: str = "", request: str = "
 
 def tried(
     probe: Probe, kind: str, text: str, edit: Callable[[Pod], Pod], values: dict[str, Any]
-) -> Iterator[Change]:
+) -> Iterator[HelpfulChange]:
     """Yield a change of the pod, if it places it."""
     pod = edit(probe.pod)
     feasible = probe.count_feasible(pod)
     if feasible:
-        yield Change(kind, text, feasible, pod, edit, values=values)
+        yield HelpfulChange(kind, text, feasible, pod, edit, values=values)

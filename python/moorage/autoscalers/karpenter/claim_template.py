@@ -24,7 +24,7 @@ from moorage.kube import (
 )
 
 from ..providers.instance_type import POOL, total
-from ..providers.registrations import CORE, registration_of
+from ..providers.known_labels import CORE, known_labels_of
 from .label_requirements import RequirementSet, Vocabulary
 from .pod_shape import HostPort, PodShape, ShapeBook, tolerating_preferences
 from .pod_validation import GROUP, has_claims, requirement_problems
@@ -236,7 +236,7 @@ def why_idle(pool: NodePool) -> str:
     conditions = {condition.type: condition for condition in pool.status.conditions}
     missing = [name for name in _CONDITIONS if name not in conditions]
     if not conditions:
-        known, requirements = CORE | registration_of([pool]), pool.spec.template.spec.requirements or ()
+        known, requirements = CORE | known_labels_of([pool]), pool.spec.template.spec.requirements or ()
         problems = [text for each in requirements for text in requirement_problems(each, known)]
         return f"it would not be ready: {'; '.join(problems)}" if problems else ""
     if not missing and conditions["Ready"].status == "True":
@@ -280,7 +280,7 @@ def claim_template(
     spec = pool.spec.template.spec
     node_class = spec.node_class_ref
     labels = {
-        **registration_of([pool]).labels,
+        **known_labels_of([pool]).labels,
         **pool.spec.template.metadata.labels,
         POOL: pool.name,
         f"{node_class.group}/{node_class.kind.lower()}": node_class.name,

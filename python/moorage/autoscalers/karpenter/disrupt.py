@@ -232,7 +232,7 @@ class DisruptionPass:
 
     def _freed(self, candidate: NodeCandidate) -> SimulatedMoves | None:
         """Where pods go once the reservation of their node is free; None if that does not help them."""
-        reservation_id = self.view.vocabulary.registration.reservation_labels[0]
+        reservation_id = self.view.vocabulary.known_labels.reservation_labels[0]
         reservation = candidate.state.labels.get(reservation_id, "")
         if not self.view.options.terminate_first or candidate.capacity_type != "reserved" or not reservation:
             return None

@@ -148,7 +148,7 @@ def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim)
     if labels.get(CAPACITY_TYPE) == RESERVED:  # may have become on-demand since
         kinds = view.vocabulary.key(CAPACITY_TYPE).one_of(RESERVED, "on-demand")
         required = required.having(kinds)
-        for label in view.vocabulary.registration.reservation_labels:
+        for label in view.vocabulary.known_labels.reservation_labels:
             required = required.without(label)
     return any(not required.refusal(offering.requirements, undefined=True) for offering in of_claim.offerings)
 

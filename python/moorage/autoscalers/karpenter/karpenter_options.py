@@ -14,7 +14,7 @@ from moorage.kube.model.autoscaling import KarpenterSettings
 
 from ..providers.aws.node_class import ProviderOptions
 from ..providers.instance_type import Shortage
-from ..providers.registrations import NOTHING, Registration
+from ..providers.known_labels import NOTHING, KnownLabels
 
 VERSION = "1.15.0"
 """The release of Karpenter whose decisions are made."""
@@ -44,7 +44,7 @@ class KarpenterOptions:
         Offerings that cannot be launched now: their capacity type, instance type, zone, or several of these.
     most_types : int
         So many instance types a NodeClaim names.
-    provider : Registration
+    provider : KnownLabels
         What the provider registers.
     source : str
         Where the flags are from; "" for options.
@@ -61,7 +61,7 @@ class KarpenterOptions:
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     unavailable: tuple[Shortage, ...] = ()
     most_types: int = MOST_TYPES
-    provider: Registration = NOTHING
+    provider: KnownLabels = NOTHING
     source: str = ""
     seed: int = 0
 

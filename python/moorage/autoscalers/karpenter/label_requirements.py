@@ -12,7 +12,7 @@ from moorage.kube import NodeSelectorRequirement
 from moorage.kube.model.autoscaling import NodeRequirement
 from moorage.kube.model.node import HOSTNAME
 
-from ..providers.registrations import CORE, NOTHING, Registration
+from ..providers.known_labels import CORE, NOTHING, KnownLabels
 
 # ---- what a label may be: a set of values, or all values but some, within bounds ---------------------------
 # Rules: Karpenter v1.15.0, pkg/scheduling/requirement.go. Values of a key are bits of an integer, so that
@@ -298,20 +298,20 @@ class Vocabulary:
 
     Parameters
     ----------
-    provider : Registration
+    provider : KnownLabels
         What Karpenter knows by its provider.
     """
 
-    def __init__(self, provider: Registration = NOTHING) -> None:
-        self.registration = CORE | provider
-        self.well_known = self.registration.known
+    def __init__(self, provider: KnownLabels = NOTHING) -> None:
+        self.known_labels = CORE | provider
+        self.well_known = self.known_labels.known
         self._keys: dict[str, Key] = {}
         self._sets: dict[frozenset[Requirement], RequirementSet] = {}
         self.empty = self.interned({})
 
     def key(self, name: str) -> Key:
         """A label, under the name as which it is read."""
-        name = self.registration.key(name)
+        name = self.known_labels.key(name)
         key = self._keys.get(name)
         if key is None:
             key = self._keys[name] = Key(name)

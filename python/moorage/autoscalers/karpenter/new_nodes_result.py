@@ -313,7 +313,7 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
     requirements = requirements.having(vocabulary.key(CAPACITY_TYPE).one_of(RESERVED))
     ids = [known.offering.reservation_id for known in claim.reserved]
     return requirements.meet(
-        vocabulary.set_of([vocabulary.key(vocabulary.registration.reservation_labels[0]).one_of(*ids)])
+        vocabulary.set_of([vocabulary.key(vocabulary.known_labels.reservation_labels[0]).one_of(*ids)])
     )
 
 

@@ -29,7 +29,7 @@ from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import FINISHED, is_active
 
 from ..providers.instance_type import POOL
-from ..providers.registrations import Registration
+from ..providers.known_labels import KnownLabels
 from .label_requirements import RequirementSet, Vocabulary, go_integer
 from .pod_shape import PodShape, untolerated, with_values
 
@@ -258,12 +258,12 @@ def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
         problems.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
-    problems += _selector_problems(pod.spec, shape.vocabulary.registration)
+    problems += _selector_problems(pod.spec, shape.vocabulary.known_labels)
     problems.append(claim_problems(pod, storage))
     return "; ".join(filter(None, problems))
 
 
-def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
+def _selector_problems(spec: PodSpec, known: KnownLabels) -> Iterator[str]:
     for key, value in sorted((spec.node_selector or {}).items()):
         selected = NodeSelectorRequirement(key=key, operator="In", values=(value,))
         yield from requirement_problems(selected, known)
@@ -276,7 +276,7 @@ def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
 
 
 def requirement_problems(
-    each: NodeSelectorRequirement | NodeRequirement, known: Registration
+    each: NodeSelectorRequirement | NodeRequirement, known: KnownLabels
 ) -> Iterator[str]:
     """Yield why Karpenter accepts no such requirement, of a pod or of a pool."""
     key, operator = known.key(each.key), each.operator
@@ -303,7 +303,7 @@ def requirement_problems(
             yield f"key {key} with operator {operator} must have a single positive integer value"
 
 
-def _restricted(key: str, known: Registration) -> str:
+def _restricted(key: str, known: KnownLabels) -> str:
     """Karpenter's text about a label that only Karpenter, its provider or a node sets."""
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "

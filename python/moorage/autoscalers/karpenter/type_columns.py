@@ -26,7 +26,7 @@ from ..providers.instance_type import (
     Offering,
     with_shortages,
 )
-from ..providers.registrations import domain_of
+from ..providers.known_labels import domain_of
 from .karpenter_options import KarpenterOptions
 from .label_requirements import EXCLUDING, Requirement, RequirementSet, Vocabulary, bits
 
@@ -71,7 +71,7 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     unknown.
     """
     make = vocabulary.requirement
-    reservation_id = vocabulary.registration.reservation_labels[0]
+    reservation_id = vocabulary.known_labels.reservation_labels[0]
     own = [make(requirement.key, requirement.operator, requirement.values) for requirement in of.requirements]
     named = {requirement.key for requirement in of.requirements}
     own.append(make(INSTANCE_TYPE, "In", (of.name,)))
@@ -108,7 +108,7 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     named = {offering.key.name for offering in own}.union(
         *[offering.requirements.by_key for offering in offerings]
     )
-    others = vocabulary.registration.of_types - named
+    others = vocabulary.known_labels.of_types - named
     shown = {domain_of(key) for key in named if key != reservation_id}
     own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
     unknown = frozenset(key for key in others if domain_of(key) not in shown)

@@ -15,7 +15,7 @@ from moorage.kube import Node, NodeSelectorRequirement
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.read.decode import decode
 
-from .registrations import DOMAINS, domain_of
+from .known_labels import DOMAINS, domain_of
 
 # ---- the labels of nodes that say what they are, and requirements on labels --------------------------------
 

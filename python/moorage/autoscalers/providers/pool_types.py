@@ -32,8 +32,8 @@ from .instance_type import (
     seen_types,
     shown_types,
 )
+from .known_labels import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, KnownLabels, known_labels_of
 from .prices import NO_PRICES, overlaid, prices_by
-from .registrations import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, Registration, registration_of
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
@@ -68,7 +68,7 @@ def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
 
 def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
     """Yield what is wrong with the labels that a pool has or requires: unknown to its types, or misspelt."""
-    own = registration_of([pool])
+    own = known_labels_of([pool])
     of_class = PROVIDERS.get(pool.spec.template.spec.node_class_ref.group, NOTHING)
     known = CORE | own
     has = named_labels(types)
@@ -206,7 +206,7 @@ class PoolTypes(NamedTuple):
         What types of a provider rest on, or where they were seen; "" for those that are given.
     is_priced : bool
         Whether they have prices.
-    provider : Registration
+    provider : KnownLabels
         What is known of their labels.
     notes : tuple of str
         What pools ask for that nothing is known of, and what is believed of types that their nodes disprove.
@@ -215,7 +215,7 @@ class PoolTypes(NamedTuple):
     by_pool: Mapping[str, Sequence[InstanceType]]
     source: str
     is_priced: bool
-    provider: Registration
+    provider: KnownLabels
     notes: tuple[str, ...] = ()
 
     def every(self) -> list[InstanceType]:
@@ -276,7 +276,7 @@ def _given_types(
         if len(given) < len(types):
             raise TypeError(f"types: must be instance types, not {types!r}")
         by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
-    return PoolTypes(by_pool, "", True, registration_of(pools) | _named(by_pool))
+    return PoolTypes(by_pool, "", True, known_labels_of(pools) | _named(by_pool))
 
 
 def _provided_types(
@@ -305,7 +305,7 @@ def _provided_types(
     else:
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
         source, is_priced = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}", sources.prices is not NO_PRICES
-    provider, shown = registration_of(pools), dict[str, Sequence[InstanceType]]()
+    provider, shown = known_labels_of(pools), dict[str, Sequence[InstanceType]]()
     for name, seen in seen_types(nodes, DOMAINS | provider.domains).items():
         of_catalogue = by_pool.get(name, ())
         known = {kind.name for kind in of_catalogue}
@@ -372,7 +372,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     pools = [each for each in every if isinstance(each, NodePool)]
     classes = [each for each in every if isinstance(each, EC2NodeClass)]
     overlays = [each for each in every if isinstance(each, NodeOverlay)]
-    settings, zones = settings_in(every), _zones_of_volumes(every, CORE | registration_of(pools))
+    settings, zones = settings_in(every), _zones_of_volumes(every, CORE | known_labels_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
     if not overlays or isinstance(types, Mapping):
         return known
@@ -386,7 +386,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     return known._replace(by_pool=by_pool, notes=(*known.notes, *notes))
 
 
-def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozenset[str]:
+def _zones_of_volumes(objects: Iterable[Object], known: KnownLabels) -> frozenset[str]:
     """The zones to which volumes are bound: their cluster has nodes there."""
     affinities = [each.spec.node_affinity for each in objects if isinstance(each, PersistentVolume)]
     terms = [
@@ -398,5 +398,5 @@ def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozens
     return frozenset(known.values_of(ZONE, chain.from_iterable(term.match_expressions for term in terms)))
 
 
-def _named(types: Mapping[str, Sequence[InstanceType]]) -> Registration:
-    return Registration(named_labels(dict.fromkeys(chain.from_iterable(types.values()))))
+def _named(types: Mapping[str, Sequence[InstanceType]]) -> KnownLabels:
+    return KnownLabels(named_labels(dict.fromkeys(chain.from_iterable(types.values()))))

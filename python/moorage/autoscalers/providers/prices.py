@@ -23,7 +23,7 @@ from ..karpenter.label_requirements import RequirementSet
 from ..karpenter.pod_validation import requirement_problems
 from ..karpenter.type_columns import Catalogue, KnownType
 from .instance_type import CAPACITY_TYPE, CAPACITY_TYPES, INSTANCE_TYPE, POOL, ZONE, InstanceType, Offering
-from .registrations import Registration
+from .known_labels import KnownLabels
 
 # ---- a user's own prices, such as negotiated ones, from a file of comma-separated values -------------------
 
@@ -146,7 +146,7 @@ def overlaid(
     by_pool: Mapping[str, Sequence[InstanceType]],
     pools: Iterable[NodePool],
     overlays: Iterable[NodeOverlay],
-    known: Registration,
+    known: KnownLabels,
 ) -> tuple[dict[str, Sequence[InstanceType]], list[str]]:
     """Return types by pool with what overlays change, and what each overlay comes to.
 

@@ -117,7 +117,7 @@ def capacity(  # noqa: PLR0913
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
-    from ..runs.beginning import begin
+    from ..runs.loaded_cluster import begin
     from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
     from ..runs.simulation import input_warnings
     from .capacity_output import write_capacity
@@ -128,9 +128,9 @@ def capacity(  # noqa: PLR0913
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
-        beginning = begin(cluster, scheduler_settings(options, cluster))
-        scheduler = beginning.scheduler
-        read = read_templates(templates, beginning.completed, options["validate"], namespace)
+        loaded = begin(cluster, scheduler_settings(options, cluster))
+        scheduler = loaded.scheduler
+        read = read_templates(templates, loaded.completed, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
@@ -157,7 +157,7 @@ def capacity(  # noqa: PLR0913
             else []
         )
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
-    warnings = [*input_warnings(cluster, beginning), *without_effect, *read.warnings]
+    warnings = [*input_warnings(cluster, loaded), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)
@@ -233,7 +233,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     from moorage.answers.node_room import namespace_use
     from moorage.cluster.change import select_nodes
 
-    from ..runs.simulation import Preparation
+    from ..runs.simulation import SimulationSetup
     from .capacity_output import write_namespaces, write_nodes
     from .printing import about_input
 
@@ -249,8 +249,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         cluster = load_input(options)
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
-        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
-        scheduler = preparation.make()
+        setup = SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes())
+        scheduler = setup.make()
         if places_first(options["after_run"]):
             scheduler.run()
         stage()
@@ -264,8 +264,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
             rooms = [] if of_namespaces else scheduler.node_room(names, by or "")
         rooms = _sorted(rooms, sort_by)
     facts = facts_of(cluster, ())
-    print_notes(preparation.warnings, cluster, facts=facts)
-    about = about_input(cluster, [*facts, *preparation.warnings])
+    print_notes(setup.warnings, cluster, facts=facts)
+    about = about_input(cluster, [*facts, *setup.warnings])
     if of_namespaces:
         write_namespaces(output, uses, about)
         return

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from moorage.kube import Cluster
     from moorage.kube.model.cluster import DecidingRelease
 
-    from ..runs.simulation import Preparation, Simulation
+    from ..runs.simulation import Simulation, SimulationSetup
 
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
@@ -144,8 +144,8 @@ def check(
     """
     from moorage.answers.scheduler import Scheduler
 
-    from ..runs.beginning import begin
     from ..runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
+    from ..runs.loaded_cluster import begin
     from .check_output import write_verdict
 
     for option, has_it in _OF_LOSSES.items():
@@ -166,9 +166,9 @@ def check(
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
             settings: Mapping[str, Any] = scheduler_settings(options, after)
-            preparation, waiting = _prepared(before, after, options, settings)
+            setup, waiting = _prepared(before, after, options, settings)
             stage()
-            done = preparation.run(stage, attempts.over)
+            done = setup.run(stage, attempts.over)
         else:
             from ..runs.comparison import compare_releases, sides_of_upgrade
 
@@ -181,7 +181,7 @@ def check(
             settings = scheduler_settings({**options, "gates": ""}, before)
             waiting = begin(before, settings).waiting & both.without_node()
             done, causes = both.after.simulation, both.losses()
-            settings = both.before.simulation.preparation.settings
+            settings = both.before.simulation.setup.settings
             compared = compared._replace(
                 releases=releases,
                 lost=len(causes),
@@ -200,7 +200,7 @@ def check(
                     ).passed
                 ),
             )
-        verdict = verdict._replace(compared=compared._replace(grown=done.grown, basis=[*done.basis()]))
+        verdict = verdict._replace(compared=compared._replace(scale_up=done.scale_up, basis=[*done.basis()]))
         stage()
         if options["survive"] is not None:
             undisturbed = Scheduler(before, **settings) if new_only else None
@@ -219,15 +219,15 @@ def check(
 
 def _prepared(
     before: Cluster, after: Cluster, options: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[Preparation, Collection[str]]:
+) -> tuple[SimulationSetup, Collection[str]]:
     """Return the cluster with the changes, and what was waiting before them."""
-    from ..runs.beginning import begin
-    from ..runs.simulation import Preparation
+    from ..runs.loaded_cluster import begin
+    from ..runs.simulation import SimulationSetup
 
     earlier = begin(before, settings)
-    beginning = earlier if after is before else begin(after, settings, earlier)
+    loaded = earlier if after is before else begin(after, settings, earlier)
     coming = coming_nodes(options, after)
-    return Preparation(after, settings, requested_changes(), coming, beginning), earlier.waiting
+    return SimulationSetup(after, settings, requested_changes(), coming, loaded), earlier.waiting
 
 
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | 
     """Return what can be lost."""
     from moorage.answers.survival import SurvivalQuestion, survive
 
-    end, coming = time.monotonic() + options["time_limit"], done.preparation.coming
+    end, coming = time.monotonic() + options["time_limit"], done.setup.coming
     question = SurvivalQuestion(
         options["survive"],
         options["at_once"],
@@ -252,7 +252,7 @@ def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | 
         only=options["survive_only"],
         within_budgets=options["within_budgets"],
         before=before,
-        growth=coming.growth if coming is not None and is_asked_to_grow() else None,
+        autoscaling=coming.autoscaling if coming is not None and is_asked_to_grow() else None,
     )
     try:
         return survive(done.scheduler, question)

@@ -75,7 +75,7 @@ def write_verdict(
         tables["Pods with a node"] = _placed(simulation)
     if verdict.survival is not None:
         tables["Losses that leave pods without a place"] = survival_table(verdict.survival, verdict.losses)
-    if form == "markdown" and verdict.compared.grown is not None:
+    if form == "markdown" and verdict.compared.scale_up is not None:
         tables = {title: first_rows(table) for title, table in tables.items()}
     lines = [*_head(verdict), *_changes(removed, form == "wide"), *verdict.compared.lines()]
     command = why(verdict)
@@ -83,17 +83,19 @@ def write_verdict(
 
     def page() -> PageOf:
         from moorage.answers.answer_pages import answer_page
-        from moorage.answers.page import Fact, Facts
+        from moorage.answers.page import KeyFigure, KeyFigures
 
         others = sum(finding.pods for finding in verdict.findings if not finding.counts)
         bad = {"without a node": verdict.failed}
         bad |= {"refused objects": verdict.refused} if verdict.refused else {}
         bad |= {} if verdict.survival is None else {"losses that fail": verdict.failed_losses}
-        facts = [Fact("found a node", f"{verdict.placed:,}"), Fact("not counted", f"{others:,}")]
-        facts[1:1] = [Fact(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()]
+        facts = [KeyFigure("found a node", f"{verdict.placed:,}"), KeyFigure("not counted", f"{others:,}")]
+        facts[1:1] = [
+            KeyFigure(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()
+        ]
         titled = [(title, *table) for title, table in tables.items()]
         shown = [without_folders(line) if isinstance(line, CommandLine) else line for line in lines]
-        result = answer_page("Check", shown, Facts(facts), titled)
+        result = answer_page("Check", shown, KeyFigures(facts), titled)
         return result, [release_document(simulation.cluster)], warnings
 
     write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)
@@ -132,8 +134,8 @@ def _head(verdict: Verdict) -> Iterator[str]:
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if failed:
-        grown = verdict.compared.grown
-        came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""
+        scale_up = verdict.compared.scale_up
+        came = f", beside {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
         yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node{came}"
     if idle:
         yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
@@ -158,8 +160,8 @@ def _placed_text(verdict: Verdict) -> str:
     if not verdict.is_about_pods:
         return "no pod was checked"
     if verdict.placed:
-        grown = verdict.compared.grown
-        came = f", on {grown.text()}" if grown is not None and grown.up.nodes else ""
+        scale_up = verdict.compared.scale_up
+        came = f", on {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
         return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
     which = "should run" if all(finding.is_unknown for finding in verdict.findings) else "counts"
     return f"every pod that {which} has a node"
@@ -241,8 +243,8 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     if releases is not None:
         document["upgrade"] = {"from": releases[0], "to": releases[1], "lost": verdict.compared.lost}
         document["upgrade"]["ended"] = [obj.to_dict() for obj in verdict.compared.ended]
-    if verdict.compared.grown is not None:
-        document["newNodes"] = verdict.compared.grown.to_dict()
+    if verdict.compared.scale_up is not None:
+        document["newNodes"] = verdict.compared.scale_up.to_dict()
     if verdict.survival is not None:
         losses = {"failed": verdict.failed_losses, **verdict.survival.to_dict()}
         document["survival"] = losses

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def compared_lines(verdict: Verdict) -> Iterator[str]:
     """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
-    if (grown := verdict.compared.grown) is not None:
-        yield grown.text()
+    if (scale_up := verdict.compared.scale_up) is not None:
+        yield scale_up.text()
     yield from verdict.compared.lines()
     if verdict.survival is not None:
         yield from islice(survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)
@@ -120,7 +120,7 @@ def ci_text(form: str, verdict: Verdict) -> str:
     cases, compared = [*_findings(verdict), *_losses(verdict)], [*compared_lines(verdict)]
     if form == "junit":
         return _junit(cases, compared)
-    if verdict.compared.grown is not None and len(cases) > COMMENT_ROWS:
+    if verdict.compared.scale_up is not None and len(cases) > COMMENT_ROWS:
         compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
         cases = cases[:COMMENT_ROWS]
     return _github(cases, compared)

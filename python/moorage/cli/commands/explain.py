@@ -23,7 +23,7 @@ from ..options.new_node_options import checked_time, coming_nodes, node_source_o
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
-    from ..runs.simulation import PodsAlike, Preparation
+    from ..runs.simulation import PodsAlike, SimulationSetup
     from ..runs.targets import Target
 
 ALL = "all"
@@ -133,33 +133,33 @@ def explain(
         raise click.UsageError("--at is for node/NAME alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
-    preparation = _prepare(options)
-    known = {node.name for node in preparation.cluster.nodes}
+    setup = _prepare(options)
+    known = {node.name for node in setup.cluster.nodes}
     for name in names:
         if name not in known:
             near = nearest(name, known)
             raise InputError(f'there is no Node "{shorten(name, 80)}"{near}', source="--node, --why-not")
-    targets, unmade, is_list = _targets(preparation, target, options["namespace"])
-    named, (targets, pinned) = targets, _pinned(preparation, targets, unmade)
+    targets, unmade, is_list = _targets(setup, target, options["namespace"])
+    named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
-    explanations = SITUATIONS[situation](preparation.make, keys)
+    explanations = SITUATIONS[situation](setup.make, keys)
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
-    homeless, fates = _where_nodes_come(preparation, homeless)
+    homeless, outcomes = _where_nodes_come(setup, homeless)
     unmade_texts = [
-        *fates,
+        *outcomes,
         *pinned,
         *(f"{group.workload.text}: {group.what}: {with_hint(group.reason)}" for group in unmade),
     ]
-    warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
+    warnings = [*setup.warnings, *([] if output == "table" else unmade_texts)]
     facts = facts_of(
-        preparation.cluster, {target.workload for target in named} | {group.workload for group in unmade}
+        setup.cluster, {target.workload for target in named} | {group.workload for group in unmade}
     )
-    print_notes(warnings, preparation.cluster, facts=facts)
+    print_notes(warnings, setup.cluster, facts=facts)
     warnings = [*facts, *warnings]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
     if explained or not (unmade or pinned) or output != "table":
-        about = about_input(preparation.cluster, warnings)
+        about = about_input(setup.cluster, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():
@@ -170,57 +170,57 @@ def explain(
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
-    from moorage.autoscalers.node_removal import group_node_fate, node_fate
-    from moorage.autoscalers.scaling_rounds import Growth
+    from moorage.autoscalers.node_removal import group_removal_verdict, removal_verdict
+    from moorage.autoscalers.scaling_rounds import AutoscalerSettings
     from moorage.kube import NodePool
 
     from ..runs.targets import about_nodes
     from .printing import about_input, write_answer
 
-    preparation = _prepare(options)
-    scheduler = preparation.make()
-    known = [node.name for node in preparation.cluster.nodes]
+    setup = _prepare(options)
+    scheduler = setup.make()
+    known = [node.name for node in setup.cluster.nodes]
     if name not in known:
         raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
-    coming, at = preparation.coming, options["at"]
-    growth = coming.growth if coming is not None else Growth()
-    fate = group_node_fate(scheduler, growth, name, at)
-    if fate is None and not scheduler.client.list(NodePool)[0]:
-        if growth.groups is not None:
+    coming, at = setup.coming, options["at"]
+    autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
+    verdict = group_removal_verdict(scheduler, autoscaling, name, at)
+    if verdict is None and not scheduler.client.list(NodePool)[0]:
+        if autoscaling.groups is not None:
             raise InputError(f"node {name} is in no node group, so it stays", source="TARGET")
         raise InputError(
             f"there is no NodePool and no node group, so no autoscaler removes node {name}; "
             f"{about_nodes(name)}",
             source="TARGET",
         )
-    fate = fate or node_fate(scheduler, growth, name, at)
-    lines = [*fate.lines(), *(coming.notes if coming is not None else ())]
+    verdict = verdict or removal_verdict(scheduler, autoscaling, name, at)
+    lines = [*verdict.lines(), *(coming.notes if coming is not None else ())]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
-    warnings = [*preparation.warnings, *fate.notes]
-    about = about_input(preparation.cluster, warnings)
-    print_notes(warnings, preparation.cluster)
+    warnings = [*setup.warnings, *verdict.notes]
+    about = about_input(setup.cluster, warnings)
+    print_notes(warnings, setup.cluster)
     head = {"apiVersion": "explain.moorage.dev/v1", "kind": "NodeFate"}
     write_answer(
         output,
-        lambda: head | fate.to_dict() | about,
+        lambda: head | verdict.to_dict() | about,
         lines,
         [],
         page=lambda: (answer_page(f"Node {name}", lines, None, []), [about["release"]], warnings),
     )
-    return 0 if fate.decision else 1
+    return 0 if verdict.decision else 1
 
 
-def _prepare(options: dict[str, Any]) -> Preparation:
-    from ..runs.simulation import Preparation
+def _prepare(options: dict[str, Any]) -> SimulationSetup:
+    from ..runs.simulation import SimulationSetup
 
     cluster = load_input(options)
     coming = coming_nodes(options, cluster)
-    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
+    return SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
 
 
 def _pinned(
-    preparation: Preparation, targets: list[Target], unmade: list[PodsAlike]
+    setup: SimulationSetup, targets: list[Target], unmade: list[PodsAlike]
 ) -> tuple[list[Target], list[str]]:
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
@@ -229,11 +229,11 @@ def _pinned(
     from ..runs.simulation import PINNED, pinned_workloads
     from ..runs.targets import groups_not_made
 
-    pinned = pinned_workloads(preparation.beginning.scheduler)
+    pinned = pinned_workloads(setup.loaded.scheduler)
     nodes = {
-        target.key: pinned.get(controller_of(preparation.pods[target.key]) or target.workload)
+        target.key: pinned.get(controller_of(setup.pods[target.key]) or target.workload)
         for target in targets
-        if pinned and target.key in preparation.pods
+        if pinned and target.key in setup.pods
     }
     named = [target for target in targets if nodes.get(target.key)]
     if not named:
@@ -241,7 +241,7 @@ def _pinned(
     keys = {target.key for target in named}
     refused = [
         group
-        for group in groups_not_made(preparation.run())
+        for group in groups_not_made(setup.run())
         if keys & {outcome.pod.key for outcome in group.outcomes}
     ]
     unmade += [group for group in refused if group not in unmade]
@@ -254,18 +254,18 @@ def _pinned(
     return [target for target in targets if target not in named], texts
 
 
-def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[list[str], list[str]]:
+def _where_nodes_come(setup: SimulationSetup, homeless: list[str]) -> tuple[list[str], list[str]]:
     """Return the pods that have no node once new ones have come, and what becomes of the pods."""
-    if not homeless or preparation.coming is None:
+    if not homeless or setup.coming is None:
         return homeless, []
-    done = preparation.run()
-    assert done.grown is not None
-    left = [key for key in homeless if key not in done.grown.up.placed]
-    return left, done.grown.fates(done.scheduler, homeless)
+    done = setup.run()
+    assert done.scale_up is not None
+    left = [key for key in homeless if key not in done.scale_up.up.placed]
+    return left, done.scale_up.outcomes(done.scheduler, homeless)
 
 
 def _targets(
-    preparation: Preparation, target: str | None, namespace: str | None
+    setup: SimulationSetup, target: str | None, namespace: str | None
 ) -> tuple[list[Target], list[PodsAlike], bool]:
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
     from ..runs.targets import (
@@ -276,10 +276,10 @@ def _targets(
         workload_named,
     )
 
-    workload = workload_named(preparation, target or "", namespace)
+    workload = workload_named(setup, target or "", namespace)
     if target is not None and workload is None:
-        return pod_named(preparation, target, namespace)
-    simulation = preparation.run()
+        return pod_named(setup, target, namespace)
+    simulation = setup.run()
     if workload is not None:
         return *targets_of_workload(simulation, *workload), True
     unmade = [group for group in groups_not_made(simulation) if namespace in (None, group.workload.namespace)]

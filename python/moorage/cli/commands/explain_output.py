@@ -12,13 +12,13 @@ from moorage.answers.explain.explanation import (
     ALONE,
     IN_TURN,
     NOW,
+    AlikeNodes,
     ExplainedGroup,
     NodeComparison,
     NodeExplanation,
-    NodeGroup,
     ScoredNode,
 )
-from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, HelpfulChange
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.framework.status import Status
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
@@ -310,13 +310,13 @@ def _score(node: ScoredNode, plugin: str) -> str | int:
     return normalized if raw == normalized else f"{normalized} (raw {raw})"
 
 
-def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> CaptionedTable:
+def _groups(caption: str, heading: str, groups: Iterable[AlikeNodes], limit: int | None) -> CaptionedTable:
     names = "NAMES" if limit is None else "EXAMPLES"
     headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
     return CaptionedTable(caption, headings, [_group(group, limit) for group in groups])
 
 
-def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:
+def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
     texts = [_on_some(fact.text, fact.nodes, group) for fact in group.evidence]
     if len(texts) > FACTS + 1:
@@ -325,7 +325,7 @@ def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:
     return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
 
 
-def _on_some(text: str, nodes: int, group: NodeGroup) -> str:
+def _on_some(text: str, nodes: int, group: AlikeNodes) -> str:
     return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
 
 
@@ -333,7 +333,7 @@ def _verdict(status: Status) -> str:
     return f"{status.plugin}: {', '.join(status.reasons)}"
 
 
-def _change(change: Change) -> tuple[str, str, int]:
+def _change(change: HelpfulChange) -> tuple[str, str, int]:
     less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
     eligible = change.values.get("eligibleNodes", 1)
     others = f", or one of {eligible - 1} others" if eligible > 1 else ""

@@ -126,7 +126,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.autoscalers.scaling_rounds import Growth
+        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
         from moorage.kube import Node, Object
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
@@ -142,12 +142,12 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         groups = node_groups(options, scheduler.client.list(Node)[0], objects)
         settings = None if groups is None else groups.settings
         flags = karpenter_options(options, objects)
-        growth = Growth(types_given(options), flags, options["seed"], groups=settings)
-        kinds = kinds_of_new_nodes(scheduler, pods, growth)
+        autoscaling = AutoscalerSettings(types_given(options), flags, options["seed"], groups=settings)
+        kinds = kinds_of_new_nodes(scheduler, pods, autoscaling)
         needed = scheduler.nodes_needed(
             pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices
         )
-        return kinds.with_notes(scheduler, needed, None if pods else growth)
+        return kinds.with_notes(scheduler, needed, None if pods else autoscaling)
 
     _answer(options, ask, "--like", asks_pools=not like)
 
@@ -332,12 +332,12 @@ def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
         from moorage.autoscalers.consolidation_rounds import with_draws
-        from moorage.autoscalers.scaling_rounds import Growth
+        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
         from moorage.kube.model.autoscaling import KarpenterSettings
 
         flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])
-        growth = Growth(types_given(options), flags, options["seed"])
-        return with_draws(scheduler, growth, draws, once=once, at=at)
+        autoscaling = AutoscalerSettings(types_given(options), flags, options["seed"])
+        return with_draws(scheduler, autoscaling, draws, once=once, at=at)
 
     _answer(options, ask, "", asks_pools=True)
 
@@ -356,15 +356,15 @@ def _answer(
     from moorage.cluster.pod_scheduler import with_objects
 
     from ..runs.pod_templates import read_templates
-    from ..runs.simulation import Preparation
+    from ..runs.simulation import SimulationSetup
     from .capacity_output import write_plan
     from .printing import about_input
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
-        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
+        setup = SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes())
         place = options["namespace"] or "default"
-        scheduler = preparation.make()
+        scheduler = setup.make()
         there = with_objects(cluster, scheduler.client)
         read = read_templates(options.get("templates", ()), there, options["validate"], place)
         scheduler.apply(read.others)
@@ -385,7 +385,7 @@ def _answer(
             answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
     if isinstance(answer, NodesNeeded | Consolidation):
         notes += answer.notes
-    warnings = [*preparation.warnings, *read.warnings, *notes]
+    warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
     print_notes(warnings, cluster)

@@ -119,8 +119,8 @@ def write_simulation(
     def lines() -> Iterator[str]:
         yield _headline(simulation, outcomes)
         yield from simulation.basis()
-        if (grown := simulation.grown) is not None:
-            yield from (grown.text(), *grown.lines())
+        if (scale_up := simulation.scale_up) is not None:
+            yield from (scale_up.text(), *scale_up.lines())
 
     def tables() -> Iterator[PrintedTable]:
         yield from [rows(False)] if form == "wide" else _workload_tables(simulation, shown)
@@ -292,8 +292,8 @@ def _simulation_document(simulation: Simulation, outcomes: Sequence[PodOutcome] 
         out["groups"] = group_fits(simulation, outcomes)
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
     out |= simulation.basis_document()
-    if simulation.grown is not None:
-        out["newNodes"] = simulation.grown.to_dict()
+    if simulation.scale_up is not None:
+        out["newNodes"] = simulation.scale_up.to_dict()
     out |= {"summary": shown} | about_input(
         simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
     )
@@ -381,11 +381,13 @@ def write_comparison(
         return
     lines += [] if releases is None else [releases.basis]
     for alternative in alternatives:
-        if (grown := alternative.simulation.grown) is not None:
-            lines += [f"{alternative.name}: {text}" for text in (grown.text(), *grown.gaps())]
+        if (scale_up := alternative.simulation.scale_up) is not None:
+            lines += [f"{alternative.name}: {text}" for text in (scale_up.text(), *scale_up.gaps())]
     causes = () if releases is None else _causes(releases)
     measures = _measures(alternatives)
-    if form == "markdown" and any(alternative.simulation.grown is not None for alternative in alternatives):
+    if form == "markdown" and any(
+        alternative.simulation.scale_up is not None for alternative in alternatives
+    ):
         measures, pods = _for_comment(measures), first_rows(_without_node(alternatives, pods))
     write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
 

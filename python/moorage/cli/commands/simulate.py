@@ -89,7 +89,7 @@ def simulate(
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
     from ..runs.gate import removed_pods, rests_on
-    from ..runs.simulation import Preparation
+    from ..runs.simulation import SimulationSetup
     from .run_output import write_simulation
 
     if options["with_bound"] and (output not in ("wide", "csv") or summary_only):
@@ -100,10 +100,10 @@ def simulate(
     with Stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(options)
         settings = scheduler_settings(options, cluster)
-        preparation = Preparation(cluster, settings, changes, coming_nodes(options, cluster))
+        setup = SimulationSetup(cluster, settings, changes, coming_nodes(options, cluster))
         preparing = time.perf_counter() - began
         stage()
-        done = preparation.run(stage)
+        done = setup.run(stage)
         number = len(options["files"][1:]) + len(changes)
         done.rests_on += rests_on(done, removed_pods(done, cluster.pods), number)
         stage()
@@ -187,9 +187,9 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 stage()
     warnings = _warnings(done)
     warnings += dict.fromkeys(
-        alternative.simulation.grown.source
+        alternative.simulation.scale_up.source
         for alternative in done
-        if alternative.simulation.grown is not None
+        if alternative.simulation.scale_up is not None
     )
     warnings += differing_disruption([alternative.simulation.cluster for alternative in done])
     if compared is not None:

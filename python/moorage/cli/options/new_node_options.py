@@ -225,7 +225,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     from moorage.autoscalers.providers.instance_type import refuse_unoffered
     from moorage.autoscalers.providers.pool_types import types_of_objects
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
-    from moorage.autoscalers.scaling_rounds import Growth
+    from moorage.autoscalers.scaling_rounds import AutoscalerSettings
 
     from ..runs.coming_nodes import ComingNodes
 
@@ -241,11 +241,11 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     grouped = nodes_of_groups(settings, cluster.nodes).values() if settings is not None else ()
     of_pools = known.every() if has_pools(cluster) else ()
     refuse_unoffered(flags.unavailable, of_pools, chain.from_iterable(grouped))
-    growth = Growth(known.by_pool, flags, options["seed"], groups=settings)
+    autoscaling = AutoscalerSettings(known.by_pool, flags, options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     types = known.every() if known.is_priced else None
     several = sum(obj.kind == "NodePool" for obj in cluster.others) > 1
-    return ComingNodes(growth, draws, sources, types, tuple(kinds), (*known.notes, *notes), several)
+    return ComingNodes(autoscaling, draws, sources, types, tuple(kinds), (*known.notes, *notes), several)
 
 
 def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:

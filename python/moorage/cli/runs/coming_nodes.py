@@ -31,7 +31,7 @@ from moorage.autoscalers.scale_up_answer import (
     nodes_text,
     with_version,
 )
-from moorage.autoscalers.scaling_rounds import GroupScaler, Growth, grow, make_ahead, scale_up
+from moorage.autoscalers.scaling_rounds import AutoscalerSettings, GroupScaler, grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.cluster.cluster_changes import drain
 from moorage.engine.scheduler import ScheduleResult
@@ -69,7 +69,7 @@ class ComingNodes(NamedTuple):
         Whether nodes are told with their NodePool, as there are several.
     """
 
-    growth: Growth
+    autoscaling: AutoscalerSettings
     draws: int
     sources: Mapping[str, str]
     types: Sequence[InstanceType] | None
@@ -82,16 +82,18 @@ class ComingNodes(NamedTuple):
         """Who makes nodes, and with what."""
         return "; ".join(f"{with_version(name)}, {source}" for name, source in self.sources.items())
 
-    def grow(self, scheduler: Scheduler, result: ScheduleResult, run: Callable[[], ScheduleResult]) -> Grown:
+    def grow(
+        self, scheduler: Scheduler, result: ScheduleResult, run: Callable[[], ScheduleResult]
+    ) -> ScaleUpReport:
         """Make nodes for the pods that a run has left, and run again."""
         waited = 0
         for at in range(1, self.draws):
-            drawn = scale_up(scheduler, replace(self.growth, seed=self.growth.seed + at))
+            drawn = scale_up(scheduler, replace(self.autoscaling, seed=self.autoscaling.seed + at))
             waited += bool(drawn.waiting)
         nodes: list[Node] = scheduler.client.list(Node)[0]
         before = self._price_of(nodes)
-        up = grow(scheduler, self.growth, result, run)
-        groups = self.growth.groups.node_groups if self.growth.groups is not None else []
+        up = grow(scheduler, self.autoscaling, result, run)
+        groups = self.autoscaling.groups.node_groups if self.autoscaling.groups is not None else []
         group_of = group_by_node(groups, nodes)
         known = {*group_of.values()}
         unknown = {
@@ -100,13 +102,13 @@ class ComingNodes(NamedTuple):
             if group.template is None and group.name not in known
         }
         zones = _several_zones(known if up.waiting else {node.pool for node in up.nodes}, nodes, group_of)
-        facts = [*PoolFacts(scheduler, self.growth, up).lines()] if KARPENTER in self.sources else []
-        facts += template_facts(scheduler, self.growth, up)
-        return Grown(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
+        facts = [*PoolFacts(scheduler, self.autoscaling, up).lines()] if KARPENTER in self.sources else []
+        facts += template_facts(scheduler, self.autoscaling, up)
+        return ScaleUpReport(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
-        groups = self.growth.groups.node_groups if self.growth.groups is not None else []
+        groups = self.autoscaling.groups.node_groups if self.autoscaling.groups is not None else []
         priced = {group.name: group.price for group in groups if group.price is not None}
         group_of, price_of = group_by_node(groups, nodes), prices_by(self.types or ())
         of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
@@ -130,7 +132,7 @@ def ahead_of_replicas(
 ) -> list[str]:
     """Let pending pods have their nodes, and make those that would come for replicas of pods, for twice as
     many each time, until one waits; tell which."""
-    before = scale_up(scheduler, coming.growth, keep=True)
+    before = scale_up(scheduler, coming.autoscaling, keep=True)
     rounds = most if most is not None else FIRST_ROUNDS
     while True:
         wanted = [(pod, share * rounds) for pod, share in shares]
@@ -140,12 +142,12 @@ def ahead_of_replicas(
                 trial.client.create(pod)
 
         with scheduler.transaction():
-            up = make_ahead(scheduler, coming.growth, create)
+            up = make_ahead(scheduler, coming.autoscaling, create)
         replicas = sum(count for _, count in wanted)
         if up.waiting or most is not None or replicas >= MOST_REPLICAS:
             break
         rounds *= 2
-    up = make_ahead(scheduler, coming.growth, create)
+    up = make_ahead(scheduler, coming.autoscaling, create)
     stops = up.waiting[0].reason if up.waiting else f"they were made for {replicas} pods (see --max-limit)"
     whole = replace(up, nodes=before.nodes + up.nodes)
     return [*_made_ahead(whole, coming), f"No more nodes come: {stops}."]
@@ -154,7 +156,9 @@ def ahead_of_replicas(
 def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[str]) -> list[str]:
     """Make the nodes that would come if nodes were drained at once; tell which."""
     up = make_ahead(
-        scheduler, coming.growth, lambda trial: drain(trial, nodes, lambda pod: "", respect_budgets=False)
+        scheduler,
+        coming.autoscaling,
+        lambda trial: drain(trial, nodes, lambda pod: "", respect_budgets=False),
     )
     return _made_ahead(up, coming)
 
@@ -165,7 +169,7 @@ def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     return [f"{coming.makers}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
 
 
-class Grown(NamedTuple):
+class ScaleUpReport(NamedTuple):
     """The nodes that came in a run, and what they cost.
 
     Attributes
@@ -257,7 +261,7 @@ class Grown(NamedTuple):
         ]
         return f"{'; '.join(makers)}."
 
-    def fate(self, pod: str) -> str:
+    def outcome(self, pod: str) -> str:
         """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
         if why := self.reasons.get(pod, ""):
             return f"{pod}: {why} ({self.coming.makers})"
@@ -266,7 +270,7 @@ class Grown(NamedTuple):
             return ""
         return f"{pod}: {with_version(node.by)} makes {node.name} ({node.kind}), where it runs"
 
-    def fates(self, scheduler: Scheduler, pods: Sequence[str]) -> list[str]:
+    def outcomes(self, scheduler: Scheduler, pods: Sequence[str]) -> list[str]:
         """What becomes of pods; once for those that are refused alike, why no pool makes a node, and what
         would help."""
         alike: dict[str, list[str]] = {}
@@ -275,16 +279,16 @@ class Grown(NamedTuple):
                 alike.setdefault("; ".join(waiting.refusals.values()), []).append(waiting.pod)
         why: list[str] = []
         explained: set[str] = set()
-        growth, has_pools = self.coming.growth, KARPENTER in self.coming.sources
+        autoscaling, has_pools = self.coming.autoscaling, KARPENTER in self.coming.sources
         for text, names in [*alike.items()][:MOST_REFUSALS]:
-            refusals = pool_refusals(scheduler, growth, names[0]) if has_pools else []
+            refusals = pool_refusals(scheduler, autoscaling, names[0]) if has_pools else []
             if "; ".join(refusal.reason for refusal in refusals) == text:  # it need not be told twice
                 explained |= {*names}
             about = f"Why no node comes for {examples(names, 1)} ({self.coming.makers})"
             why.append(f"{about}, and what would help, each tried alone:")
-            refusals += group_refusals(scheduler, growth, names[0])
+            refusals += group_refusals(scheduler, autoscaling, names[0])
             why += [line for refusal in refusals for line in refusal.lines()]
-        return [text for key in pods if key not in explained and (text := self.fate(key))] + why
+        return [text for key in pods if key not in explained and (text := self.outcome(key))] + why
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
@@ -321,13 +325,15 @@ class NewNodeKinds(PoolTemplates):
     room: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
 
-    def with_notes(self, scheduler: Scheduler, needed: NodesNeeded, growth: Growth | None) -> NodesNeeded:
+    def with_notes(
+        self, scheduler: Scheduler, needed: NodesNeeded, autoscaling: AutoscalerSettings | None
+    ) -> NodesNeeded:
         """Return a plan with the limits of pools and groups that it exceeds, and notes about the types that
         were tried, and about what autoscalers would do for the pending pods, if it is asked."""
         tried = f"The plan tries {self.tried} of {number_of(self.types, 'type', 'types')} of the NodePools."
         notes = (*self.notes, *([tried] if self.tried else ()))
-        if growth is not None and growth.groups is not None:
-            notes = (*notes, f"{scale_up(scheduler, growth).headline()}.")
+        if autoscaling is not None and autoscaling.groups is not None:
+            notes = (*notes, f"{scale_up(scheduler, autoscaling).headline()}.")
         over = tuple(self._over_limits(scheduler, needed))
         return replace(needed, notes=(*needed.notes, *notes), over_limits=over)
 
@@ -353,7 +359,9 @@ class NewNodeKinds(PoolTemplates):
                         yield f"{what} would exceed the limit {name} {limit} of NodePool {pool.name}: {used}"
 
 
-def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], growth: Growth) -> NewNodeKinds:
+def kinds_of_new_nodes(
+    scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], autoscaling: AutoscalerSettings
+) -> NewNodeKinds:
     """Return templates of the NodePools and node groups for pods, by default the pending ones.
 
     Raises
@@ -362,21 +370,21 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
         There are none, or none has an instance type or a node.
     """
     pools = stored_pools(scheduler.client)
-    if not pools and growth.groups is None:
+    if not pools and autoscaling.groups is None:
         raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
-    types = stored_types(growth.types, scheduler.client)
+    types = stored_types(autoscaling.types, scheduler.client)
     wanted = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
-    options = growth.options or KarpenterOptions()
-    grouped = nodes_of_groups(growth.groups, nodes).values() if growth.groups is not None else ()
+    options = autoscaling.options or KarpenterOptions()
+    grouped = nodes_of_groups(autoscaling.groups, nodes).values() if autoscaling.groups is not None else ()
     refuse_unoffered(options.unavailable, types.every(), chain.from_iterable(grouped))
     templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
     kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
     kinds.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
     kinds.notes += [f"{text}." for text in types.notes]
     kinds.notes += foreign_zones(nodes, types.every())
-    if growth.groups is not None:
-        scaler = GroupScaler(scheduler, growth, growth.groups)
+    if autoscaling.groups is not None:
+        scaler = GroupScaler(scheduler, autoscaling, autoscaling.groups)
         for group, node, room in scaler.new_nodes():
             kinds.nodes.append(node)
             kinds.room[node.name] = room

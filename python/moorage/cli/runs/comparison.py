@@ -41,7 +41,7 @@ from ..options.inputs import (
     without_server,
 )
 from ..options.new_node_options import coming_nodes, refuse_no_node
-from .simulation import NOT_STARTED, PLACED, REPLACED, Preparation, Simulation
+from .simulation import NOT_STARTED, PLACED, REPLACED, Simulation, SimulationSetup
 
 # ---- comparison --------------------------------------------------------------------------------------------
 #
@@ -78,11 +78,11 @@ class Alternative(Struct, frozen=True, dict=True):
             "without a node": sum(status not in (PLACED, REPLACED, NOT_STARTED) for status in statuses),
             "evicted": summary.evicted + len(done.evicted),
         }
-        if (grown := done.grown) is not None:
-            measures["new nodes"] = len(grown.up.nodes)
-            measures |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
-            if grown.up.price is not None and grown.before is not None and not grown.before.unknown:
-                measures["nodes $/h"] = round(grown.before.price + grown.up.price, 4)
+        if (scale_up := done.scale_up) is not None:
+            measures["new nodes"] = len(scale_up.up.nodes)
+            measures |= {} if scale_up.up.price is None else {"new nodes $/h": round(scale_up.up.price, 4)}
+            if scale_up.up.price is not None and scale_up.before is not None and not scale_up.before.unknown:
+                measures["nodes $/h"] = round(scale_up.before.price + scale_up.up.price, 4)
         for use in summary.use:
             if (percent := _use(done.scheduler, use.resource)) is not None:
                 measures[f"{use.resource} use %"] = percent
@@ -194,7 +194,7 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     coming = coming_nodes(options, cluster)
     if from_scratch:
         cluster = without_bindings(cluster)
-    return Alternative(name, Preparation(cluster, settings, changes, coming).run())
+    return Alternative(name, SimulationSetup(cluster, settings, changes, coming).run())
 
 
 def _other_forms(name: str) -> str:
@@ -455,7 +455,7 @@ def compare_releases(
         runs.append(switches)
         is_after = len(switches) == len(names)
         gates = after if is_after else switched(before, after, switches)
-        done = Alternative(sides[is_after].name, Preparation(cluster, settings(gates), changes).run())
+        done = Alternative(sides[is_after].name, SimulationSetup(cluster, settings(gates), changes).run())
         if is_after or not switches:
             ends[is_after] = done
         return done.places

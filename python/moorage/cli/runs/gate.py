@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from moorage.answers.survival import Loss, LostPod, Survival
     from moorage.kube.model.cluster import EndedObject
 
-    from .coming_nodes import Grown
+    from .coming_nodes import ScaleUpReport
 
 
 # ---- gate --------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Compared(NamedTuple):
         That of ``--upgrade-from``, and the one that decides.
     lost : int
         Number of pods that only have a node in the first one.
-    grown : Grown or None
+    scale_up : ScaleUpReport or None
         The nodes that came; None where none may come.
     basis : list of str
         See `Simulation.basis`.
@@ -141,7 +141,7 @@ class Compared(NamedTuple):
     changes: Sequence[str] = ()
     releases: tuple[str, str] | None = None
     lost: int = 0
-    grown: Grown | None = None
+    scale_up: ScaleUpReport | None = None
     basis: Sequence[str] = ()
     ended: Sequence[EndedObject] = ()
 
@@ -149,8 +149,8 @@ class Compared(NamedTuple):
         """Yield whom the change evicts and what the answer rests on, who makes nodes, what was changed, and
         what becomes of the pods by an upgrade."""
         yield from self.basis
-        if self.grown is not None:
-            yield from self.grown.lines()
+        if self.scale_up is not None:
+            yield from self.scale_up.lines()
         if self.changes:
             yield f"changes: {', '.join(self.changes)}"
         if self.releases is not None:
@@ -320,16 +320,14 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
     workloads, scheduler = simulation.workloads, simulation.scheduler
     evicted = {eviction.pod.metadata.uid for eviction in simulation.evicted.values()}
     preempted = simulation.result.evicted
-    beginning = simulation.preparation.beginning
-    changed = beginning.changed_pods(scheduler, listed)
+    loaded = simulation.setup.loaded
+    changed = loaded.changed_pods(scheduler, listed)
     gone: dict[Workload, list[Pod]] = {}
     for pod in changed.before:
         is_evicted = pod.metadata.uid in evicted or pod.key in preempted
         if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
-    rolling = {
-        rollout.workload: rollout for rollout in beginning.rollouts(scheduler) if _has_old_pods(rollout)
-    }
+    rolling = {rollout.workload: rollout for rollout in loaded.rollouts(scheduler) if _has_old_pods(rollout)}
     versions, placed = defaultdict[Workload, set[tuple[str, str]]](set), Counter[Workload]()
     for pod in changed.new:
         workload = workloads.of(pod)
@@ -413,7 +411,7 @@ def _later_evictions(scheduler: Scheduler) -> Iterator[str]:
 def _contended_quotas(simulation: Simulation) -> Iterator[str]:
     """Yield which workloads want, since before the change, the room of a quota in which pods went and
     came."""
-    scheduler, backed_off = simulation.scheduler, simulation.preparation.backing_off
+    scheduler, backed_off = simulation.scheduler, simulation.setup.backing_off
     contended = [
         outcome
         for outcome in simulation.outcomes
@@ -423,7 +421,7 @@ def _contended_quotas(simulation: Simulation) -> Iterator[str]:
     ]
     if not contended:
         return
-    written = simulation.preparation.beginning.since(scheduler)
+    written = simulation.setup.loaded.since(scheduler)
     went = {key.partition("/")[0] for key, pod in written.items() if pod is None}
     came = {key.partition("/")[0] for key, pod in written.items() if pod is not None and pod.spec.node_name}
     names = dict.fromkeys(

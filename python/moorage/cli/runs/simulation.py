@@ -43,10 +43,10 @@ from moorage.store import find_object
 
 from ..messages import Stages, with_hint
 from ..options.change_options import RequestedChange, left_as_is
-from .beginning import Beginning, PodsInOrder, begin, is_running, workloads_of
+from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
-    from .coming_nodes import ComingNodes, Grown
+    from .coming_nodes import ComingNodes, ScaleUpReport
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
@@ -135,7 +135,7 @@ class Simulation(Struct, dict=True):
 
     Attributes
     ----------
-    preparation : Preparation
+    setup : SimulationSetup
         The cluster before the run.
     scheduler : Scheduler
         After the run.
@@ -144,7 +144,7 @@ class Simulation(Struct, dict=True):
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
         By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
-    grown : Grown or None
+    scale_up : ScaleUpReport or None
         The nodes that came; None where none may come.
     rests_on : list of str
         What the answer rests on; see `basis.rests_on`.
@@ -152,12 +152,12 @@ class Simulation(Struct, dict=True):
         What changes the answer; see `basis.differing_times`.
     """
 
-    preparation: Preparation
+    setup: SimulationSetup
     scheduler: Scheduler
     result: ScheduleResult
     evicted: dict[str, Evicted] = msgspec.field(default_factory=dict)
     kept: dict[str, str] = msgspec.field(default_factory=dict)
-    grown: Grown | None = None
+    scale_up: ScaleUpReport | None = None
     rests_on: list[str] = msgspec.field(default_factory=list)
     depends_on: str = ""
     _victims: dict[str, list[str]] = msgspec.field(default_factory=dict)
@@ -169,12 +169,12 @@ class Simulation(Struct, dict=True):
     @property
     def cluster(self) -> Cluster:
         """The objects that were loaded."""
-        return self.preparation.cluster
+        return self.setup.cluster
 
     @property
     def before(self) -> PodsInOrder:
         """The pods before the run."""
-        return self.preparation.pods
+        return self.setup.pods
 
     @cached_property
     def workloads(self) -> Workloads:
@@ -183,8 +183,8 @@ class Simulation(Struct, dict=True):
 
     @cached_property
     def written(self) -> Mapping[str, Pod | None]:
-        """The pods that the run has written; see `Beginning.since`."""
-        return self.preparation.beginning.since(self.scheduler, self.preparation.version)
+        """The pods that the run has written; see `LoadedCluster.since`."""
+        return self.setup.loaded.since(self.scheduler, self.setup.version)
 
     @cached_property
     def new(self) -> list[Pod]:
@@ -197,13 +197,13 @@ class Simulation(Struct, dict=True):
     @cached_property
     def preempted(self) -> list[Preempted]:
         """The running pods that were evicted for others, by the changes and in the run."""
-        before, placed = self.before, self.preparation.placed
+        before, placed = self.before, self.setup.placed
         evicted = (
             Preempted(before[key], eviction.by)
             for key, eviction in self.result.evicted.items()
             if key in before and key not in placed and before[key].spec.node_name
         )
-        return [*self.preparation.preempted.values(), *evicted]
+        return [*self.setup.preempted.values(), *evicted]
 
     def basis(self) -> Iterator[str]:
         """Yield which running pods were evicted, and what the answer rests on, a line each."""
@@ -230,10 +230,10 @@ class Simulation(Struct, dict=True):
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
         moved, before, new = self.evicted, self.before, {pod.key for pod in self.new}
         gone = [eviction.pod for key, eviction in moved.items() if key not in before and key not in new]
-        changed = self.result.evicted, moved, self.kept, self._remade, self.preparation.placed
+        changed = self.result.evicted, moved, self.kept, self._remade, self.setup.placed
         keys = before.in_order((*before.pending, *chain.from_iterable(changed)))
         pods = [self._remade.get(key) or before[key] for key in keys]
-        first = self.preparation.beginning.pods.new
+        first = self.setup.loaded.pods.new
         created = *(pod for key, pod in before.new.items() if key not in first), *self.new
         replacements = Counter(map(self.workloads.of, created))
         outcomes = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
@@ -244,7 +244,7 @@ class Simulation(Struct, dict=True):
                 WAITING if pod.metadata.deletion_timestamp is None else TERMINATING,
                 reason=why_awaited(pod),
             )
-            for pod in self.preparation.beginning.awaited_pods(self.scheduler)
+            for pod in self.setup.loaded.awaited_pods(self.scheduler)
         ]
         refused = [
             PodOutcome(refusal.pod, self.workloads.of(refusal.pod), REFUSED, "", refusal.message)
@@ -326,12 +326,12 @@ class Simulation(Struct, dict=True):
         if node := result.waiting.get(key) or result.binding.get(key):
             return PodOutcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
-            refusal = "" if self.grown is None else self.grown.reasons.get(key, "")
+            refusal = "" if self.scale_up is None else self.scale_up.reasons.get(key, "")
             why = refusal or failure.message
             return PodOutcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
         if key in self.kept:
             return PodOutcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
-        if key in self.preparation.placed and self.exists(pod):  # also under the name of an evicted one
+        if key in self.setup.placed and self.exists(pod):  # also under the name of an evicted one
             return self._on_node(pod, workload, pod.spec.node_name)
         if why := self._eviction(key):
             replacements[workload] -= 1
@@ -371,7 +371,7 @@ class Simulation(Struct, dict=True):
     @cached_property
     def summary(self) -> Summary:
         """The run in numbers."""
-        placed = self.preparation.placed
+        placed = self.setup.placed
         before = (pod for key, pod in self.before.items() if key not in placed)
         summary = summarize(self.cluster.finished, self.scheduler, self.result, before)
         return (
@@ -397,11 +397,11 @@ class Simulation(Struct, dict=True):
     def running(self) -> Counter[Workload]:
         """Number of pods by workload that had a node before the run and have it still. Those that are being
         deleted do not count."""
-        beginning, placed = self.preparation.beginning, self.preparation.placed
-        has_pod, counts = self.scheduler.cache.state.has_pod, beginning.running.copy()
-        for key in {*beginning.since(self.scheduler), *placed}:
-            if (old := beginning.listed(key)) is not None and is_running(old):
-                counts[beginning.workloads.of(old)] -= 1
+        loaded, placed = self.setup.loaded, self.setup.placed
+        has_pod, counts = self.scheduler.cache.state.has_pod, loaded.running.copy()
+        for key in {*loaded.since(self.scheduler), *placed}:
+            if (old := loaded.listed(key)) is not None and is_running(old):
+                counts[loaded.workloads.of(old)] -= 1
             pod = self.before.get(key)
             if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
                 counts[self.workloads.of(pod)] += not self._is_going(pod)
@@ -416,7 +416,7 @@ class Simulation(Struct, dict=True):
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
-        yield from self.preparation.warnings
+        yield from self.setup.warnings
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
         yield from self._unready_templates()
@@ -441,7 +441,7 @@ class Simulation(Struct, dict=True):
         """Yield a sentence about each rollout of a template of whose pods none was ready in the files."""
         controllers = self.scheduler.controllers
         unready = {} if controllers is None else controllers.control.unready
-        rollouts = self.preparation.beginning.rollouts(self.scheduler) if unready else ()
+        rollouts = self.setup.loaded.rollouts(self.scheduler) if unready else ()
         rolling = {rollout.workload for rollout in rollouts}
         for (namespace, kind, name, mark), number in sorted(unready.items()):
             top = self.workloads.top(Workload(namespace, kind, name), mark)
@@ -483,23 +483,23 @@ class Simulation(Struct, dict=True):
                 yield f"Job {job.key} fails: {why.reason}, {why.message}."
 
 
-def input_warnings(cluster: Cluster, beginning: Beginning) -> list[str]:
+def input_warnings(cluster: Cluster, loaded: LoadedCluster) -> list[str]:
     """Return the warnings about the input, without those that changes have made untrue.
 
     Parameters
     ----------
-    beginning : Beginning
+    loaded : LoadedCluster
         Its scheduler is of this cluster, with the changes.
     """
-    scheduler = beginning.scheduler
-    client, pods = scheduler.client, beginning.pods.changed(beginning.since(scheduler))
+    scheduler = loaded.scheduler
+    client, pods = scheduler.client, loaded.pods.changed(loaded.since(scheduler))
     waiting = [pods[key] for key in pods.pending]
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
     past = idle_warnings(cluster.others, cluster.suspended)
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     new = (text for text in now if text not in past)
-    added = admission_warnings(client, beginning.namespaces, waiting)
+    added = admission_warnings(client, loaded.namespaces, waiting)
     of_storage = unknown_topologies(client)
     return [
         *kept,
@@ -591,7 +591,7 @@ def skip_reason(pod: Pod, skipped: str) -> str:
     return skipped
 
 
-class Preparation:
+class SimulationSetup:
     """A cluster as a command finds it before the run, from which equal schedulers are made.
 
     Parameters
@@ -604,12 +604,12 @@ class Preparation:
         Changes of the cluster, made in this order.
     coming : ComingNodes, optional
         With what nodes come for pods that fit nowhere; without it, none do.
-    beginning : Beginning, optional
+    loaded : LoadedCluster, optional
         Of the cluster.
 
     Attributes
     ----------
-    beginning : Beginning
+    loaded : LoadedCluster
     pods : PodsInOrder
         The pods before the run.
     version : str
@@ -634,7 +634,7 @@ class Preparation:
         settings: Mapping[str, Any],
         changes: Sequence[RequestedChange] = (),
         coming: ComingNodes | None = None,
-        beginning: Beginning | None = None,
+        loaded: LoadedCluster | None = None,
     ) -> None:
         self.cluster, self.coming = cluster, coming
         self.settings = settings
@@ -643,26 +643,26 @@ class Preparation:
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
-        beginning, without_effect = beginning or begin(cluster, settings), list[str]()
-        self.beginning, scheduler = beginning, beginning.scheduler
+        loaded, without_effect = loaded or begin(cluster, settings), list[str]()
+        self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = {node.name for node in cluster.nodes} if changes else set()
         for change in changes:
             scheduler.let_pods_stop()
-            before = beginning.pods.changed(beginning.since(scheduler))
+            before = loaded.pods.changed(loaded.since(scheduler))
             effect = change.make(scheduler, nodes)
             self._record(change, before, effect)
             without_effect += left_as_is(change, effect, scheduler)
         scheduler.sync()
-        written = beginning.since(scheduler)
-        self.pods, self.version = beginning.pods.changed(written), beginning.version(scheduler)
-        bound = (beginning.pods.get(key) for key in written)
+        written = loaded.since(scheduler)
+        self.pods, self.version = loaded.pods.changed(written), loaded.version(scheduler)
+        bound = (loaded.pods.get(key) for key in written)
         uids = {pod.metadata.uid for pod in bound if pod is not None and pod.spec.node_name}
         on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
-        self._warned = input_warnings(cluster, beginning) + without_effect
+        self._warned = input_warnings(cluster, loaded) + without_effect
         if coming is not None and coming.types:
             from moorage.autoscalers.providers.prices import foreign_zones  # most checks need no prices
 
@@ -727,8 +727,10 @@ class Preparation:
 
         while self._evict_again(done):
             loop.all()
-        grown = None if self.coming is None else self.coming.grow(scheduler, loop.result, run)
-        return Simulation(self, scheduler, done.result, evicted=done.evicted, kept=done.kept, grown=grown)
+        scale_up = None if self.coming is None else self.coming.grow(scheduler, loop.result, run)
+        return Simulation(
+            self, scheduler, done.result, evicted=done.evicted, kept=done.kept, scale_up=scale_up
+        )
 
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""

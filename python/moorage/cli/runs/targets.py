@@ -34,8 +34,8 @@ from .simulation import (
     WAITING,
     PodOutcome,
     PodsAlike,
-    Preparation,
     Simulation,
+    SimulationSetup,
     group_outcomes,
     refused_groups,
 )
@@ -213,7 +213,7 @@ def _common(workload: Workload) -> tuple[str, ...]:
 
 
 def workload_named(
-    preparation: Preparation, text: str, namespace: str | None
+    setup: SimulationSetup, text: str, namespace: str | None
 ) -> tuple[str, str, str | None] | None:
     """Return the kind, name and namespace of a workload, if a target names one.
 
@@ -238,8 +238,8 @@ def workload_named(
     resource, _, rest = text.partition("/")
     place, _, name = rest.rpartition("/")
     kind = _kind(resource)
-    if kind not in CONTROLLERS and text not in preparation.pods:
-        kind = _other_kind(preparation, resource.lower(), name)
+    if kind not in CONTROLLERS and text not in setup.pods:
+        kind = _other_kind(setup, resource.lower(), name)
     if not name or "/" in place or not kind or kind == "Pod":
         return None
     if place and namespace not in (None, place):
@@ -247,12 +247,12 @@ def workload_named(
     return kind, name, place or namespace
 
 
-def _other_kind(preparation: Preparation, resource: str, name: str) -> str:
+def _other_kind(setup: SimulationSetup, resource: str, name: str) -> str:
     """Return the kind of a workload that scheduling does not read; "" if there is none of this name."""
-    workloads = {preparation.workloads.of(pod) for pod in preparation.pods.values()}
+    workloads = {setup.workloads.of(pod) for pod in setup.pods.values()}
     kinds = [(workload.kind, workload.group) for workload in workloads if workload.name == name]
-    kinds += [(obj.kind, obj.group) for obj in preparation.cluster.left_out if obj.name == name]
-    waiting = [obj.full_kind.partition(".") for obj in preparation.cluster.suspended if obj.name == name]
+    kinds += [(obj.kind, obj.group) for obj in setup.cluster.left_out if obj.name == name]
+    waiting = [obj.full_kind.partition(".") for obj in setup.cluster.suspended if obj.name == name]
     kinds += [(kind, group) for kind, _, group in waiting]
     names = {form: kind for kind, group in kinds for form in _forms(kind.lower(), group)}
     return names.get(resource, "")
@@ -377,7 +377,7 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
 
 
 def pod_named(
-    preparation: Preparation, text: str, namespace: str | None
+    setup: SimulationSetup, text: str, namespace: str | None
 ) -> tuple[list[Target], list[PodsAlike], bool]:
     """Find the pod that a target names: one of before a run, one that controllers make during it, or one
     that nobody makes. A name of no pod may be that of one workload.
@@ -405,10 +405,10 @@ def pod_named(
         several namespaces have this name.
     """
     first, _, rest = text.partition("/")
-    if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in preparation.pods:
-        why = not_placed(preparation.make(), kind_named(first), rest)
+    if rest and _kind(first) not in ("", "Pod", *CONTROLLERS) and text not in setup.pods:
+        why = not_placed(setup.make(), kind_named(first), rest)
         raise InputError(why, source=SOURCE, obj=text)
-    if _kind(first) == "Pod" and rest and text not in preparation.pods:
+    if _kind(first) == "Pod" and rest and text not in setup.pods:
         place, _, name = rest.rpartition("/")
     else:
         place, _, name = text.rpartition("/")
@@ -419,13 +419,13 @@ def pod_named(
     def named(listed: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in listed if pod.name == name and place in ("", pod.namespace)]
 
-    pods = named(preparation.pods.values())
-    if named(preparation.cluster.finished) and not pods:
+    pods = named(setup.pods.values())
+    if named(setup.cluster.finished) and not pods:
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[PodsAlike]()
     is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
     if is_gone or any(pods[0].claim_keys()):
-        simulation = preparation.run()
+        simulation = setup.run()
         unmade = [
             group
             for group in groups_not_made(simulation)
@@ -437,7 +437,7 @@ def pod_named(
     if not (pods or unmade):
         workload = _only_workload(simulation, text, name, place)
         return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
-    listed = [Target(pod.key, preparation.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
+    listed = [Target(pod.key, setup.workloads.of(pod), (pod.key,)) for pod in pods[:1]]
     return listed, unmade, not listed
 
 

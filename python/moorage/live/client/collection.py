@@ -36,7 +36,7 @@ class _Served(msgspec.Struct):
     version: str = ""
 
 
-class _Answer(msgspec.Struct):
+class _DiscoveryAnswer(msgspec.Struct):
     """What is read of an APIGroup, which has versions, and of an APIResourceList."""
 
     kind: str
@@ -44,7 +44,7 @@ class _Answer(msgspec.Struct):
     resources: list[_Served] = []
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_ANSWER = msgspec.json.Decoder(_DiscoveryAnswer)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -112,12 +112,12 @@ class Discovery:
     def _serves(self, api_version: str, resource: str) -> bool:
         return any(served.name == resource for served in self._ask(f"/apis/{api_version}").resources)
 
-    def _ask(self, path: str) -> _Answer:
+    def _ask(self, path: str) -> _DiscoveryAnswer:
         """Return what the server says of a group or a version; nothing of one that it does not serve."""
         try:
             return read_answer(_ANSWER, self._connection.request("GET", path))
         except NotFoundError:
-            return _Answer("")
+            return _DiscoveryAnswer("")
 
 
 # ---- wire format -------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
 from moorage.store.deletion import timestamp, timestamps
 from moorage.store.informer import last_state
-from moorage.store.pod_binding import Binding
+from moorage.store.pod_binding import PodBinder
 
 from ..event_columns import Event, Verb
 from ..timeline import Timeline
@@ -154,7 +154,7 @@ class Replayer(Policy):
         self.since = self.store.now()
         self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes
         self._ahead = PodsAhead(scheduler.context, (), 0)
-        self._bind = Binding(timestamp(int(self.since)))  # the clock of the store stands still
+        self._bind = PodBinder(timestamp(int(self.since)))  # the clock of the store stands still
         self._row_name = scheduler.table.row_name
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []

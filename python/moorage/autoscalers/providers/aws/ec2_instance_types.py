@@ -25,8 +25,8 @@ from ..instance_type import (
     requirement,
     requirements,
 )
+from ..known_labels import EKS, RESERVATION_ID, ZONE_ID
 from ..prices import NO_PRICES, OwnPrices
-from ..registrations import EKS, RESERVATION_ID, ZONE_ID
 from .ec2_answers import Ec2Type, ProviderTables
 from .node_capacity import EFA_ONLY, BadExpressionError, NodeCapacity
 from .node_class import (

@@ -15,8 +15,8 @@ from moorage.errors import InputError, examples, number_of
 from moorage.kube import EC2NodeClass, Node, NodePool
 
 from ..instance_type import CAPACITY_TYPE, POOL, ZONE, InstanceType, ShownSizes, ShownTypes, shown_types
+from ..known_labels import CORE, ZONE_ID
 from ..prices import NO_PRICES, OwnPrices
-from ..registrations import CORE, ZONE_ID
 from .ec2_answers import DATE, NO_ANSWERS, Ec2Answers, catalogue, price_list, region_of
 from .ec2_instance_types import (
     AUTO_MODE_DOMAIN,

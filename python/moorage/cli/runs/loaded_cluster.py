@@ -100,7 +100,7 @@ class ChangedPods(NamedTuple):
     new: Collection[Pod]
 
 
-class Beginning:
+class LoadedCluster:
     """A cluster with a scheduler that nobody has used.
 
     Attributes
@@ -309,25 +309,25 @@ def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
     cluster = load_input(options)
     settings = scheduler_settings(options, cluster)
     held.keep(cluster_key(options), cluster)
-    beginning = Beginning(cluster, settings)
-    beginning.look_ahead()
-    held.keep((id(cluster), settings), beginning)
+    loaded = LoadedCluster(cluster, settings)
+    loaded.look_ahead()
+    held.keep((id(cluster), settings), loaded)
 
 
-def begin(cluster: Cluster, settings: Mapping[str, Any], first: Beginning | None = None) -> Beginning:
+def begin(cluster: Cluster, settings: Mapping[str, Any], first: LoadedCluster | None = None) -> LoadedCluster:
     """Return what runs over a cluster begin with.
 
     Parameters
     ----------
-    first : Beginning, optional
+    first : LoadedCluster, optional
         Of what came before the last files; it goes on with these, if it can.
     """
     if (joined := cluster.joined) is not None:
         first = first or begin(joined.before, settings)
-        return first if first.join(cluster) else Beginning(cluster, settings)
+        return first if first.join(cluster) else LoadedCluster(cluster, settings)
     key = id(cluster), settings
-    prepared = (beginning for held in held_inputs().values() if (beginning := held.take(key)) is not None)
-    return next(prepared, None) or Beginning(cluster, settings)
+    prepared = (loaded for held in held_inputs().values() if (loaded := held.take(key)) is not None)
+    return next(prepared, None) or LoadedCluster(cluster, settings)
 
 
 def _events(scheduler: Scheduler, kind: type[T], version: str) -> list[WatchEvent[T]] | None:

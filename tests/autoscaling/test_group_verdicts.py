@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler, load
-from moorage.autoscalers import GroupSettings, Growth, NodeGroup
+from moorage.autoscalers import AutoscalerSettings, GroupSettings, NodeGroup
 from moorage.cli import main
-from tests.doors.autoscalers import checked_groups, group_node_fate, group_refusals
+from tests.doors.autoscalers import checked_groups, group_refusals, group_removal_verdict
 
 from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
 from .test_provision import pod
@@ -21,8 +21,8 @@ SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 
-def growth(*groups: NodeGroup, **fields: Any) -> Growth:
-    return Growth(groups=checked_groups(GroupSettings([*groups], **fields), {}))
+def autoscaling(*groups: NodeGroup, **fields: Any) -> AutoscalerSettings:
+    return AutoscalerSettings(groups=checked_groups(GroupSettings([*groups], **fields), {}))
 
 
 def placed(name: str, on: str, cpu: str = "1", **metadata: Any) -> dict[str, Any]:
@@ -82,25 +82,27 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_node_stays_and_changes_would_free_it(case: str) -> None:
     objects, why, changes = CASES[case]
-    fate = group_node_fate(Scheduler(load(objects)), growth(NodeGroup("g", min_size=1, price=0.5)), "a")
+    fate = group_removal_verdict(
+        Scheduler(load(objects)), autoscaling(NodeGroup("g", min_size=1, price=0.5)), "a"
+    )
     assert fate is not None
     assert (fate.decision, fate.message, list(fate.changes), fate.freed) == ("", why, changes, "delete")
 
 
 def test_a_node_goes_and_its_pods_have_places() -> None:
-    settings = growth(NodeGroup("g", price=0.5))
+    settings = autoscaling(NodeGroup("g", price=0.5))
     scheduler = Scheduler(load([*nodes(), placed("web-1", "a")]))
     before = scheduler.fork()
-    fate = group_node_fate(scheduler, settings, "a")
+    fate = group_removal_verdict(scheduler, settings, "a")
     assert fate is not None
     verdict, place = fate.lines()
     assert verdict.endswith("would delete node a (Underutilized) if it is looked at alone: 0.5 $/h less")
     assert place == "b would take default/web-1"
-    empty = group_node_fate(scheduler, settings, "b")
+    empty = group_removal_verdict(scheduler, settings, "b")
     assert empty is not None
     assert (empty.decision, empty.reason) == ("delete", "Empty")
     assert not scheduler.diff(before)
-    assert group_node_fate(Scheduler(load([node("a")])), settings, "a") is None
+    assert group_removal_verdict(Scheduler(load([node("a")])), settings, "a") is None
 
 
 def test_a_pod_is_refused_and_changes_would_help() -> None:
@@ -110,7 +112,7 @@ def test_a_pod_is_refused_and_changes_would_help() -> None:
     waits = pod("web", "3", nodeSelector={"pool": "f"})
     scheduler = Scheduler(load([tainted, full, placed("other", "f", "3"), waits, pod("large", "9")]))
     scheduler.run()
-    groups = growth(
+    groups = autoscaling(
         NodeGroup("f", label="pool=f", max_size=1, price=0.5),
         NodeGroup("t", label="pool=t"),
         NodeGroup("none"),
@@ -129,7 +131,7 @@ def test_a_pod_is_refused_and_changes_would_help() -> None:
     both = "raise maxSize from 1 to 2, and lower the request of cpu from 9 to 4"
     assert [one.change for one in first.remedies] == [both]
     assert not second.remedies
-    limited = growth(NodeGroup("f", label="pool=f"), flags={"maxNodesTotal": 2})
+    limited = autoscaling(NodeGroup("f", label="pool=f"), flags={"maxNodesTotal": 2})
     (refusal,) = group_refusals(scheduler, limited, "default/web")
     assert refusal.reason.endswith("max total nodes in cluster reached")
     assert [one.change for one in refusal.remedies] == ["raise maxNodesTotal from 2 to 3"]
@@ -148,6 +150,6 @@ def test_explain_tells_of_a_node_of_a_group(capsys: pytest.CaptureFixture[str]) 
 def test_a_pod_below_the_cutoff_gets_no_node() -> None:
     scheduler = Scheduler(load([node("f", "1", pool="f"), pod("low", "1", priority=-20), pod("one", "1")]))
     scheduler.run()
-    (refusal,) = group_refusals(scheduler, growth(NodeGroup("f", label="pool=f")), "default/low")
+    (refusal,) = group_refusals(scheduler, autoscaling(NodeGroup("f", label="pool=f")), "default/low")
     assert refusal.reason == "no node is added for a pod whose priority is below -10"
     assert [one.change for one in refusal.remedies] == ["raise its priority to -10"]

@@ -24,7 +24,7 @@ def domain_of(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Registration:
+class KnownLabels:
     """What Karpenter knows of labels; two are joined with ``|``.
 
     Attributes
@@ -55,8 +55,8 @@ class Registration:
     domains: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def __or__(self, other: Registration) -> Registration:
-        return Registration(
+    def __or__(self, other: KnownLabels) -> KnownLabels:
+        return KnownLabels(
             self.well_known | other.well_known,
             self.restricted | other.restricted,
             {**self.values, **other.values},
@@ -98,9 +98,9 @@ class Registration:
         return frozenset(key for key in self.known if domain_of(key) in self.domains) - self.labels.keys()
 
 
-NOTHING = Registration()
+NOTHING = KnownLabels()
 """For a provider of which nothing is known."""
-CORE = Registration(
+CORE = KnownLabels(
     frozenset(
         {
             *(
@@ -132,7 +132,7 @@ _AWS_INSTANCE = (
     *("capability-flex", "local-nvme", "gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory"),
     *("accelerator-name", "accelerator-manufacturer", "accelerator-count", "tenancy"),
 )
-AWS = Registration(
+AWS = KnownLabels(
     frozenset(
         {
             *(f"karpenter.k8s.aws/instance-{name}" for name in _AWS_INSTANCE),
@@ -150,7 +150,7 @@ AWS = Registration(
 """Karpenter's provider for AWS v1.15.0, pkg/apis/v1/labels.go and pkg/operator/operator.go."""
 
 _EKS = "eks.amazonaws.com"
-EKS = Registration(
+EKS = KnownLabels(
     frozenset(
         {
             *(f"{_EKS}/instance-{name}" for name in _AWS_INSTANCE if not name.startswith("accelerator-")),
@@ -169,7 +169,7 @@ _SKU = (
     *("gpu-name", "gpu-manufacturer", "gpu-count"),
 )
 _FLAG = frozenset({"false", "true"})
-AZURE = Registration(
+AZURE = KnownLabels(
     frozenset(
         {
             *(f"{_AZURE}/sku-{name}" for name in _SKU),
@@ -202,7 +202,7 @@ _MACHINE = (
     *("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory"),
 )
 _GKE = ("gke-accelerator", "gke-cpu-scaling-level", "gke-netd-ready")
-GCP = Registration(
+GCP = KnownLabels(
     frozenset(
         {
             *(f"{_GCP}/instance-{name}" for name in _MACHINE),
@@ -219,14 +219,14 @@ GCP = Registration(
 """Karpenter's provider for GCP (417f047b), pkg/apis/v1alpha1/labels.go and pkg/operator/operator.go; the
 labels of disk types are not there."""
 _KWOK = "karpenter.kwok.sh"
-KWOK = Registration(
+KWOK = KnownLabels(
     frozenset(f"{_KWOK}/instance-{name}" for name in ("cpu", "family", "memory", "size")),
     frozenset({_KWOK}),
     domains=frozenset({_KWOK}),
 )
 """Karpenter's provider for kwok."""
 
-PROVIDERS: Mapping[str, Registration] = {
+PROVIDERS: Mapping[str, KnownLabels] = {
     "karpenter.k8s.aws": AWS,
     _EKS: EKS,
     _AZURE: AZURE,
@@ -238,18 +238,18 @@ DOMAINS = frozenset().union(*[each.domains for each in PROVIDERS.values()])
 """The domains of labels that say what an instance type of a known provider is."""
 
 
-def registration_of(pools: Iterable[NodePool]) -> Registration:
+def known_labels_of(pools: Iterable[NodePool]) -> KnownLabels:
     """Return what the providers of pools register. Of a provider that is not known the group of its node
     classes is the domain of its labels."""
     return reduce(or_, map(_of_pool, pools), NOTHING)
 
 
-def _of_pool(pool: NodePool) -> Registration:
+def _of_pool(pool: NodePool) -> KnownLabels:
     """What the provider of a pool registers, and the labels of providers that the pool names besides."""
     spec = pool.spec.template.spec
     group = spec.node_class_ref.group
-    own = PROVIDERS.get(group) or Registration(domains=frozenset({group}))
+    own = PROVIDERS.get(group) or KnownLabels(domains=frozenset({group}))
     domains, known = DOMAINS | own.domains, CORE | own
     named = [known.key(requirement.key) for requirement in spec.requirements or ()]
     more = frozenset(key for key in named if domain_of(key) in domains and not known.restricts(key))
-    return own | Registration(more, domains=frozenset(map(domain_of, more)))
+    return own | KnownLabels(more, domains=frozenset(map(domain_of, more)))

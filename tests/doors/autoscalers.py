@@ -25,10 +25,10 @@ from moorage.autoscalers.cluster_autoscaler.group_states import NodeTemplate as 
 from moorage.autoscalers.cluster_autoscaler.node_snapshot import NodeSnapshot as NodeSnapshot
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as place_pods
 from moorage.autoscalers.cluster_autoscaler.scale_up_pass import ScaleUpResult as ScaleUpResult
-from moorage.autoscalers.group_refusals import group_refusals as group_refusals
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
-from moorage.autoscalers.group_settings import PROVIDER_LABELS as PROVIDER_LABELS
+from moorage.autoscalers.group_labels import PROVIDER_LABELS as PROVIDER_LABELS
+from moorage.autoscalers.group_refusals import group_refusals as group_refusals
 from moorage.autoscalers.group_settings import checked_groups as checked_groups
 from moorage.autoscalers.group_settings import flags_of as flags_of
 from moorage.autoscalers.group_sources import known_groups as known_groups

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
-from moorage.autoscalers.group_settings import PROVIDER_LABELS
+from moorage.autoscalers.group_labels import PROVIDER_LABELS
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import admission_of
 from moorage.errors import InputError, no_label

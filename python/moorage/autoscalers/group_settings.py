@@ -20,9 +20,9 @@ from moorage.kube.read.files import read_text, source_name
 from moorage.kube.read.object_defaults import defaults
 from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
-from .cluster_autoscaler.expanders import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE
 from .cluster_autoscaler.flags import EXPANDERS, Flags, PodPrices
 from .cluster_autoscaler.flags import ScaledGroup as ProviderGroup
+from .group_labels import GKE_POOL, PROVIDER_LABELS, marks_of
 from .providers.instance_type import ZONE
 
 Time = str | float | int
@@ -31,13 +31,6 @@ Part = TypeVar("Part", bound="Strict")
 
 GROUP_LABEL = "moorage.dev/node-group"
 """Of the nodes that a replay adds."""
-PROVIDER_LABELS = (
-    *(EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool"),
-    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE),
-)
-"""Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
-OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
-_OF_MACHINE_SET = re.compile(r"(?:.*/)?(.+)-[bcdf-hj-np-tv-xz2-9]{5}")
 LONGEST_NAME = 63
 PROVISION_TIME = 60.0
 OF_GROUPS = frozenset(
@@ -296,18 +289,6 @@ def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:
 def zonal_name(group: str, zone: str) -> str:
     """Return the name of the group of a zone."""
     return f"{group[: LONGEST_NAME - len(zone) - 1]}-{zone}"
-
-
-def marks_of(node: Node) -> Mapping[str, str]:
-    """Return what groups may be known by: labels, and the MachineSet of a machine of OpenShift."""
-    machine = _OF_MACHINE_SET.fullmatch(node.metadata.annotations.get(MACHINE, ""))
-    return {**node.metadata.labels, MACHINE: machine[1]} if machine else node.metadata.labels
-
-
-def group_names(nodes: Iterable[Node]) -> dict[str, str]:
-    """Return the labels that nodes have the names of their groups in, by name."""
-    labels = [marks_of(node) for node in nodes]
-    return {label[key]: key for key in reversed(PROVIDER_LABELS) for label in labels if key in label}
 
 
 def nodes_of_groups(settings: GroupSettings, nodes: Sequence[Node]) -> dict[str, list[Node]]:

@@ -17,6 +17,7 @@ from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags
+from .group_labels import group_names
 from .group_settings import (
     LABEL_VALUE,
     LONGEST_NAME,
@@ -24,7 +25,6 @@ from .group_settings import (
     GroupSettings,
     NodeGroup,
     ScaleDown,
-    group_names,
     read_document,
     sized_groups,
 )

@@ -14,6 +14,7 @@ from moorage._core.base.resources import pod_requests
 from moorage.kube import Node, Pod, Quantity, parse_milli
 from moorage.kube.model.node import HOSTNAME
 
+from ..group_labels import AGENT_POOLS, EKS_GROUP, MACHINE
 from .estimator import amounts, capacity, requests
 from .flags import GPUS, Flags, ScaledGroup
 from .group_states import NodeTemplate
@@ -123,13 +124,6 @@ _SCORES: dict[str, Callable[[Flags, Option, int], float]] = {
 # ---- labels that do not make node groups different, by the provider that cluster-autoscaler runs with ------
 # Rules: cluster-autoscaler 1.36.1, processors/nodegroupset/PROVIDER_nodegroups.go.
 
-EKS_GROUP, GKE_POOL, AKS_POOL = (
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-)
-AGENT_POOLS = (AKS_POOL, "agentpool")
-"""Labels that have the agent pool of a node; groups of one pool are similar whatever else differs."""
 _BASIC = frozenset(
     (
         *(HOSTNAME, "beta.kubernetes.io/fluentd-ds-ready", "kops.k8s.io/instancegroup"),
@@ -160,7 +154,6 @@ _IGNORED: Mapping[str, frozenset[str]] = {
         ("topology.diskplugin.csi.alibabacloud.com/zone",),
     ),
 }
-MACHINE = "machine.openshift.io/machine"
 _MACHINES = (MACHINE, "cluster.x-k8s.io/machine")
 """Annotations of nodes that are made of machines of the Cluster API or of OpenShift."""
 _DOMAINS = {

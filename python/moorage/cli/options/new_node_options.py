@@ -275,7 +275,7 @@ def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterato
 
 def groups_without_size(cluster: Cluster) -> Iterator[str]:
     """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
-    from moorage.autoscalers.group_settings import group_names
+    from moorage.autoscalers.group_labels import group_names
 
     names = sorted(group_names(cluster.nodes))
     if names and not node_makers(cluster, click.get_current_context().params):

@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -420,6 +419,8 @@ class Parallelizer(Struct, frozen=True):
             for piece in range(pieces):
                 work(piece)
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(self.parallelism) as workers:
             for done in [workers.submit(work, piece) for piece in range(pieces)]:
                 done.result()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from moorage.errors import InputError
@@ -385,8 +385,11 @@ def _is_known(before: Cluster, joined: Cluster, new: Sequence[Object], changed: 
 
 T = TypeVar("T", bound=Object)
 
-_PARTS = PartsReader()
-"""Pods that are read one by one and have the same template share what was decoded and checked of it."""
+
+@cache
+def _shared_parts() -> PartsReader:
+    """Pods that are read one by one and have the same template share what was decoded and checked of it."""
+    return PartsReader()
 
 
 @overload
@@ -460,7 +463,7 @@ def read_one(source: Source) -> Object:
     """
     if isinstance(source, Object):
         return source
-    read = read_objects(source, parts=_PARTS)
+    read = read_objects(source, parts=_shared_parts())
     if read.skipped:
         kind = next(iter(read.skipped))
         raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")

@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo build test lint reference docs bench clean help jobs tools check FORCE
+.PHONY: demo build test lint schemas reference docs bench clean help jobs tools check FORCE
 
 demo: build ## schedules a small cluster and 20,000 pods
 	$(PY) -m moorage simulate -f examples
@@ -37,7 +37,10 @@ lint: tools ## style, types and arrows between rooms
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
-reference: tools ## docs/reference from docstrings, --help and schemas
+schemas: tools ## the JSON schemas of -o json, from the Structs of the answers
+	$(PY) docs/make_schemas.py
+
+reference: tools schemas ## docs/reference from docstrings, --help and schemas
 	$(PY) docs/make_reference.py
 
 # A warning is an error.

@@ -160,6 +160,15 @@ def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:
         assert any(line.startswith("| `") for line in lines), file.name
 
 
+def test_the_schemas_are_fresh(doors: ModuleType) -> None:
+    """`make schemas` writes them anew."""
+    make = import_module("make_schemas")
+    stale = [
+        name for name in make.ANSWERS if (make.SCHEMAS / f"{name}.v1.json").read_text() != make.text_of(name)
+    ]
+    assert stale == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_reference_is_fresh(doors: ModuleType, page: Path) -> None:
     """`make reference` writes it anew."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
+from moorage.document import Document
 from moorage.errors import InputError, nearest
 from moorage.table import Table, Tabular, rows_of
 
@@ -138,6 +140,43 @@ def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[str], list[list
 Group = tuple[str, str, str]
 
 
+class SampledMeasure(Document, kw_only=True):
+    """The mean of a measure over seeds."""
+
+    configuration: str
+    timeline: str
+    change: str
+    measure: str
+    runs: int
+    """The number of seeds."""
+    mean: float
+    least: float
+    greatest: float
+    margin: float | UnsetType = UNSET
+    """Half the width of the 95 % confidence interval of the mean; missing for one run."""
+
+
+class MeasuredReplay(Document):
+    """The measures of a replay."""
+
+    configuration: str
+    timeline: str
+    change: str
+    seed: int
+    measures: dict[str, float]
+
+
+class SweepDocument(Document, kw_only=True):
+    """The answer of ``moorage sweep``."""
+
+    api_version: Literal["sweep.moorage.dev/v1"] = "sweep.moorage.dev/v1"
+    kind: Literal["SweepResult"] = "SweepResult"
+    means: list[SampledMeasure]
+    """One entry for each combination of configuration, timeline and change, and each measure."""
+    runs: list[MeasuredReplay]
+    """One entry for each replay."""
+
+
 class SweepResult(Tabular):
     """What a sweep has measured.
 
@@ -233,14 +272,18 @@ class SweepResult(Tabular):
             for names, results in groups.items()
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return means and runs as a JSON value."""
+    def document(self) -> SweepDocument:
+        """Return the answer of ``moorage sweep``."""
+        means = [
+            SampledMeasure(**{name: value for name, value in row.items() if value == value})
+            for row in rows_of(self.table())
+        ]  # NaN is no JSON
         runs = [
-            dict(zip(KEYS, cell.names, strict=True))
-            | {"seed": cell.seed, "measures": dict(sorted(result.items()))}
+            MeasuredReplay(*cell.names, cell.seed, dict(sorted(result.items())))
             for cell, result in zip(self._cells, self._results, strict=True)
         ]
-        means = [
-            {name: value for name, value in row.items() if value == value} for row in rows_of(self.table())
-        ]  # NaN is no JSON
-        return {"means": means, "runs": runs}
+        return SweepDocument(means=means, runs=runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document as a JSON value."""
+        return self.document().to_dict()

@@ -138,8 +138,6 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 #
 # Output of ``moorage sweep``.
 
-API_VERSION = "sweep.moorage.dev/v1"
-
 
 def write_sweep(form: str, result: SweepResult) -> None:
     """Print the measures of a sweep.
@@ -149,7 +147,7 @@ def write_sweep(form: str, result: SweepResult) -> None:
     form : {"table", "json", "yaml", "csv", "markdown", "latex", "html", "png", "svg"}
         A CSV file has the measures of each replay, a table the means side by side.
     """
-    document = _document(result)
+    document = result.to_dict()
     about, names, cells = side_by_side(document["means"])
     table = PrintedTable([*map(str.upper, about), *names], cells)
 
@@ -203,13 +201,3 @@ def _latex(text: str) -> str:
     """A text that LaTeX shows as it is."""
     names = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
     return printable(re.sub(r"[\\~^±#$%&_{}]", lambda match: names.get(match[0], f"\\{match[0]}"), text))
-
-
-def _document(result: SweepResult) -> dict[str, Any]:
-    fields = result.to_dict()
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "SweepResult",
-        "means": fields["means"],
-        "runs": fields["runs"],
-    }

@@ -1,0 +1,87 @@
+"""Writes the JSON schemas of ``-o json`` from the Structs of the answers: `python docs/make_schemas.py`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+from msgspec import UnsetType
+from msgspec.json import schema_components
+from msgspec.structs import fields
+
+from moorage.document import Document
+
+SCHEMAS = Path(__file__).parent.parent / "python/moorage/cli/schemas"
+ANSWERS = {
+    "sweep": "moorage.sim.sweep_result:SweepDocument",
+}
+"""The Struct of each command's answer."""
+
+
+def structs(base: type[Document] = Document) -> Iterator[type[Document]]:
+    """Iterate over the Structs of all answers."""
+    for document in base.__subclasses__():
+        yield document
+        yield from structs(document)
+
+
+def meanings(document: type[Document]) -> dict[str, str]:
+    """Return the docstrings of a Struct's fields, with those of its bases, by their names in Python."""
+    texts = dict[str, str]()
+    for base in document.__mro__:
+        if base is Document:
+            break
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, text in zip(definition.body, definition.body[1:], strict=False):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(str(meaning))):
+                    texts.setdefault(name, " ".join(meaning.replace("`", "").split()))
+    return texts
+
+
+def described(document: type[Document], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return msgspec's schema of a Struct with what its fields mean, and what no answer lacks."""
+    texts, properties, required = meanings(document), {}, []
+    for field in fields(document):
+        name, kind = field.encode_name, dict(schema["properties"][field.encode_name])
+        kind.pop("default", None)
+        if len(kind.get("enum", ())) == 1:
+            kind = {"const": kind["enum"][0]}
+        properties[name] = ({"description": texts[field.name]} if field.name in texts else {}) | kind
+        required += [] if UnsetType in get_args(field.type) else [name]
+    closed = {"additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required} | closed
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the schema of a command's answer."""
+    module, _, document = ANSWERS[name].partition(":")
+    whole = getattr(import_module(module), document)
+    _, components = schema_components([whole], ref_template="#/$defs/{name}")
+    for part in structs():
+        if part.__name__ in components:
+            components[part.__name__] = described(part, components[part.__name__])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"https://moorage.dev/schemas/{name}.v1.json",
+        "title": f"Output of moorage {name}",
+        **components.pop(document),
+        **({"$defs": components} if components else {}),
+    }
+
+
+def text_of(name: str) -> str:
+    """Return the text of a schema's file."""
+    return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for name in ANSWERS:
+        (SCHEMAS / f"{name}.v1.json").write_text(text_of(name))

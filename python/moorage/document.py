@@ -1,0 +1,25 @@
+"""What an answer is as a document: a Struct whose fields are those of ``-o json``, in their order.
+
+The docstring below a field says what it means. ``make schemas`` makes the JSON schemas from both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, to_builtins
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Document(Struct, rename="camel", forbid_unknown_fields=True):
+    """An answer, or a part of one.
+
+    A field that an answer may lack has the type ``… | UnsetType`` and the default ``UNSET``. An answer of
+    its own has ``kw_only`` and begins with ``api_version`` and ``kind``, each a `Literal` with its default.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        value: dict[str, Any] = to_builtins(self)
+        return value

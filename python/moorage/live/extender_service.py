@@ -30,6 +30,7 @@ from moorage.kube.read.decode import UNREADABLE, decode_kind
 from moorage.store import ApiError
 from moorage.store.pod_binding import why_unreadable
 
+from .client.connection import JSON
 from .web_server import TEXT, Check, HttpRequest, Reply, WebServer, server_context
 
 if TYPE_CHECKING:
@@ -407,7 +408,6 @@ REQUEST_TIMEOUT = 30.0
 IDLE_TIMEOUT = 120.0
 """Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
 request meets a connection that is being closed."""
-_JSON = "application/json"
 Answer = Callable[[str, bytes], tuple[int, bytes]]
 
 
@@ -485,4 +485,4 @@ class ExtenderServer(WebServer):
         except Exception:
             logger.exception("%s was not answered", request.path)
             status, body = 500, b"internal error\n"
-        return Reply(status, body, _JSON if status == 200 else TEXT)
+        return Reply(status, body, JSON if status == 200 else TEXT)

@@ -26,6 +26,7 @@ from weakref import finalize
 from moorage.answers.linear_program import SOLVER
 from moorage.errors import MoorageError
 
+from .client.connection import JSON as JSON
 from .health import DelegatedAuthorization
 from .shares import Limits
 from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign, server_context
@@ -348,7 +349,6 @@ class _Guard(NamedTuple):
 
 logger = logging.getLogger("moorage.serve")
 
-JSON = "application/json"
 MAX_BODY = 16 << 20
 QUESTIONS = "/v1/"
 

@@ -71,6 +71,8 @@ def placed(transition: Transition) -> float:
 
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 """Columns of nodes and pods by default."""
+NAMES = ("nodes", "pod", "mask")
+"""Of the arrays of an observation."""
 
 Timelines = Timeline | Callable[[int], Timeline]
 Floats = npt.NDArray[np.float32]
@@ -311,7 +313,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._seen = {
             name: np.zeros(space.shape or (), space.dtype) for name, space in self.observation_space.items()
         }
-        self._runner = EpisodeRunner(world, reward, *(self._seen[name] for name in ("nodes", "pod", "mask")))
+        self._runner = EpisodeRunner(world, reward, *(self._seen[name] for name in NAMES))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -370,9 +372,6 @@ def refuse_options(options: dict[str, Any] | None) -> None:
     """Raise InputError if `reset` is given options."""
     if options:
         raise InputError(f"there is no option {min(options)}", path="options")
-
-
-NAMES = ("nodes", "pod", "mask")
 
 
 class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]]):

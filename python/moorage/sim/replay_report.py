@@ -25,7 +25,7 @@ from moorage.table import Table, rows_of
 
 from .replay import History, Verification
 from .replay.recorder import End
-from .replay.usage_over_time import levels
+from .replay.usage_over_time import levels, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +129,7 @@ def _use_series(history: History, use: NodeUse) -> list[Series]:
         table = history.usage(resource).columns
         time, requested, room = (np.asarray(table[name]) for name in ("time", "requested", "allocatable"))
         if requested.any() and room.any():
-            series.append(Series(resource, time, _percent(requested, room)))
+            series.append(Series(resource, time, percent(requested, room)))
     return series[:SERIES]
 
 
@@ -141,7 +141,7 @@ def _by_label(history: History, label: str) -> list[Series]:
     sizes = {name: int(room[names == name].max()) for name in np.unique(names).tolist()}
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:SERIES]
     return [
-        Series(name, time[here], _percent(requested[here], room[here]))
+        Series(name, time[here], percent(requested[here], room[here]))
         for name in sorted(largest)
         for here in [names == name]
     ]
@@ -166,10 +166,6 @@ def measured_charts(table: Table, end: float) -> Iterable[Chart]:
         series = [Series(name, times, np.asarray(values))]
         is_sum = f"{name}_per_hour" in columns
         yield _to_end(Chart(name.replace("_", " ").capitalize(), "", series, is_sum), end)
-
-
-def _percent(requested: Array, room: Array) -> Array:
-    return 100 * np.divide(requested, room, out=np.zeros(len(room)), where=room > 0)
 
 
 def _pod_series(history: History) -> Iterable[Series]:

@@ -23,7 +23,7 @@ from moorage.kube.read.object_defaults import NOT_READY, default_namespace
 from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.workloads.ownership import FINISHED
 
-from ..event_columns import Verb
+from ..event_columns import Verb, reference_of
 from .trace_builder import json_rows, list_of, map_of
 
 if TYPE_CHECKING:
@@ -456,7 +456,7 @@ def read_simkube(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
         for document in list_of(row.get("deleted_objs")):
             obj = events.decode(document)
             if obj is not None:
-                events.delete(time, "/".join(x for x in (obj.kind.lower(), obj.namespace, obj.name) if x))
+                events.delete(time, reference_of(obj, obj.name))
 
 
 def read_kubectl_events(timeline: EventColumns, paths: Sequence[str | Path]) -> None:

@@ -16,7 +16,7 @@ from moorage.table import Table
 
 from ..replay import History
 from ..replay.history import requests_of
-from ..replay.usage_over_time import Levels, changes_of, levels, over_time
+from ..replay.usage_over_time import Levels, changes_of, levels, over_time, percent
 from .measurement import measure
 
 Array = npt.NDArray[Any]
@@ -175,20 +175,6 @@ def sum_over_nodes(time: Array, node: Array, value: Array) -> Levels:
     """
     times, nodes, values = _levels_of(time, node, value)
     return levels(times, np.zeros(len(times), np.int64), changes_of(nodes, values))
-
-
-def percent(part: Array, whole: Array) -> Array:
-    """Return parts in per cent; 0 of nothing.
-
-    Parameters
-    ----------
-    part, whole : (n,) array
-
-    Returns
-    -------
-    (n,) float64 array
-    """
-    return 100 * np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
 # ---- typical pods ------------------------------------------------------------------------------------------

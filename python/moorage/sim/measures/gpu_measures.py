@@ -15,8 +15,8 @@ from moorage.table import Table
 from ..gpu_policies import MODEL_LABEL, RESOURCE, Allocation, GpuShare, per_gpu, typical_pod, typical_pods
 from ..replay import History
 from ..replay.history import allocatable_of
-from ..replay.usage_over_time import over_time
-from .capacity_measures import percent, sum_over_nodes
+from ..replay.usage_over_time import over_time, percent
+from .capacity_measures import sum_over_nodes
 from .measurement import measure
 
 DEMANDS = range(10, 131, 10)  # per cent of the capacity

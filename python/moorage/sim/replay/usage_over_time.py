@@ -72,6 +72,20 @@ def at_times(times: Array, values: Array, moments: Array) -> Array:
     return np.asarray(np.append(0, values)[np.searchsorted(times, moments, "right")])
 
 
+def percent(part: Array, whole: Array) -> Array:
+    """Return parts in per cent; 0 of nothing.
+
+    Parameters
+    ----------
+    part, whole : (n,) array
+
+    Returns
+    -------
+    (n,) float64 array
+    """
+    return 100 * np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
+
+
 def over_time(*given: Levels) -> tuple[Array, ...]:
     """Join levels.
 

@@ -25,7 +25,7 @@ from moorage.kube.releases import DEFAULT
 from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, find_object
 
-from .change import Change, full_name, with_own_uids
+from .change import Change, with_own_uids
 
 Check = Callable[[Object], None]
 
@@ -77,12 +77,12 @@ def apply(
         )
         stored = client.update(replace(obj, metadata=meta))
         if stored.metadata.resource_version != kept.resource_version:
-            changed.append(full_name(stored))
+            changed.append(stored.full_name)
     if controllers is not None:  # last, as the claims may be among the objects
         for pod in created:
             if isinstance(pod, Pod):
                 controllers.control.create_claims(pod)
-    return Change(created=tuple(map(full_name, created)), changed=tuple(changed))
+    return Change(created=tuple(obj.full_name for obj in created), changed=tuple(changed))
 
 
 def _completed(
@@ -153,4 +153,4 @@ def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
 def _check_parallelism(obj: Object) -> None:
     if isinstance(obj, Job) and (obj.spec.parallelism or 0) > MAX_PODS:
         message = f"must be at most {MAX_PODS}, not {obj.spec.parallelism}"
-        raise InputError(message, obj=full_name(obj), path="spec.parallelism")
+        raise InputError(message, obj=obj.full_name, path="spec.parallelism")

@@ -91,11 +91,6 @@ def preemptions(result: ScheduleResult) -> Change:
 DAEMON, MIRROR = "pod of a DaemonSet", "mirror pod"
 
 
-def full_name(obj: Object) -> str:
-    """Return an object as ``Kind namespace/name``."""
-    return f"{obj.kind} {obj.key}"
-
-
 def with_own_uids(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
     """Replace the UIDs of new objects that were made up, and those in references to them and to objects of
     the store: former objects of their names may have had the made-up ones.

@@ -27,7 +27,7 @@ from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from .apply_objects import apply as apply_objects
-from .change import Change, full_name, get, preemptions, select_nodes, select_objects, workload_named
+from .change import Change, get, preemptions, select_nodes, select_objects, workload_named
 from .node_changes import (
     add_copies,
     delete_nodes,
@@ -115,7 +115,7 @@ def delete(
             if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
                 controllers.claims.protect(obj)
             client.delete(type(obj), obj.name, obj.namespace)
-        return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
+        return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
 
 
 def scale(scheduler: PodScheduler, reference: str, replicas: int) -> Change:
@@ -164,14 +164,14 @@ def run_cron_jobs(scheduler: PodScheduler) -> Change:
         for entry in crons:
             running = busy.get(entry.key, [])
             if running and entry.spec.concurrency_policy == "Forbid":
-                kept[full_name(entry)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
+                kept[entry.full_name] = f"Job {running[0].name} has not finished, and its policy is Forbid"
             else:
                 new.append(next_run(entry, taken))
                 replaced += running if entry.spec.concurrency_policy == "Replace" else []
         for job in replaced:
             client.delete(Job, job.name, job.namespace)
         change = apply_objects(client, scheduler.controllers, new)
-        return replace(change, deleted=tuple(map(full_name, replaced)), kept=change.kept | kept)
+        return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=change.kept | kept)
 
 
 def set_requests(scheduler: PodScheduler, what: str | Iterable[ResourceRequest]) -> Change:
@@ -291,7 +291,7 @@ def taint(scheduler: PodScheduler, nodes: str | Sequence[str], taints: Sequence[
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:
     if new == old:
         return Change()
-    return Change(changed=(full_name(client.update(new)),))
+    return Change(changed=(client.update(new).full_name,))
 
 
 # ---- upgrades: nodes are replaced one at a time ------------------------------------------------------------

@@ -40,7 +40,7 @@ from moorage.kube.workloads.missing_pods import daemon_spec, new_pod
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, NotFoundError, ObjectClient, evict_pod, find_object
 
-from .change import DAEMON, MIRROR, Change, full_name, with_own_uids
+from .change import DAEMON, MIRROR, Change, with_own_uids
 
 # ---- node copies -------------------------------------------------------------------------------------------
 #
@@ -359,7 +359,7 @@ def add_copies(
         for obj in (copy, *(() if is_template else copies.parts(like, copy))):
             validate(obj)
             new += defaults([obj])
-    created = tuple([full_name(client.create(obj)) for obj in with_own_uids(client, new)])
+    created = tuple([client.create(obj).full_name for obj in with_own_uids(client, new)])
     return Change(created=created, notes=tuple(copies.doubts(like, labels)) if count else ())
 
 
@@ -414,7 +414,7 @@ def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
 
 def _delete(client: ObjectClient, obj: Object) -> str:
     client.delete(type(obj), obj.name, obj.namespace)
-    return full_name(obj)
+    return obj.full_name
 
 
 # ---- taints ------------------------------------------------------------------------------------------------
@@ -521,7 +521,7 @@ def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool)
     for node in nodes:
         if node.spec.unschedulable != value:
             client.update(with_cordon(node, value))
-            changed.append(full_name(node))
+            changed.append(node.full_name)
     return tuple(changed)
 
 
@@ -570,9 +570,9 @@ def evict_pods(
             except ApiError as error:
                 why = str(error)
         if why:
-            kept[full_name(pod)] = why
+            kept[pod.full_name] = why
         else:
-            deleted.append(full_name(pod))
+            deleted.append(pod.full_name)
     return Change(deleted=tuple(deleted), kept=kept)
 
 

@@ -36,7 +36,7 @@ from moorage.kube.workloads.ownership import is_active
 from moorage.kube.workloads.seen_failures import RESTARTED_AT
 from moorage.store import ObjectClient, find_object, kind_named, parse_reference
 
-from .change import Change, full_name, workload_named
+from .change import Change, workload_named
 
 # ---- autoscaled replicas -----------------------------------------------------------------------------------
 #
@@ -90,7 +90,7 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
         number = bounds.least if bound == "min" else bounds.most
         target = _target(client, bounds)
         if isinstance(target, str):
-            kept[full_name(bounds.autoscaler)] = target
+            kept[bounds.autoscaler.full_name] = target
             continue
         key = type(target), target.namespace, target.name
         _, other = wanted.get(key, (target, number))
@@ -100,7 +100,7 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
         obj: Any = target
         new = replace(obj, spec=replace(obj.spec, replicas=number))
         if new != obj:
-            changed.append(full_name(client.update(new)))
+            changed.append(client.update(new).full_name)
     return Change(changed=tuple(changed), kept=kept)
 
 
@@ -233,7 +233,7 @@ def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
                 quantity(amount)
         try:
             obj = _workload(client, request.workload)
-            containers = wanted.setdefault(full_name(obj), (obj, {}))[1]
+            containers = wanted.setdefault(obj.full_name, (obj, {}))[1]
             _check_container(obj, request, containers)
         except InputError as error:
             if not request.by:
@@ -246,7 +246,7 @@ def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
         with located(obj=name):
             template = _with_requests(_template(obj), containers)
         if template != _template(obj):
-            changed.append(full_name(client.update(_with_template(obj, template))))
+            changed.append(client.update(_with_template(obj, template)).full_name)
     return Change(changed=tuple(changed), kept=kept)
 
 

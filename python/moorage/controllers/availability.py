@@ -238,7 +238,7 @@ def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: in
     """
     pods = list(updated)
     waiting = tuple(pod.key for pod in pods if not pod.spec.node_name)
-    return Rollout(f"{obj.kind} {obj.key}", replicas, len(pods), available, waiting)
+    return Rollout(obj.full_name, replicas, len(pods), available, waiting)
 
 
 # ---- awaited pods ------------------------------------------------------------------------------------------

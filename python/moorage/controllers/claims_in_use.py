@@ -95,7 +95,7 @@ class ClaimProtection:
     def note(self, obj: Protected) -> None:
         """Look at a claim, a volume or a group in the next round, if it is being deleted."""
         if obj.metadata.deletion_timestamp is not None:
-            self.changed[f"{obj.kind} {obj.key}"] = obj
+            self.changed[obj.full_name] = obj
             if isinstance(obj, PodGroup):
                 self.going_groups.add(obj.key)
 

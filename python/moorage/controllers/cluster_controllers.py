@@ -318,7 +318,7 @@ class ClusterControllers:
         obj : Object
             The last state.
         """
-        self.control.forget_refusal(f"{obj.kind} {obj.key}")
+        self.control.forget_refusal(obj.full_name)
         self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
         if isinstance(obj, Job):
             self.jobs.forget(obj.key)
@@ -474,7 +474,7 @@ class ClusterControllers:
 
         A node is given where a DaemonSet is to be looked at on this node alone.
         """
-        name = f"{obj.kind} {obj.key}"
+        name = obj.full_name
         self.control.forget_refusal(name)
         if obj.metadata.deletion_timestamp is not None:
             self._let_go(obj)
@@ -553,7 +553,7 @@ class ClusterControllers:
                 self.daemon_sets.leave(daemon_set, name)
             if (daemon_set.kind, daemon_set.key) in changed:
                 continue
-            if f"{daemon_set.kind} {daemon_set.key}" in self.control.refusals:
+            if daemon_set.full_name in self.control.refusals:
                 self._reconcile(daemon_set)
             elif node is not None:
                 self._reconcile(daemon_set, node)

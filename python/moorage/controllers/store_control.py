@@ -216,7 +216,7 @@ class StoreControl:
 
     def refuse(self, owner: Object, message: str) -> None:
         """Remember that the API server refuses the next pod of a workload."""
-        self.refusals[f"{owner.kind} {owner.key}"] = message
+        self.refusals[owner.full_name] = message
         self._read = self.client.changes
 
     def admitted(self, owner: Object, pod: Pod) -> Pod:
@@ -295,7 +295,7 @@ class StoreControl:
         self._to_create += max(missing, 0)
         if len(self.pods) + self._to_create > MAX_PODS:
             message = f"{missing} pods to create would make more than {MAX_PODS} in all"
-            raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
+            raise InputError(message, obj=owner.full_name, path=path)
         return range(missing)
 
     def create(self, owner: Object, pod: Pod) -> None:

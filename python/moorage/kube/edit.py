@@ -73,7 +73,7 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
 
 
 def _label(obj: Struct) -> str:
-    return f"{obj.kind} {obj.key}" if isinstance(obj, Object) else type(obj).__name__
+    return obj.full_name if isinstance(obj, Object) else type(obj).__name__
 
 
 @lru_cache(maxsize=1024)

@@ -121,7 +121,7 @@ def read_templates(
                 named = replace(pod, metadata=replace(pod.metadata, name=top.name))
                 templates.pods.append(PodTemplateFile(named, share))
             except InputError as error:
-                raise error.located(source=name, obj=f"{top.kind} {top.key}") from None
+                raise error.located(source=name, obj=top.full_name) from None
     return templates
 
 

@@ -92,7 +92,7 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
             return f", but {waiting.text}: {SUSPENDED}"
     for obj in (*_workloads(scheduler), *scheduler.client.list(PodGroup)[0]):
         if obj.name == name and place in ("", obj.namespace):
-            return f", but {obj.kind} {obj.key}: {_without_pods(scheduler, obj)}"
+            return f", but {obj.full_name}: {_without_pods(scheduler, obj)}"
     return ""
 
 

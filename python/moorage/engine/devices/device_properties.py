@@ -375,7 +375,7 @@ class SelectorValidation:
             path, message = f"{path}.cel.expression", str(compiled).partition("\n")[0]
             if not (obj.metadata.uid or obj.metadata.resource_version):
                 raise InputError(message, path=path)
-            self.warnings.append(f"{obj.kind} {obj.key}: {path}: {message}: pods that need it fail.")
+            self.warnings.append(f"{obj.full_name}: {path}: {message}: pods that need it fail.")
 
 
 def _selectors(obj: Object) -> Iterator[tuple[str, DeviceSelector]]:

@@ -88,7 +88,7 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
         (path, text), *others = problems
         text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
         text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
-        raise InputError(text, obj=shorten(f"{obj.kind} {obj.key}"), path=path)
+        raise InputError(text, obj=shorten(obj.full_name), path=path)
 
 
 def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = True) -> list[FieldProblem]:

@@ -317,7 +317,7 @@ class Siblings:
     @cached_property
     def _current(self) -> list[Object]:
         """The objects as they were when the pods were read."""
-        return [self._before.get(f"{obj.kind} {obj.key}", obj) for obj in self._objects]
+        return [self._before.get(obj.full_name, obj) for obj in self._objects]
 
     @cached_property
     def _policies(self) -> Policies:

@@ -331,7 +331,7 @@ def validate(obj: Object) -> None:
         _check_names(obj)
         _check(obj)
     except InputError as error:
-        named = f"{obj.kind} {obj.key}".strip()
+        named = obj.full_name.strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
     if f"{obj.api_version}/{obj.kind}" in KARPENTER:
         from .custom_schemas import check_custom  # few clusters have Karpenter

@@ -493,6 +493,11 @@ class Object(Struct, frozen=True):
         return self.kind
 
     @property
+    def full_name(self) -> str:
+        """``Kind namespace/name``, or ``Kind name``: how errors and answers name the object."""
+        return f"{self.kind} {self.key}"
+
+    @property
     def key(self) -> str:
         """``namespace/name``, or the name alone without a namespace."""
         meta = self.metadata

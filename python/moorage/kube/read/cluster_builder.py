@@ -77,12 +77,12 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
     slots = [at for at, obj in enumerate(cluster.others) if isinstance(obj, WORKLOADS)]
     if not slots:
         return
-    workloads = {_name(obj): obj for obj in map(cluster.others.__getitem__, slots)}
+    workloads = {obj.full_name: obj for obj in map(cluster.others.__getitem__, slots)}
     pods = {pod.key for pod in cluster.pods}
-    new = {_name(obj): obj for obj in objects if _name(obj) in before or _is_new(obj)}
+    new = {obj.full_name: obj for obj in objects if obj.full_name in before or _is_new(obj)}
     old = [obj for name, obj in workloads.items() if name not in new]
     old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
-    last = _name(old[-1]) if old else ""
+    last = old[-1].full_name if old else ""
     for name, obj in new.items():
         if name in workloads:
             old.append(workloads[name])
@@ -91,10 +91,6 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
             cluster.turns[obj.key] = last
     for at, obj in zip(slots, old, strict=True):
         cluster.others[at] = obj
-
-
-def _name(obj: Object) -> str:
-    return f"{obj.kind} {obj.key}"
 
 
 def is_single(pod: Pod) -> bool:

@@ -354,7 +354,7 @@ def _turns(joined: Cluster, new: Sequence[Object], admitted: Collection[str]) ->
     last = f"{earlier[-1].kind} {earlier[-1].key}" if earlier else ""
     for obj in new if workloads else ():
         if isinstance(obj, WORKLOADS):
-            last = f"{obj.kind} {obj.key}"
+            last = obj.full_name
         elif isinstance(obj, Pod) and obj.key in admitted and is_single(obj):
             turns[obj.key] = last
     return turns
@@ -439,7 +439,7 @@ def read_object(
     """
     obj = read_one(source)
     if not isinstance(obj, kind):
-        raise InputError(f"must be a {kind.__name__}", obj=f"{obj.kind} {obj.key}".strip())
+        raise InputError(f"must be a {kind.__name__}", obj=obj.full_name.strip())
     return obj if obj is source else with_defaults(obj, classes)
 
 

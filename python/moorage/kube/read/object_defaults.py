@@ -158,7 +158,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
         if not admitted:
             _check_priority_class(filled)
     except InputError as error:
-        raise error.located(obj=f"{obj.kind} {obj.key}") from None
+        raise error.located(obj=obj.full_name) from None
     return filled
 
 

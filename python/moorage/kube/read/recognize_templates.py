@@ -86,7 +86,7 @@ class _Recognition:
 
     def _template_before(self, owner: Templated) -> PodTemplateSpec:
         """Return the template that a workload had when the pods were read."""
-        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        before = self._before.get(owner.full_name, owner)
         return before.spec.template if isinstance(before, Templated) else owner.spec.template
 
     # ---- revisions -----------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class _Recognition:
         have; None if nothing tells it."""
         if not isinstance(owner, DaemonSet):
             return owner.status.update_revision or None
-        before = self._before.get(f"{owner.kind} {owner.key}", owner)
+        before = self._before.get(owner.full_name, owner)
         generation = before.metadata.annotations.get(_GENERATION)
         generations = {mark: each[-1].metadata.labels.get(_GENERATION_LABEL) for mark, each in pods.items()}
         if generation is None or None in generations.values():
@@ -172,7 +172,7 @@ class _Recognition:
         is_inferred = any(label in template.metadata.annotations for template in templates.values())
         has_changed = owner.spec.template != self._template_before(owner)
         if is_inferred and (has_changed or not (is_known or len(templates) == 1)):
-            self.guesses.append(f"{owner.kind} {owner.key}")
+            self.guesses.append(owner.full_name)
 
     # ---- ReplicaSets of Deployments ------------------------------------------------------------------------
 

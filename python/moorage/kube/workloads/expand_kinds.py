@@ -106,7 +106,7 @@ def expand_kinds(
     expansion.read(objects)
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
-            with located(source=source_of(at), obj=f"{obj.kind} {obj.key}"):
+            with located(source=source_of(at), obj=obj.full_name):
                 expansion.expand(obj, at)
         else:
             expansion.keep(obj, at)

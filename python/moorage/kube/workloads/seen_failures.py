@@ -182,7 +182,7 @@ class SeenFailures(Struct, frozen=True):
             if namespace in listed:
                 listed[namespace].append(obj)
         for obj, condition in refused:
-            obj, near = before.get(f"{obj.kind} {obj.key}", obj), listed[obj.namespace]
+            obj, near = before.get(obj.full_name, obj), listed[obj.namespace]
             if now := past_cause(condition.message, obj.namespace, near):
                 seen = f"it tells its last refusal: {condition.message}"
                 past.append(PastFailure(obj, f"{seen}; {now}, so its pods are judged anew"))

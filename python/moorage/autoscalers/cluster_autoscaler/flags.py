@@ -176,7 +176,7 @@ class Memory(Struct):
         Since when nodes are unneeded.
     recheck : dict of str to float
         Until when nodes that could not be removed are not looked at.
-    hints, move_hints : Hints
+    hints, move_hints : PlacementHints
         Of pods that wait, and of those that are moved.
     last_hit : int
         Index of the node that took a pod last; a search begins behind it.

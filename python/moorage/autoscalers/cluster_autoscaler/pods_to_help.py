@@ -149,7 +149,7 @@ def place_pods(
 
     Parameters
     ----------
-    hints : Hints
+    hints : PlacementHints
         Filled in.
     until_failure : bool
         Whether to end before the first pod that fits nowhere.

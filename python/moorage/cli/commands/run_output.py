@@ -90,9 +90,9 @@ def write_simulation(
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"}
         Format of the output: by workload in tables; by pod with ``wide`` and ``csv``. ``name`` prints
         ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
-    outcomes : list of Outcome or None
+    outcomes : list of PodOutcome or None
         The outcomes to show; None shows none.
-    bound : sequence of Outcome, optional
+    bound : sequence of PodOutcome, optional
         Pods that ``wide`` and ``csv`` show, too.
     """
     shown = outcomes or []

@@ -327,7 +327,7 @@ class ReleaseComparison(Struct, frozen=True):
         How both choose among nodes of equal score, so that ties make no difference.
     behaviours : list of Behaviour
         What the two releases do not have alike.
-    differences : list of Difference
+    differences : list of ReleaseDifference
         Pods that no longer fit first, then those that now fit; by pod.
     """
 

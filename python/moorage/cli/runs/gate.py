@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 
     Attributes
     ----------
-    group : Group
+    group : PodsAlike
     waited : bool
         Whether these pods were waiting before the change.
     allowed : bool
@@ -523,7 +523,7 @@ def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[G
 
     Parameters
     ----------
-    outcomes : iterable of Outcome
+    outcomes : iterable of PodOutcome
         Those that are shown, of pods with groups and without.
     """
     scheduler = simulation.scheduler

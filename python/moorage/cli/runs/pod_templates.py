@@ -71,7 +71,7 @@ class Templates(NamedTuple):
 
     Attributes
     ----------
-    pods : list of Template
+    pods : list of PodTemplateFile
     others : list of Object
         The other objects of the files, on which pods may depend.
     warnings : list of str

@@ -553,7 +553,7 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
 
     Returns
     -------
-    list of Group
+    list of PodsAlike
         In the order of their first pods.
     """
     groups: dict[tuple[Workload, str, str], list[PodOutcome]] = {}

@@ -358,7 +358,7 @@ def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
 
     Returns
     -------
-    list of Group
+    list of PodsAlike
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
         controller replaces, and pods that do not start on their node. Objects that the API server refuses
@@ -393,7 +393,7 @@ def pod_named(
     -------
     list of Target
         The pod; empty if nobody makes it.
-    list of Group
+    list of PodsAlike
         See `groups_not_made`.
     bool
         Whether several may be explained: the name is that of a workload, or nobody makes the pod.

@@ -276,7 +276,7 @@ class ClaimResult(Struct, eq=False):
 
     Attributes
     ----------
-    chosen : list of Request
+    chosen : list of PreparedRequest
         Of each request: itself, or the alternative that was taken.
     classes : list of DeviceClass
         The classes of `chosen`.

@@ -105,7 +105,7 @@ class ClaimRequests(Struct, eq=False):
     Attributes
     ----------
     claim : ResourceClaim
-    alternatives : list of list of Request
+    alternatives : list of list of PreparedRequest
         Of each request of the claim: itself, or its alternatives.
     """
 

@@ -75,7 +75,7 @@ class SurveyStep(Struct, frozen=True):
         Number of nodes with as many as the request asks for.
     error : str
         Why an expression has no result; later rules are not applied then.
-    holders : tuple of Holder
+    holders : tuple of DeviceHolder
         For ``in-use``, ``capacity`` and ``counter``: who has what this rule takes away, those with the most
         devices first.
     """
@@ -95,7 +95,7 @@ class RequestSurvey:
 
     Attributes
     ----------
-    request : Request
+    request : PreparedRequest
     steps : list of SurveyStep
         In the order in which the rules are applied.
     left : dict of str to list of int

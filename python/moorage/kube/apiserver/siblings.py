@@ -279,7 +279,7 @@ class Siblings:
 
         Returns
         -------
-        Difference or None
+        TemplateDifference or None
             That of the pods of its revision, or else of the newest pod of its workload; None without any.
         """
         revision = _revision(pod)
@@ -304,7 +304,7 @@ class Siblings:
 
         Parameters
         ----------
-        difference : Difference or None
+        difference : TemplateDifference or None
             Between its template and itself.
         autoscaler : str
             The VerticalPodAutoscaler that has set its requests; "" for none.

@@ -77,7 +77,7 @@ def groups_of(obj: Values, rule: KindRule, find: Find) -> list[Group] | str:
     ----------
     obj : dict
         The object as a JSON value.
-    rule : Rule
+    rule : KindRule
         That of its kind.
     find : callable
         Finds other listed objects.
@@ -253,7 +253,7 @@ def counted(rule: KindRule, value: Values, nodes: Iterable[Node]) -> int:
 
     Parameters
     ----------
-    rule : Rule
+    rule : KindRule
         That of its kind.
     value : dict
         The object as a JSON value.

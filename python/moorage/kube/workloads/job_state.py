@@ -34,7 +34,7 @@ def failure_of(job: Job, pod: Pod) -> PodFailure:
 
     Returns
     -------
-    Failure
+    PodFailure
         It counts where no rule matches, or there is no policy.
     """
     policy = job.spec.pod_failure_policy

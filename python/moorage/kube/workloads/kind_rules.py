@@ -162,7 +162,7 @@ class KindRule(NamedTuple):
 
     Attributes
     ----------
-    parts : tuple of Part
+    parts : tuple of TemplatePart
         The templates of pods or Jobs.
     groups : callable, optional
         Makes the groups of pods from the templates in the object, if more than their numbers follows from it.

@@ -396,7 +396,7 @@ def rule_of(full_kind: str) -> KindRule | None:
 
     Returns
     -------
-    Rule or None
+    KindRule or None
         None for a kind that is not known.
     """
     kind, _, group = full_kind.partition(".")

@@ -75,7 +75,7 @@ def type_requirements(
     ----------
     place : (str, sequence of str)
         The region, and the zones in which the type is sold and the node class has a subnet.
-    reservations : sequence of Reservation
+    reservations : sequence of CapacityReservation
         Those of the node class for the type.
     """
     region, zones = place

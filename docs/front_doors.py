@@ -68,6 +68,9 @@ RULE = re.compile(
 SOURCES = Path(__file__).parent.parent / "pyx"
 """The Cython of the compiled modules."""
 
+STUBS = Path(__file__).parent.parent / "python"
+"""Their stubs, which have the types."""
+
 
 def public_names(module: ModuleType) -> list[str]:
     """Return what a module makes public.
@@ -140,7 +143,6 @@ def of_object(name: str, value: Any) -> Iterator[str]:
     yield from _markdown(_doc(value))
     if not inspect.isclass(value):
         return
-    whole = inspect.getdoc(value) or ""
     bases = [homes()[id(base)] for base in value.__mro__[1:] if id(base) in homes()]
     if bases:
         yield from (
@@ -151,10 +153,7 @@ def of_object(name: str, value: Any) -> Iterator[str]:
         key: member
         for key, member in sorted(_members(value).items())
         if inspect.getdoc(member)
-        and (
-            inspect.isroutine(member)
-            or (inspect.isdatadescriptor(member) and not _has(whole, "Attributes", key))
-        )
+        and (inspect.isroutine(member) or (inspect.isdatadescriptor(member) and not _is_listed(value, key)))
     }
     if len(told) >= LISTED:
         yield from ("", "Members: " + ", ".join(_link(key, f"{name}.{key}") for key in told) + ".")
@@ -172,7 +171,7 @@ def _link(text: str, heading: str) -> str:
 
 def _doc(value: Any) -> str:
     """Return a docstring, without the signature that Cython writes before it."""
-    return re.sub(r"^\w+\(.*\)(?: -> .*)?\n\n", "", inspect.getdoc(value) or "")
+    return re.sub(r"^[\w.]+\(.*\)(?: -> .*)?\n\n", "", inspect.getdoc(value) or "")
 
 
 def _summary(value: Any) -> str:
@@ -220,7 +219,7 @@ _SIMPLE = (int, float, str, tuple, type(None), type)  # what a signature shows o
 def _signature(name: str, value: Any) -> Iterator[str]:
     """Iterate over the lines of a signature, one for each parameter where one line is too long."""
     try:
-        signature = inspect.signature(value)
+        signature = _of_stub(value) or inspect.signature(value)
     except (TypeError, ValueError):
         yield from ("```python", name, "```", "")
         return
@@ -234,6 +233,19 @@ def _signature(name: str, value: Any) -> Iterator[str]:
     if len(line) > LONGEST:
         line = "\n".join((f"{name}(", *(f"    {one}," for one in shown), line[line.rindex(")") :]))
     yield from ("```python", line, "```", "")
+
+
+def _of_stub(value: Any) -> inspect.Signature | None:
+    """Return the signature of a compiled function or method, with the types of its stub."""
+    if type(value).__name__ != "cython_function_or_method":
+        return None
+    path = STUBS.joinpath(*value.__module__.split(".")).with_suffix(".pyi")
+    node: Any = ast.parse(path.read_text())
+    for name in value.__qualname__.split("."):
+        node = next(inner for inner in node.body if getattr(inner, "name", "") == name)
+    node.decorator_list, scope = [], dict[str, Any]()
+    exec(f"from __future__ import annotations\n{ast.unparse(node)}", scope)  # its types stay texts
+    return inspect.signature(scope[node.name])
 
 
 def _markdown(text: str) -> Iterator[str]:
@@ -313,7 +325,7 @@ def of_routine(name: str, function: Any, text: str) -> Iterator[str]:
         return
     if not hasattr(function, "__code__"):  # an attribute of a class that is made when it is read
         return
-    signature = inspect.signature(function)
+    signature = _of_stub(function) or inspect.signature(function)
     parameters = signature.parameters
     for parameter in parameters:
         if parameter in ("self", "cls") or parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
@@ -378,6 +390,11 @@ def without_unit(name: str, text: str) -> Iterator[str]:
     for one, rest in listed:
         if re.search(r"\bfloats?\b|\bfloat64\b", rest.partition("\n")[0]) and one not in explained:
             yield f"{name}: the unit of {one}"
+
+
+def _is_listed(kind: type[Any], attribute: str) -> bool:
+    """Whether the docstring of a class, or of one that it inherits from, documents an attribute."""
+    return any(_has(inspect.getdoc(base) or "", "Attributes", attribute) for base in kind.__mro__)
 
 
 def _has(text: str, section: str, name: str) -> bool:

@@ -353,7 +353,7 @@ class QueueMachine(RuleBasedStateMachine):
         for info in listed:
             if self.twin.groups and (unit := group_of(info.pod)):
                 expected.setdefault(unit, set()).add(info.pod.metadata.uid)
-        groups = self.queue._queue.groups
+        groups = self.queue.groups
         assert {unit: set(group.members) for unit, group in groups.items()} == expected
         for group in groups.values():
             twin = self.twin.group_at(group.unit)
@@ -367,7 +367,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def rejected_pods_are_grouped_by_rejection_and_class(self) -> None:
-        unschedulable = self.queue._queue.unschedulable
+        unschedulable = self.queue.unschedulable
         intern = self.queue.hints.classes.intern
         seen = [info for rejected in unschedulable.by_rejection.values() for info in rejected.pods.values()]
         assert len(seen) == unschedulable.size

@@ -147,7 +147,7 @@ def test_a_pod_that_comes_back_twice(where: str, text: str, caplog: pytest.LogCa
     if where != "active":
         info.note_failure((frozenset({"Nodes"}), frozenset[str]()), queue.now(), False)
         strategy = Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF
-        queue._queue.requeue([(strategy, info)], "")
+        queue.requeue([(strategy, info)], "")
     reject(queue, again, "Nodes")
     assert caplog.messages == [f"Pod default/a {text}"]
     assert places(queue) == {where: ["a"]}

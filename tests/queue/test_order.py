@@ -215,7 +215,7 @@ def test_run_periodic_does_each_thing_at_its_time() -> None:
 
 
 def until_waiting(queue: Any, worker: threading.Thread) -> None:
-    while worker.is_alive() and not queue._waiting:
+    while worker.is_alive() and not queue.waiting:
         pass
 
 
@@ -255,7 +255,7 @@ def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
     worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
     until_waiting(queue, worker)
-    with queue._lock:  # the thread waits for a signal now, without a limit of time
+    with queue:  # the thread waits for a signal now, without a limit of time
         assert places(queue).keys() == {"unschedulable" if how == "an event" else "backoff"}
     if how == "an event":
         move(queue, NODE_ADD)
@@ -274,7 +274,7 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
     worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
     until_waiting(queue, worker)
-    with queue._lock:  # the thread waits for a signal now
+    with queue:  # the thread waits for a signal now
         move(queue, NODE_ADD)
     reject(queue, info, pending=["Quota"])
     worker.join(10)
@@ -328,7 +328,7 @@ def test_what_was_deleted_does_not_pile_up() -> None:
     for number in range(2000):
         queue.add([queued(f"p{number}")])
         queue.delete([queued(f"p{number}")])
-    assert queue._queue.active.stored < 100
+    assert queue.active.stored < 100
     assert pop(queue).pod.name == "last"
 
 
@@ -340,5 +340,5 @@ def test_what_was_deleted_in_order_does_not_pile_up() -> None:
         queue.add([queued(f"p{number}")])
         queue.delete([queued(f"p{number}")])
     queue.add([queued("last")])
-    assert queue._queue.active.stored < 100
+    assert queue.active.stored < 100
     assert [pop(queue).pod.name for _ in range(2)] == ["first", "last"]

@@ -142,6 +142,6 @@ def test_a_pop_of_no_pod_changes_nothing(groups_pods: bool) -> None:
     one = made(groups_pods)
     while infos := one.pop(9):
         one.done(infos)
-    changes = one._queue.changes
+    changes = one.changes
     assert one.pop(9) == []
-    assert one._queue.changes == changes
+    assert one.changes == changes

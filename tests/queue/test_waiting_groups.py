@@ -146,7 +146,7 @@ def test_a_group_counts_each_pod_once_after_an_attempt_was_broken_off() -> None:
         queue.put_back([info])
     queue.end_attempts(infos, False)
     assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c"]
-    assert queue._queue.entry_of(infos[0]).size == 3
+    assert queue.entry_of(infos[0]).size == 3
 
 
 def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> None:
@@ -154,7 +154,7 @@ def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> N
     queue.put_back(infos[1:])
     queue.end_attempts(infos, False)
     assert places(queue) == {"active": ["a", "b", "c"]}
-    assert queue._queue.entry_of(infos[0]).size == 3
+    assert queue.entry_of(infos[0]).size == 3
 
 
 def test_a_pod_that_fails_after_others_of_its_group_were_put_back_joins_them() -> None:

@@ -322,7 +322,7 @@ class GangMachine(RuleBasedStateMachine):
             for info in infos:
                 if (unit := group_of(info.pod)) is not None:
                     expected.setdefault(unit, set()).add(info.pod.metadata.uid)
-        assert {unit: set(group.members) for unit, group in queue._queue.groups.items()} == expected
+        assert {unit: set(group.members) for unit, group in queue.groups.items()} == expected
 
 
 TestGangMachine = GangMachine.TestCase
@@ -379,4 +379,4 @@ def test_a_waiting_pod_that_was_popped_with_its_group_returns_to_it() -> None:
     one.create(group="", count=1, priority=5, gated=4)
     one.run_all()
     one.every_pod_that_waits_is_somewhere_once()
-    assert one.scheduler.queue._queue.groups["default", "g"].members.keys() == {"p1", "p2", "p3"}
+    assert one.scheduler.queue.groups["default", "g"].members.keys() == {"p1", "p2", "p3"}

@@ -185,7 +185,7 @@ def test_a_pod_that_is_left_of_a_group_that_succeeded_is_tried_again_at_once() -
     one = world(nodes(4), gang("g", 1), members("g", 3, cpu=2))
     assert set(one.run().placements) == {"default/g-0", "default/g-1"}
     (left,) = one.queue.inactive()
-    group = one.queue._queue.entry_of(left)
+    group = one.queue.entry_of(left)
     assert (group.attempts, group.unschedulable_count) == (3, 2), (
         "the attempt that placed the others succeeded"
     )

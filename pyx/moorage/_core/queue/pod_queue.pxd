@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from moorage._core.base cimport Notice
 from moorage._core.queue.backoff_queue cimport BackoffQueue
 from moorage._core.queue.entrance cimport Entrance
 from moorage._core.queue.in_flight cimport InFlight
@@ -9,23 +10,31 @@ from moorage._core.queue.unschedulable_pods cimport UnschedulablePods
 
 cdef class PodQueue:
     cdef readonly dict infos, groups
-    cdef public object now, incoming
+    cdef public object now
+    cdef public tuple fired
+    cdef readonly object lock
+    cdef readonly int waiting
+    cdef object changed      # a condition of the lock
+    cdef bint closed
+    cdef object incoming     # counts of pods that enter; None for none
     cdef readonly Waiting active
     cdef readonly BackoffQueue backoff
     cdef readonly UnschedulablePods unschedulable
-    cdef readonly InFlight in_flight
-    cdef readonly object settings
-    cdef object make_active, gates, hints, nominator
+    cdef readonly InFlight flights
+    cdef readonly object settings, hints, pod_events, nominator
+    cdef object make_active, gates
     cdef Entrance entrance
     cdef dict nominated      # the nodes of nominated pods by UID
-    cdef bint pop_from_backoff, groups_pods
+    cdef readonly bint groups_pods
+    cdef bint pop_from_backoff
     cdef str added, updated  # labels of the events with which pods are new
-    cdef public int64_t changes  # equal numbers mean equal pods in equal places
+    cdef public int64_t changes
     cdef int64_t number      # that of the last entry into a place
-    cdef object saved        # the last result of `save`, while it is valid
+    cdef tuple saved         # the last result of `save`, while it is valid
 
     cdef int clear(self) except -1
-    cpdef bint has_next(self) except -1
+    cdef bint has_next(self) except -1
+    cdef tuple others(self)
     cdef Waiting queue_of(self, QueuedPodInfo entry)
     cdef int count(self, QueuedPodInfo entry, str label) except -1
     cpdef QueuedPodInfo entry_of(self, QueuedPodInfo info)
@@ -44,8 +53,14 @@ cdef class PodQueue:
     cdef int add_member(self, QueuedGroupInfo group, QueuedPodInfo info) except -1
     cdef int put_anew(self, QueuedPodInfo group, place, str label) except -1
     cdef int remove(self, QueuedPodInfo info, str label) except -1
+    cdef list take(self, Py_ssize_t limit)
+    cdef int divide(self, QueuedGroupInfo group, deleted, str label) except -1
+    cdef int give_one_back(self, QueuedPodInfo info, pod, plugins, change) except -1
     cdef int take_back(self, QueuedPodInfo info, plugins) except -1
     cdef int put_back_one(self, QueuedPodInfo info) except -1
     cdef bint take_newer(self, QueuedGroupInfo group) except -1
+    cdef int end_attempt(self, QueuedGroupInfo group, bint succeeded, bint is_error) except -1
+    cdef bint follow_nomination(self, Notice notice) except -1
+    cdef tuple save_entries(self)
     cdef int adopt(self, list entries) except -1
     cdef int rebuild(self) except -1

@@ -1,13 +1,17 @@
-"""The scheduling queue without its lock: every waiting pod in one place, and the pods in flight.
+"""The scheduling queue: every waiting pod in one place, and the pods in flight.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go. An entry is a pod, or a group whose pods are tried
-together, as in v1.37. Not thread-safe; the queue has a lock.
+together, as in v1.37.
 """
 
 import logging
+from collections import Counter
+from functools import partial
 from itertools import chain
 from operator import attrgetter
+from threading import Condition
 
+from fastrlock.rlock cimport lock_fastrlock, unlock_fastrlock
 from libc.math cimport isnan
 
 from moorage._core.base cimport METADATA, NODE_NAME, SPEC, STATUS, UID, Cause, Field, Notice, group_of
@@ -36,7 +40,11 @@ cdef str POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 cdef class PodQueue:
-    """The waiting pods, each in one place, and the pods in flight.
+    """The waiting pods, each in one place, and the pods in flight. It has no threads of its own.
+
+    ``with queue:`` holds its lock, and at its end wakes the threads that wait for a pod if there is one.
+    Public methods do so themselves, but for those of one look-up; attributes are read, and private methods
+    called, in such a block.
 
     Parameters
     ----------
@@ -49,31 +57,54 @@ cdef class PodQueue:
         Tells whether events help a failed pod.
     nominator : PodNominator
         Receives the nominations of the pods.
-    now : callable
+    clock : callable
         Returns seconds.
+    lock : fastrlock.rlock.FastRLock
 
     Attributes
     ----------
+    pod_events : PodEvents
+        Those of the hints.
+    groups_pods : bool
+        That of the settings.
     infos : dict of str to QueuedPodInfo
         The waiting pods by UID.
     groups : dict of tuple of str to QueuedGroupInfo
         The groups that wait.
     active, backoff, unschedulable : Waiting
         The places.
-    in_flight : InFlight
-    incoming : Counter or None
-        Counts the pods that enter a queue, by queue (active, backoff or unschedulable) and label of the
-        event; None, the default, for no counts.
+    flights : InFlight
+    now : callable
+        Returns the time in seconds: the clock, or the time at which a timer fires.
+    fired : tuple of int
+        When the backoff timer and the unschedulable timer last fired, in microseconds.
+    waiting : int
+        The number of threads that wait in `pop`.
+    changes : int
+        Equal numbers mean equal pods in equal places.
     """
 
     def __cinit__(self, settings not None, make_active not None, gates not None, hints not None,
-                  nominator not None, now not None):
-        self.settings, self.make_active, self.nominator, self.now = settings, make_active, nominator, now
+                  nominator not None, clock not None, lock not None):
+        self.settings, self.make_active, self.nominator, self.now = settings, make_active, nominator, clock
         self.gates, self.hints, self.entrance = gates, hints, Entrance(gates.rules)
+        self.lock, self.changed = lock, Condition(lock)
         self.pop_from_backoff, self.groups_pods = settings.pop_from_backoff, settings.groups_pods
-        self.added, self.updated = hints.pod_events.added.label, hints.pod_events.updated.label
-        self.infos, self.in_flight, self.nominated = {}, InFlight(), nominator.nodes
+        self.pod_events = hints.pod_events
+        self.added, self.updated = self.pod_events.added.label, self.pod_events.updated.label
+        self.infos, self.flights, self.nominated = {}, InFlight(), nominator.nodes
+        self.fired = (microseconds(clock()),) * 2
         self.clear()
+
+    def __enter__(self):
+        lock_fastrlock(self.lock, -1, True)
+
+    def __exit__(self, kind, error, trace):
+        try:
+            if self.waiting and self.has_next():
+                self.changed.notify_all()
+        finally:
+            unlock_fastrlock(self.lock)
 
     cdef int clear(self) except -1:
         """Replace all places by empty ones."""
@@ -86,9 +117,71 @@ cdef class PodQueue:
 
     # ---- reading
 
+    def __len__(self):
+        """Return the number of waiting pods in all places."""
+        return len(self.infos)
+
+    def get(self, uid):
+        """Return the waiting pod of a UID; None for one that is unknown or in flight."""
+        return self.infos.get(uid)
+
+    def in_flight(self):
+        """Return the pods whose attempt has not ended, in the order in which they were popped."""
+        with self:
+            return list(self.flights)
+
+    def in_flight_pod(self, str uid):
+        """Return the pod in flight of a UID, or None."""
+        with self:
+            return self.flights.get(uid)
+
+    def in_flight_events(self):
+        """Return the events that some pod in flight may still need, with their old and new objects."""
+        with self:
+            return self.flights.events
+
+    def count_incoming(self):
+        """Count the pods that enter a queue from now on.
+
+        Returns
+        -------
+        Counter
+            By queue (active, backoff or unschedulable) and label of the event. The queue adds to it.
+        """
+        with self:
+            if self.incoming is None:
+                self.incoming = Counter()
+            return self.incoming
+
+    def backoff_until(self, QueuedPodInfo info not None):
+        """Return when the backoff of a pod ends; None for one without backoff.
+
+        Returns
+        -------
+        float or None
+            Seconds.
+        """
+        until = self.backoff.until(self.entry_of(info))
+        return until / 1_000_000 if until else None
+
+    def is_listening(self):
+        """Whether an event can have an effect: some pod is unschedulable or in flight."""
+        return self.unschedulable.size > 0 or len(self.flights) > 0
+
+    @property
+    def has_unschedulable(self):
+        """Whether some pod waits for an event, or for what keeps it out of the queue."""
+        return self.unschedulable.size > 0
+
     cpdef QueuedPodInfo entry_of(self, QueuedPodInfo info):
         """Return the entry that a waiting pod belongs to: its group, or itself. A group has no place from its
-        pop to the end of its attempt, nor have the pods that were given back to it."""
+        pop to the end of its attempt, nor have the pods that were given back to it.
+
+        Raises
+        ------
+        TypeError
+            The pod is None.
+        """
         if info is None:
             raise TypeError("a pod is None")
         if info.group is not None:
@@ -101,12 +194,17 @@ cdef class PodQueue:
             return list(entries)
         return list(chain.from_iterable([(<QueuedPodInfo?>entry).ordered() for entry in entries]))
 
-    def pending(self):
-        """Return all waiting pods by place; see `PendingPods`."""
-        return self.pods_of(self.active), *self.inactive()
+    def _pending(self):
+        """Return the waiting pods of each place, as the fields of `PendingPods`."""
+        return self.pods_of(self.active), *self.others()
 
     def inactive(self):
-        """Return all waiting pods but those in the active queue, as the other fields of `PendingPods`."""
+        """Return all waiting pods but those in the active queue."""
+        with self:
+            return list(chain(*self.others()))
+
+    cdef tuple others(self):
+        """Return the waiting pods of each place but the active queue."""
         entries = dict.fromkeys([self.entry_of(info) for info in self.unschedulable.select()])
         unschedulable = self.pods_of(entries)
         return (
@@ -116,7 +214,7 @@ cdef class PodQueue:
             [info for info in unschedulable if info.gating_plugin],
         )
 
-    cpdef bint has_next(self) except -1:
+    cdef bint has_next(self) except -1:
         """Whether a pod can be popped."""
         return self.active.size > 0 or (self.pop_from_backoff and self.backoff.rejected.size > 0)
 
@@ -124,13 +222,13 @@ cdef class PodQueue:
         """Return the gated groups."""
         return [group for group in self.groups.values() if group.place is UNSCHEDULABLE]
 
-    def older_than(self, end):
+    def _older_than(self, end):
         """Return the entries that have been unschedulable since before a time in microseconds, and were not
         flushed since, in the order in which they entered."""
         groups = [group for group in self.gated_groups() if microseconds(waits_since(group)) < end]
         return sorted([*self.unschedulable.older_than(end), *groups], key=ORDER)
 
-    def oldest(self, bint gated):
+    def _oldest(self, bint gated):
         """Return the earliest time since which an entry has been unschedulable, in seconds; None without any.
         Gated pods and groups may count or not."""
         times = self.unschedulable.times(gated)
@@ -223,21 +321,18 @@ cdef class PodQueue:
         label : str
             Label of the event that moves them.
         """
-        for strategy, entry in moves:
-            self.follow(strategy, self.entry_of(entry), label)
+        with self:
+            for strategy, entry in moves:
+                self.follow(strategy, self.entry_of(entry), label)
 
-    def activate(self, QueuedPodInfo info not None, str label):
-        """Move a waiting pod, with its group, to the active queue, unless PreEnqueue rejects it."""
-        cdef QueuedPodInfo entry = self.entry_of(info)
-        if entry.place is not None and entry.place is not ACTIVE:
-            self.move(entry, ACTIVE, label)
-
-    def flush_backoff(self):
+    def flush_backoff_completed(self):
         """Move the entries whose backoff has ended to the active queue."""
         cdef QueuedPodInfo entry
-        cdef double now = self.now()
-        while (entry := self.backoff.completed(now)) is not None:
-            self.move(entry, ACTIVE, BACKOFF_COMPLETE)
+        cdef double now
+        with self:
+            now = self.now()
+            while (entry := self.backoff.completed(now)) is not None:
+                self.move(entry, ACTIVE, BACKOFF_COMPLETE)
 
     cdef int nominate_new(self, QueuedPodInfo info, str label) except -1:
         """Nominate a pod that has come to the queue."""
@@ -279,28 +374,30 @@ cdef class PodQueue:
 
     # ---- pods come, change and go
 
-    def add(self, pods not None, str label, bint until_gated=False):
-        """Add new pods, one after the other.
+    def add(self, pods not None, bint until_gated=False, str label=None):
+        """Add new pods without a node, one after the other.
 
         Parameters
         ----------
         pods : iterable of (Pod or QueuedPodInfo)
-            Pods, or the entries to use. Each replaces the entry of its UID, if there is one.
-        label : str
-            Label of the event.
+            Pods, which come now, or entries. Each replaces the entry of its UID, if there is one.
         until_gated : bool, optional
             Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
+        label : str, optional
+            Label of the event; by default that of new pods.
         """
         cdef QueuedPodInfo info
         cdef dict tops = {}
         cdef set passing = set()
-        for pod in pods:
-            info = pod if isinstance(pod, QueuedPodInfo) else QueuedPodInfo(pod, self.now())
-            if info.uid in self.infos:
-                self.remove(self.infos[info.uid], label)
-            self.enter(info, label, tops, passing)
-            if until_gated and info.place is not ACTIVE:
-                break
+        label = label or self.added
+        with self:
+            for pod in pods:
+                info = pod if isinstance(pod, QueuedPodInfo) else QueuedPodInfo(pod, self.now())
+                if info.uid in self.infos:
+                    self.remove(self.infos[info.uid], label)
+                self.enter(info, label, tops, passing)
+                if until_gated and info.place is not ACTIVE:
+                    break
 
     cdef int enter(self, QueuedPodInfo info, str label, dict tops, set passing) except -1:
         """Add a new pod, to its group if it has one. `tops` takes the trees of groups."""
@@ -348,12 +445,15 @@ cdef class PodQueue:
         return 0
 
     def delete(self, pods not None):
-        """Remove those of some pods that wait."""
-        if self.infos:
-            for pod in pods:
-                info = self.infos.get(UID.of(METADATA.of(pod)))
-                if info is not None:
-                    self.remove(info, self.added)
+        """Remove pods that are deleted or have a node now. A pod in flight stays there until its attempt
+        ends."""
+        with self:
+            for pod in pods if self.infos or self.nominated else ():
+                uid = UID.of(METADATA.of(pod))
+                if uid in self.nominated:
+                    self.nominator.delete_nominated_pod_if_exists(pod)
+                if uid in self.infos:
+                    self.remove(self.infos[uid], self.added)
 
     cdef int remove(self, QueuedPodInfo info, str label) except -1:
         """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over or
@@ -381,7 +481,7 @@ cdef class PodQueue:
             return self.move(group, UNSCHEDULABLE, label)
         return self.put(group, place)
 
-    def replace(self, QueuedPodInfo info not None, pod, str label):
+    def _replace(self, QueuedPodInfo info not None, pod):
         """Replace the state of a waiting pod, and move the pod where its rank has changed.
 
         Parameters
@@ -390,16 +490,14 @@ cdef class PodQueue:
             The pod in its place, or in none, while the attempt of its group has not ended.
         pod : Pod
             Its new state.
-        label : str
-            Label of the event, for a pod that changes its group.
         """
         cdef QueuedPodInfo entry = self.entry_of(info)
         place = info.place
         self.changes += 1
         if self.groups_pods and group_of(pod) != group_of(info.pod):  # as an annotation says
-            self.remove(info, label)
+            self.remove(info, self.updated)
             info.pod, info.unit = pod, None
-            self.enter(info, label, {}, set())
+            self.enter(info, self.updated, {}, set())
             return
         if place is UNSCHEDULABLE:  # ordered by entry, not by rank
             self.unschedulable.replace(info, pod)
@@ -411,7 +509,7 @@ cdef class PodQueue:
         if place is not None and place is not UNSCHEDULABLE:
             self.put(entry, place)
 
-    def regroup(self, keys not None, deleted, str label=None):
+    def regroup(self, keys not None, deleted=None):
         """Find the groups of waiting pods anew, after a change of the groups. Pods that belong to another one
         now, and those of a group that was deleted, enter as new ones.
 
@@ -419,32 +517,69 @@ cdef class PodQueue:
         ----------
         keys : iterable of UnitKey
             The groups whose pods may belong to others now.
-        deleted : UnitKey or None
+        deleted : UnitKey, optional
             The group that was deleted, if one was.
-        label : str, optional
-            Label of the event; by default that of new pods.
         """
+        with self:
+            for group in [self.groups[key] for key in keys if key in self.groups]:
+                self.divide(group, deleted, self.added)
+
+    cdef int divide(self, QueuedGroupInfo group, deleted, str label) except -1:
+        """Have the pods of a group enter again that belong to another one now, or to one that was deleted."""
         cdef QueuedPodInfo info
-        top_of, label = self.settings.top_of, label or self.added
-        for group in [self.groups[key] for key in keys if key in self.groups]:
-            named = [(info, group_of(info.pod)) for info in (<QueuedGroupInfo>group).listed()]
-            moving = [(info, key) for info, key in named if key == deleted or top_of(key) != group.unit]
-            for info, _ in moving:
-                self.remove(info, label)
-            for info, key in moving:
-                self.join(info, top_of(key), label, set())
+        top_of = self.settings.top_of
+        named = [(info, group_of(info.pod)) for info in group.listed()]
+        moving = [(info, key) for info, key in named if key == deleted or top_of(key) != group.unit]
+        for info, _ in moving:
+            self.remove(info, label)
+        for info, key in moving:
+            self.join(info, top_of(key), label, set())
+        return 0
 
     # ---- attempts
 
-    def pop(self, Py_ssize_t limit):
-        """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
-        They are in flight. Where groups are tried together, all of them or none are of groups.
+    def pop(self, Py_ssize_t limit=1, timeout=0.0):
+        """Remove the next pods from the queue. They are in flight until `done` or until they return to the
+        queue.
 
         Parameters
         ----------
-        limit : int
-            Largest number of pods; the last group may exceed it.
+        limit : int, optional
+            The number of pods without a group at most, at least 1.
+        timeout : float, optional
+            How long to wait for a pod, in seconds of real time; by default the call does not wait. None waits
+            until `close`.
+
+        Returns
+        -------
+        list of QueuedPodInfo
+            Those that calls one by one would return, up to a change of place or priority. Where groups are
+            tried together, either pods without a group, or all pods of each group, in the order of
+            `group_order`; the last group may exceed the limit. Empty when the time is over, or when the queue
+            is closed and empty.
         """
+        cdef list infos
+        with self:
+            while not (infos := self.take(limit)) and timeout != 0 and not self.closed:
+                self.waiting += 1
+                try:  # a wait releases a single hold of the lock
+                    is_over = not self.changed.wait_for(lambda: self.closed or self.has_next(), timeout)
+                finally:
+                    self.waiting -= 1
+                if is_over:
+                    break
+            return infos
+
+    def close(self):
+        """Close the queue: threads in `pop` return, and every attempt ends."""
+        with self:
+            self.closed = True
+            self.done(self.in_flight())
+            self.changed.notify_all()
+
+    cdef list take(self, Py_ssize_t limit):
+        """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
+        They are in flight."""
         cdef QueuedPodInfo entry, info
         cdef list popped, infos = []
         cdef bint is_active
@@ -452,7 +587,7 @@ cdef class PodQueue:
             raise ValueError("a pod at least is wanted")
         while not infos and self.has_next():
             self.changes += 1
-            self.in_flight.drop()
+            self.flights.drop()
             is_active = self.active.size > 0
             popped = self.active.pop(limit) if is_active else self.backoff.rejected.pop(limit)
             if not is_active and self.incoming is not None:
@@ -465,39 +600,69 @@ cdef class PodQueue:
                 del self.infos[info.uid]
                 info.place = None
                 info.attempts += 1
-                if self.in_flight.take(info, ACTIVE if is_active else BACKOFF):
+                if self.flights.take(info, ACTIVE if is_active else BACKOFF):
                     infos.append(info)
                 else:
                     logger.error("pod %s is in flight already and is discarded", info.key)
         return infos
 
     def done(self, infos not None):
-        """End the attempts of pods. Those that are not in flight are ignored."""
-        cdef QueuedPodInfo info
-        for info in infos:
-            if self.in_flight.has(info):
-                self.in_flight.leave(info)
+        """End the attempts of popped pods. Those that are not in flight are ignored."""
+        with self:
+            for info in infos:
+                if self.flights.has(info):
+                    self.flights.leave(info)
 
     def give_back(self, infos not None, latest not None, rejectors not None, nominating=None):
-        """Return popped pods whose attempts failed, one after the other, and end the attempts; see
-        `SchedulingQueue.give_back`."""
+        """Return popped pods whose attempts failed, one after the other, and end the attempts (kube-scheduler
+        v1.36, schedule_one.go handleSchedulingFailure and AddUnschedulablePodIfNotPresent).
+
+        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
+        attempt. Such a pod, and one without rejectors (after an error), backs off. A pod that was deleted or
+        has a node does not return, nor one that is not in flight. A pod of a group returns with the group, at
+        the end of the group's attempt; where that has ended, it joins the group in the queue.
+
+        Parameters
+        ----------
+        latest : sequence of Pod or None
+            The latest state of each pod, by namespace and name; None for none.
+        rejectors : sequence of (frozenset of str, frozenset of str)
+            The plugins that rejected each pod, and those among them that answered Pending; empty after an
+            error.
+        nominating : sequence of (NominatingInfo or None), optional
+            The change of each pod's nomination; without one its latest status decides.
+
+        Raises
+        ------
+        ValueError
+            The sequences have different lengths.
+        """
         cdef QueuedPodInfo info
         cdef Py_ssize_t at
         if not len(infos) == len(latest) == len(rejectors):
             raise ValueError("a state and rejectors of each pod are wanted")
-        for at in range(len(infos)):
-            info, pod = <QueuedPodInfo?>infos[at], latest[at]
-            if not self.in_flight.has(info):
-                continue
-            if pod is not None and UID.of(METADATA.of(pod)) == info.uid and not NODE_NAME.of(SPEC.of(pod)) \
-                    and PHASE.of(STATUS.of(pod)) not in FINISHED:
-                info.pod = pod
-                self.take_back(info, rejectors[at])
-                change = None if nominating is None else nominating[at]
-                nominates = change is not None and change.nominated_node_name
-                if (nominates or self.has_nominations(pod)) and self.nominator.is_changed_by(pod, change):
-                    self.nominator.nominate_current(pod, change)
-            self.in_flight.leave(info)
+        with self:
+            clock = self.now
+            self.now = partial(float, clock())  # they return at one time
+            try:
+                for at in range(len(infos)):
+                    info = <QueuedPodInfo?>infos[at]
+                    if self.flights.has(info):
+                        nominate = None if nominating is None else nominating[at]
+                        self.give_one_back(info, latest[at], rejectors[at], nominate)
+            finally:
+                self.now = clock
+
+    cdef int give_one_back(self, QueuedPodInfo info, pod, plugins, change) except -1:
+        """Return a pod in flight to the queue if it exists and has no node, and end its attempt."""
+        if pod is not None and UID.of(METADATA.of(pod)) == info.uid and not NODE_NAME.of(SPEC.of(pod)) \
+                and PHASE.of(STATUS.of(pod)) not in FINISHED:
+            info.pod = pod
+            self.take_back(info, plugins)
+            nominates = change is not None and change.nominated_node_name
+            if (nominates or self.has_nominations(pod)) and self.nominator.is_changed_by(pod, change):
+                self.nominator.nominate_current(pod, change)
+        return self.flights.leave(info)
 
     cdef int take_back(self, QueuedPodInfo info, plugins) except -1:
         """Return a pod in flight that exists and has no node to the queue. If the clock raises, the pod stays
@@ -509,7 +674,7 @@ cdef class PodQueue:
         info.note_failure(plugins, self.now(), not (plugins[0] or plugins[1]))
         if info.unit is None:
             strategy = SKIP if info.rejectors else AFTER_BACKOFF
-            if info.rejectors and (events := self.in_flight.since(info.cursor)):
+            if info.rejectors and (events := self.flights.since(info.cursor)):
                 strategy = self.hints.strategy_of_all(info, events)
             return self.follow(strategy, info, FAILED)
         if info.group is not None and info.group.place is None:
@@ -520,11 +685,13 @@ cdef class PodQueue:
     def put_back(self, infos not None):
         """Return popped pods that were not tried to their former place, as if they had not been popped. Those
         that are not in flight are ignored."""
-        for info in sorted(infos, key=_arrival):
-            if self.in_flight.has(info):
-                self.in_flight.leave(info)
-                (<QueuedPodInfo>info).attempts -= 1
-                self.put_back_one(info)
+        cdef QueuedPodInfo info
+        with self:
+            for info in sorted(infos, key=_arrival):
+                if self.flights.has(info):
+                    self.flights.leave(info)
+                    info.attempts -= 1
+                    self.put_back_one(info)
 
     cdef int put_back_one(self, QueuedPodInfo info) except -1:
         """Return a popped pod to its place, with its group if that was popped with it."""
@@ -554,26 +721,39 @@ cdef class PodQueue:
             group.join(info)
         return True
 
-    def end_attempts(self, infos not None, bint succeeded, bint is_error):
-        """End the attempts of groups: the pods that they have left return to the queue, with those that came
-        meanwhile; see `SchedulingQueue.end_attempts`."""
+    def end_attempts(self, infos not None, bint succeeded=True, bint is_error=False):
+        """End the attempts of groups, after their failed pods were given back: these return to the queue,
+        with those that came meanwhile (kube-scheduler v1.37, AddAttemptedPodGroupIfNeeded).
+
+        Parameters
+        ----------
+        infos : sequence of QueuedPodInfo
+            All pods that were popped with the groups.
+        succeeded : bool, optional
+            Then the pods that are left are tried again at once, and keep the age of the group.
+        is_error : bool, optional
+            Whether the attempts failed with an error.
+        """
+        with self:
+            groups = dict.fromkeys([popped.group for popped in infos])
+            for popped in infos:
+                popped.group = None
+            for group in groups:
+                if group is not None and group.size and group.place is None:  # else it was put back
+                    self.end_attempt(group, succeeded, is_error)
+
+    cdef int end_attempt(self, QueuedGroupInfo group, bint succeeded, bint is_error) except -1:
+        """End the attempt of a group that has pods left."""
         cdef QueuedPodInfo info
-        cdef QueuedGroupInfo group
-        groups = dict.fromkeys([popped.group for popped in infos])
-        for popped in infos:
-            popped.group = None
-        for group in groups:
-            if group is None or not group.size or group.place is not None:  # the last was put back
-                continue
-            self.take_newer(group)
-            # Bindings that fail again and again: the attempts have to end.
-            fails = succeeded and any([info.consecutive_errors_count > 1 for info in group.listed()])
-            is_over = succeeded and not fails
-            group.note_failure(NO_PLUGINS, group.timestamp if is_over else self.now(), is_error or fails)
-            if is_over:
-                group.unschedulable_count = group.consecutive_errors_count = 0
-            self.follow(IMMEDIATELY if is_over else AFTER_BACKOFF, group, FAILED)
-            self.regroup([group.unit], None, FAILED)  # as trees may have changed
+        self.take_newer(group)
+        # Bindings that fail again and again: the attempts have to end.
+        fails = succeeded and any([info.consecutive_errors_count > 1 for info in group.listed()])
+        is_over = succeeded and not fails
+        group.note_failure(NO_PLUGINS, group.timestamp if is_over else self.now(), is_error or fails)
+        if is_over:
+            group.unschedulable_count = group.consecutive_errors_count = 0
+        self.follow(IMMEDIATELY if is_over else AFTER_BACKOFF, group, FAILED)
+        return self.divide(group, None, FAILED)  # as trees may have changed
 
     # ---- events
 
@@ -586,59 +766,80 @@ cdef class PodQueue:
         int
             The number of leading notices of that kind.
         """
-        cdef Notice notice
+        cdef Py_ssize_t count = 0
+        with self, self.nominator.lock:
+            self.changes += 1
+            for notice in notices:
+                if not self.follow_nomination(notice):
+                    break
+                count += 1
+            return count
+
+    cdef bint follow_nomination(self, Notice notice) except -1:
+        """Enter a pod whose nomination is known, if a notice is of that kind; return whether it is."""
         cdef QueuedPodInfo info
         cdef dict pods
-        cdef Py_ssize_t count = 0
-        self.changes += 1
-        for notice in notices:
-            if notice.cause != Cause.NOMINATED:
-                break
-            old, new = notice.old, notice.new
-            info = self.infos.get(UID.of(METADATA.of(new)))
-            if info is None or info.place is UNSCHEDULABLE or info.pod is not old:
-                break
-            node = NOMINATED_NODE_NAME.of(STATUS.of(new))
-            if not node or NOMINATED_NODE_NAME.of(STATUS.of(old)) or self.nominated.get(info.uid) != node:
-                break
-            pods = self.nominator.by_node[node]
-            if next(reversed(pods)) != info.uid:
-                break
-            pods[info.uid] = info.pod = new
-            count += 1
-        return count
+        if notice.cause != Cause.NOMINATED:
+            return False
+        old, new = notice.old, notice.new
+        info = self.infos.get(UID.of(METADATA.of(new)))
+        if info is None or info.place is UNSCHEDULABLE or info.pod is not old:
+            return False
+        node = NOMINATED_NODE_NAME.of(STATUS.of(new))
+        if not node or NOMINATED_NODE_NAME.of(STATUS.of(old)) or self.nominated.get(info.uid) != node:
+            return False
+        pods = self.nominator.by_node[node]
+        if next(reversed(pods)) != info.uid:
+            return False
+        pods[info.uid] = info.pod = new
+        return True
 
     # ---- transactions
 
     def save(self):
-        """Return the state of every pod, for `undo`: of waiting ones that of the last result, if none has
-        changed since."""
+        """Return the state of all pods, for `undo`."""
+        with self:
+            return self.save_entries(), self.flights.save(), self.fired, self.nominator.save()
+
+    cdef tuple save_entries(self):
+        """Return the state of every waiting pod: that of the last result, if none has changed since."""
         if self.saved is None or self.saved[0] != self.changes:
             entries = chain(self.infos.values(), self.groups.values())
             copies = [(entry, (<QueuedPodInfo>entry).__copy__()) for entry in entries]
             self.saved = self.changes, copies, self.number
-        return self.saved, self.in_flight.save()
+        return self.saved
 
     def undo(self, saved):
         """Restore the state of `save`."""
-        (changes, copies, self.number), in_flight = saved
-        self.in_flight.undo(in_flight)
-        if changes == self.changes:
-            return
-        for entry, then in copies:
-            (<QueuedPodInfo?>entry).assign(then)
-        self.adopt([entry for entry, _ in copies])
-        self.saved = self.changes, copies, self.number
+        with self:
+            (changes, copies, self.number), in_flight, self.fired, nominated = saved
+            self.flights.undo(in_flight)
+            self.nominator.undo(nominated)
+            if changes != self.changes:
+                for entry, then in copies:
+                    (<QueuedPodInfo?>entry).assign(then)
+                self.adopt([entry for entry, _ in copies])
+                self.saved = self.changes, copies, self.number
 
-    def copy_from(self, PodQueue other not None):
-        """Take copies of the pods of another queue."""
+    def copy_from(self, PodQueue other not None, bint waiting=True):
+        """Take copies of the pods of another queue, unless only the nominations are wanted, and those.
+
+        Parameters
+        ----------
+        other : SchedulingQueue
+            With the same plugins.
+        """
         cdef QueuedPodInfo info
-        (_, copies, self.number), _ = other.save()
-        self.in_flight.copy_from(other.in_flight)
-        entries = [(<QueuedPodInfo>then).__copy__() for _, then in copies]
-        for info in chain(entries, self.in_flight):
-            info.group = None  # that of the other queue
-        self.adopt(entries)
+        with other, self:
+            if waiting:
+                _, copies, self.number = other.save_entries()
+                self.flights.copy_from(other.flights)
+                self.fired = other.fired
+                entries = [(<QueuedPodInfo>then).__copy__() for _, then in copies]
+                for info in chain(entries, self.flights):
+                    info.group = None  # that of the other queue
+                self.adopt(entries)
+            self.nominator.undo(other.nominator.save())
 
     cdef int adopt(self, list entries) except -1:
         """Replace all waiting pods and groups."""
@@ -648,10 +849,14 @@ cdef class PodQueue:
         return self.rebuild()
 
     def repair(self):
-        """Make all places consistent after an exception that may have interrupted an operation. `infos`
-        decides."""
-        self.rebuild()
-        self.in_flight.rebuild(self.infos)
+        """Make all places consistent after an exception that may have interrupted an operation.
+
+        `infos` decides: a pod that was between two places then is in none.
+        """
+        with self:
+            self.rebuild()
+            self.flights.rebuild(self.infos)
+            self.nominator.rebuild()
 
     cdef int rebuild(self) except -1:
         """Rebuild every place from `infos`. Each pod keeps its place and its position there."""

@@ -23,6 +23,8 @@ from .types import (
     API_VERSION,
     ARGS,
     GROUP,
+    INITIAL_BACKOFF_SECONDS,
+    MAX_BACKOFF_SECONDS,
     VERSION,
     KubeSchedulerConfiguration,
     PluginConfig,
@@ -63,8 +65,8 @@ def set_defaults(
     config.percentage_of_nodes_to_score = _or(config.percentage_of_nodes_to_score, 0)
     _leader_election(config.leader_election)
     _client_connection(config.client_connection)
-    config.pod_initial_backoff_seconds = _or(config.pod_initial_backoff_seconds, 1)
-    config.pod_max_backoff_seconds = _or(config.pod_max_backoff_seconds, 10)
+    config.pod_initial_backoff_seconds = _or(config.pod_initial_backoff_seconds, INITIAL_BACKOFF_SECONDS)
+    config.pod_max_backoff_seconds = _or(config.pod_max_backoff_seconds, MAX_BACKOFF_SECONDS)
     config.enable_profiling = _or(config.enable_profiling, True)
     if config.enable_profiling:
         config.enable_contention_profiling = _or(config.enable_contention_profiling, True)

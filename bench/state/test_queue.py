@@ -78,7 +78,7 @@ def filled(pods: list[Pod]) -> SchedulingQueue:
 def push(queue: SchedulingQueue, pods: list[Pod]) -> None:
     add = queue.add
     for pod in pods:
-        add(pod)
+        add([pod])
 
 
 def pop(queue: SchedulingQueue) -> None:

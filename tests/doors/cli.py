@@ -17,7 +17,7 @@ from moorage.cli.asked_twin import TwinAnswer as TwinAnswer
 from moorage.cli.asked_twin import read_questions as read_questions
 
 # The steps of the tour, whose commands are repeated.
-from moorage.cli.commands.other_commands import STEPS as STEPS
+from moorage.cli.commands.demo import STEPS as STEPS
 
 # Forms of tables, for values that no command prints.
 from moorage.cli.commands.printing import PrintedTable as PrintedTable

@@ -12,7 +12,7 @@ import click
 from moorage._version import __version__
 from moorage.errors import MoorageError
 
-from .options.option_types import PLUGIN, CommandGroup
+from .options.option_types import PLUGIN, CommandGroup, GroupedCommand
 
 if TYPE_CHECKING:
     from .options.inputs import PreparedInput
@@ -36,15 +36,13 @@ COMMANDS = {
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
 }
-"""The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when
-the command runs."""
+"""The commands and what ``--help`` says of them. Version and completion are here; each other one is in the
+module of its name, which is imported when the command runs."""
 MANY_OBJECTS = 100_000, 10, 10
 """Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
 takes a tenth of a short command."""
 _MODULES = {
-    **dict.fromkeys(("config", "demo", "dump"), "other_commands"),
     "compare": "simulate",
-    "completion": "version",
     "mcp": "serve",
     "nodes": "capacity",
     "scheduler": "serve",
@@ -121,8 +119,8 @@ class Commands(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
+        if cmd_name in self.commands or cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
         module = import_module(f"moorage.cli.commands.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
@@ -135,7 +133,7 @@ class Commands(CommandGroup):
 
 def _print_version(context: click.Context, option: click.Parameter, is_given: bool) -> None:
     if is_given:
-        click.echo(f"moorage {__version__}")
+        context.invoke(version)
         context.exit()
 
 
@@ -163,3 +161,25 @@ def app(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+@app.command(cls=GroupedCommand, examples=("moorage version", "moorage --version"))
+def version() -> None:
+    """Print the version."""
+    click.echo(f"moorage {__version__}")
+
+
+@app.command(cls=GroupedCommand, examples=("moorage completion bash", "moorage completion zsh"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script that completes commands in a shell.
+
+    For bash: moorage completion bash > ~/.local/share/bash-completion/completions/moorage; for zsh or fish,
+    source the output.
+    """
+    from click.shell_completion import get_completion_class
+
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    click.echo(shell_class(context.find_root().command, {}, "moorage", "_MOORAGE_COMPLETE").source())

@@ -37,10 +37,6 @@ from .options.inputs import PreparedInput
 from .questions import TwinQuestion, question_of
 from .runs.loaded_cluster import prepare
 
-# ---- asked twin --------------------------------------------------------------------------------------------
-#
-# AskedTwin: answers questions about a cluster that is followed, or about files.
-
 DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""
 MOST_NOTES = 20
@@ -346,7 +342,7 @@ class StandingQuestions(Strict, frozen=True):
     ----------
     seconds : float
         From one round of questions to the next; a round is left out while the cluster stays as it is.
-    templates : dict of str to Template
+    templates : dict of str to QuestionTemplate
         By the name that the metrics show.
     survive : list of str
         Values of ``--survive``.
@@ -395,7 +391,7 @@ class StandingAnswers:
         self._twin, self._questions, self._clock = twin, questions, clock
         self._values: dict[str, dict[str, float]] = {}
         self._failures = Counter[str]()
-        self._asked: float | None = None
+        self._last_round: float | None = None
         self._versions: Mapping[str, str] | None = None
 
     def keep_asking(self, stop: Event) -> None:
@@ -407,14 +403,14 @@ class StandingAnswers:
                 if versions is None or versions != self._versions:
                     self.ask_all()
                     self._versions = versions
-                self._asked = self._clock()
+                self._last_round = self._clock()
             stop.wait(self._questions.seconds)
 
     def age(self) -> str:
         """Return how long ago the last round has ended; a line of ``/readyz?verbose``."""
-        if self._asked is None:
+        if self._last_round is None:
             return "no round has ended yet"
-        return f"the last round has ended {self._clock() - self._asked:.0f} s ago"
+        return f"the last round has ended {self._clock() - self._last_round:.0f} s ago"
 
     def ask_all(self) -> None:
         """Ask each question once."""
@@ -494,6 +490,6 @@ class StandingAnswers:
         yield failures
         text = "Time since the last round of standing questions has ended."
         age = GaugeMetricFamily("moorage_standing_answers_seconds", text)
-        if self._asked is not None:
-            age.add_metric([], self._clock() - self._asked)
+        if self._last_round is not None:
+            age.add_metric([], self._clock() - self._last_round)
         yield age

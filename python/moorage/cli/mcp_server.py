@@ -38,10 +38,6 @@ from .options.change_options import OPTIONS, ChangingCommand
 from .options.option_types import GROUPS
 from .questions import OF_TERMINAL, long_name, named_questions
 
-# ---- mcp tools ---------------------------------------------------------------------------------------------
-#
-# The tools of `moorage mcp`: each is a command, its input schema made of the command's options.
-
 Ask = Callable[[str, Sequence[tuple[str, str]], bytes], Reply]
 """Answers a path, a query and a body: `AskedTwin.reply`, or that of a twin elsewhere."""
 WHAT_IF = "what_if"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import number_of, printable
+from moorage.errors import nearest, number_of, printable, shorten
 
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
@@ -49,6 +49,11 @@ class CommandNote(NamedTuple):
 
     kind: str
     text: str
+
+
+def no_node(name: str, nodes: Iterable[str]) -> str:
+    """Return that no node has a name, with the names that are most like it."""
+    return f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}'
 
 
 def print_message(kind: str, message: str) -> None:

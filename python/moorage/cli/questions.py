@@ -71,8 +71,12 @@ class TwinQuestion(NamedTuple):
         cluster : sequence of str
             The options that name the cluster, such as ``-f cluster.json``.
         """
-        reads = [] if not self.stdin or STDIN in _values(self.options) else ["-f", STDIN]
+        reads = [] if not self.stdin or self._names_stdin() else ["-f", STDIN]
         return [*self.words, *cluster, *reads, *self.options]
+
+    def _names_stdin(self) -> bool:
+        values = (word.partition("=")[2] if word.startswith("--") else word for word in self.options)
+        return STDIN in values
 
     def command(self, cluster: Sequence[str]) -> str:
         """Return the command as a shell takes it."""
@@ -215,7 +219,3 @@ def _refuse_files(name: str, value: str) -> None:
 
 def _is_path(word: str) -> bool:
     return word.startswith(("/", "~")) or not {".", ".."}.isdisjoint(word.split("/"))
-
-
-def _values(options: Sequence[str]) -> set[str]:
-    return {word.partition("=")[2] if word.startswith("--") else word for word in options}

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
     from .asked_twin import AskedTwin, StandingAnswers
 
-
-# ---- serve twin --------------------------------------------------------------------------------------------
-
 logger = logging.getLogger("moorage.serve")
 
 MIB = 1 << 20

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, located, nearest, shorten
+from moorage.errors import InputError, located
 
-from ..messages import Stages
+from ..messages import Stages, no_node
 from ..options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -39,11 +39,6 @@ from ..options.option_types import (
 if TYPE_CHECKING:
     from moorage.answers.node_room import Room
     from moorage.kube import Cluster
-
-
-# ---- capacity ----------------------------------------------------------------------------------------------
-#
-# ``moorage capacity``: how many replicas of a pod fit in a cluster, and what stops the next one.
 
 
 @click.command(
@@ -120,7 +115,7 @@ def capacity(  # noqa: PLR0913
     from ..runs.loaded_cluster import begin
     from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
     from ..runs.simulation import input_warnings
-    from .capacity_output import write_capacity
+    from .planning_output import write_capacity
     from .printing import about_input
 
     namespace = options["namespace"] or "default"
@@ -173,16 +168,10 @@ def _without(cluster: Cluster, names: str) -> Cluster:
         raise InputError("give at least one node", source="--exclude-nodes")
     known = {node.name for node in cluster.nodes}
     if unknown := sorted(left_out - known):
-        near = nearest(unknown[0], known)
-        raise InputError(f'there is no Node "{shorten(unknown[0], 80)}"{near}', source="--exclude-nodes")
+        raise InputError(no_node(unknown[0], known), source="--exclude-nodes")
     nodes = [node for node in cluster.nodes if node.name not in left_out]
     pods = [pod for pod in cluster.pods if pod.spec.node_name not in left_out]
     return replace(cluster, nodes=nodes, pods=pods)
-
-
-# ---- nodes -------------------------------------------------------------------------------------------------
-#
-# ``moorage nodes``: what is allocatable, requested and free on each node, or by a label of nodes.
 
 
 @click.command(
@@ -234,7 +223,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     from moorage.cluster.change import select_nodes
 
     from ..runs.simulation import SimulationSetup
-    from .capacity_output import write_namespaces, write_nodes
+    from .planning_output import write_namespaces, write_nodes
     from .printing import about_input
 
     of_namespaces = by == "namespace" or bool(options["namespace"])

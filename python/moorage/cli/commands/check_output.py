@@ -1,24 +1,30 @@
-"""Output of ``moorage check``."""
+"""Output of ``moorage check``: tables, its document, its page, and what CI systems show."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moorage.errors import examples, number_of
+import click
+
+from moorage.cluster.change import short_label
+from moorage.errors import examples, number_of, printable
 from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
-from ..runs.gate import HINT, Finding, GroupFit, Removed, Verdict, group_fits
+from ..options.change_options import RequestedChange, explain_command
+from ..runs.gate import HINT, Finding, LossFinding, Removed, Verdict, group_fits
 from ..runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
-from .ci_output import ci_text, compared_lines, counts_text, survival_lines, survival_table, why
 from .printing import (
+    COMMENT_ROWS,
     CommandLine,
     PrintedTable,
     about_input,
     first_rows,
     ignore_broken_pipe,
+    notice,
     print_names,
     release_document,
     without_folders,
@@ -27,6 +33,8 @@ from .printing import (
 from .run_output import by_workload, group_tables, unplaced_document
 
 if TYPE_CHECKING:
+    from moorage.answers.survival import Survival
+
     from .printing import PageOf
 
 API_VERSION = "check.moorage.dev/v1"
@@ -52,21 +60,22 @@ def write_verdict(
         All that the command prints.
     """
     if form in ("csv", "name"):  # which have rows alone
-        for line in compared_lines(verdict):
+        for line in _compared_lines(verdict):
             note("compared", line)
     if form == "name":
         print_names(_failed_names(verdict))
         return
     if form in ("junit", "github"):
         with ignore_broken_pipe():
-            print(ci_text(form, verdict), end="")
+            print(_ci_text(form, verdict), end="")
         return
 
-    groups = [] if form == "csv" else _groups(simulation, verdict)
+    homeless = [outcome for finding in verdict.findings for outcome in finding.group.outcomes]
+    groups = [] if form == "csv" else group_fits(simulation, homeless)
 
     def document() -> dict[str, Any]:
         about = about_input(simulation.cluster, warnings) | {"groups": groups}
-        about |= {"removed": list(map(_removed, removed))} | simulation.basis_document()
+        about |= {"removed": list(map(_removed_document, removed))} | simulation.basis_document()
         return _document(verdict) | about
 
     tables = {"Pods without a node": _table(simulation, verdict, form in ("wide", "csv"))}
@@ -74,11 +83,11 @@ def write_verdict(
     if form == "wide":
         tables["Pods with a node"] = _placed(simulation)
     if verdict.survival is not None:
-        tables["Losses that leave pods without a place"] = survival_table(verdict.survival, verdict.losses)
+        tables["Losses that leave pods without a place"] = _survival_table(verdict.survival, verdict.losses)
     if form == "markdown" and verdict.compared.scale_up is not None:
         tables = {title: first_rows(table) for title, table in tables.items()}
     lines = [*_head(verdict), *_changes(removed, form == "wide"), *verdict.compared.lines()]
-    command = why(verdict)
+    command = _why(verdict)
     lines += [CommandLine(f"why: {command}")] if command else []
 
     def page() -> PageOf:
@@ -106,18 +115,9 @@ def _failed_names(verdict: Verdict) -> Iterator[str]:
     for finding in verdict.findings:
         if finding.counts:
             outcomes = finding.group.outcomes
-            yield from (
-                (f"pod/{outcome.pod.name}" for outcome in outcomes)
-                if outcomes
-                else (finding.group.workload.text,)
-            )
-
-
-def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
-    """Return the pod groups that have pods without a node."""
-    return group_fits(
-        simulation, [outcome for finding in verdict.findings for outcome in finding.group.outcomes]
-    )
+            yield from (f"pod/{outcome.pod.name}" for outcome in outcomes)
+            if not outcomes:
+                yield finding.group.workload.text
 
 
 def _head(verdict: Verdict) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
         yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
     if unknown:
         yield f"FAIL: {unknown}{HINT}"
-    losses = [] if verdict.survival is None else [*survival_lines(verdict.survival, verdict)]
+    losses = [] if verdict.survival is None else [*_survival_lines(verdict.survival, verdict)]
     yield from losses if verdict.failed_losses else ()
     if not verdict.failed:
         unknown = verdict.not_known(counts=False)
@@ -179,7 +179,7 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
     for finding in verdict.findings:
         workload, status, reason, outcomes = finding.group
         reason = reason if whole or not outcomes else outcomes[0].short_reason
-        key = workload, status, counts_text(finding), ", ".join(finding.because), reason
+        key = workload, status, _counts_text(finding), ", ".join(finding.because), reason
         parts.setdefault(key, []).extend(outcomes)
     rows = []
     for (workload, status, counts, because, reason), outcomes in parts.items():
@@ -208,7 +208,7 @@ def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
         yield f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
 
 
-def _removed(removal: Removed) -> dict[str, Any]:
+def _removed_document(removal: Removed) -> dict[str, Any]:
     return {
         "namespace": removal.workload.namespace,
         "workload": removal.workload.text,
@@ -236,7 +236,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
         "passed": verdict.passed,
         "placed": verdict.placed,
         "failed": verdict.failed,
-        "findings": [_finding(finding) for finding in verdict.findings],
+        "findings": [_finding_document(finding) for finding in verdict.findings],
         "changes": verdict.compared.changes,
     }
     releases = verdict.compared.releases
@@ -251,9 +251,188 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     return document
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding_document(finding: Finding) -> dict[str, Any]:
     group = finding.group
     names = [outcome.pod.name for outcome in group.outcomes]
     head = {"namespace": group.workload.namespace, "workload": group.workload.text, "names": names}
     judged = {"counts": finding.counts, "waitedBefore": finding.waited, "allowed": finding.allowed}
     return head | unplaced_document(group) | judged | {"because": finding.because}
+
+
+# ---- losses ------------------------------------------------------------------------------------------------
+
+
+def _compared_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
+    if (scale_up := verdict.compared.scale_up) is not None:
+        yield scale_up.text()
+    yield from verdict.compared.lines()
+    if verdict.survival is not None:
+        yield from islice(_survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)
+
+
+def _survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
+    """Yield the answer and what was tried; nothing is a PASS where pods have no node before any loss."""
+    if failed := verdict.failed_losses:
+        yield f"FAIL: {number_of(failed, 'loss leaves', 'losses leave')} pods without a place"
+    else:
+        head = "losses" if verdict.failed else "PASS"
+        which = "that counts " if survival.losses else ""
+        yield f"{head}: every pod {which}finds a place after the loss of any {short_label(survival.by)}"
+    yield f"tried: {survival.searched}"
+    if survival.without_label:
+        nodes = number_of(survival.without_label, "node has", "nodes have")
+        yield f"not tried: {nodes} no label {short_label(survival.by)}"
+
+
+def _survival_table(survival: Survival, losses: Iterable[LossFinding]) -> PrintedTable:
+    """Return a row for each loss, workload and reason: first those that count, and that leave most pods
+    out."""
+    from moorage.answers.survival import NODE
+
+    rows = []
+    for finding in losses:
+        loss, pod = finding.loss, finding.lost[0]
+        numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
+        of_it = str(len(finding.lost)), _counts_text(finding)
+        rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
+    first = "NODE" if survival.by == NODE else short_label(survival.by)
+    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
+    return PrintedTable(headings, rows)
+
+
+def _counts_text(finding: Finding | LossFinding) -> str:
+    """Return whether the pods of a finding are a failure, and if not, why."""
+    if isinstance(finding, LossFinding):
+        why = "allowed" if finding.allowed else "as before"
+        return "yes" if finding.counts else f"no, {why}"
+    if finding.counts:
+        return "yes, waited before" if finding.waited else "yes"
+    return "no, allowed" if finding.allowed else "no, waited before"
+
+
+# ---- reports of CI systems ---------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """One thing that was checked and is not as it should be.
+
+    Attributes
+    ----------
+    title : str
+    message : str
+    counts : bool
+        Whether it fails the gate.
+    why : str
+        The command that says why.
+    """
+
+    title: str
+    message: str
+    counts: bool
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The message, and the command that says why."""
+        return f"{self.message} why: {self.why}" if self.why else self.message
+
+
+def _why(verdict: Verdict) -> str:
+    """Return the command that explains the first failure; "" where nothing fails."""
+    cases = chain(_finding_cases(verdict), _loss_cases(verdict))
+    return next((case.why for case in cases if case.counts and case.why), "")
+
+
+def _ci_text(form: str, verdict: Verdict) -> str:
+    """Return the answer of the gate for a CI system.
+
+    Parameters
+    ----------
+    form : {"junit", "github"}
+        A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
+    """
+    cases, compared = [*_finding_cases(verdict), *_loss_cases(verdict)], [*_compared_lines(verdict)]
+    if form == "junit":
+        return _junit(cases, compared)
+    if verdict.compared.scale_up is not None and len(cases) > COMMENT_ROWS:
+        compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
+        cases = cases[:COMMENT_ROWS]
+    return _github(cases, compared)
+
+
+def _finding_cases(verdict: Verdict) -> Iterator[Case]:
+    for finding in verdict.findings:
+        workload, status, reason, _ = finding.group
+        title = f"{workload.namespace}/{workload.text}"
+        what = f"{number_of(finding.pods, 'pod', 'pods')} {status}" if finding.pods else status
+        because = f" Because of {', '.join(finding.because)}." if finding.because else ""
+        kind, _, name = workload.text.partition("/")
+        target = f"{kind}/{workload.namespace}/{name}"
+        has_place = status in (KEPT, NOT_STARTED)
+        explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
+        command = explain_command(target) if explains else ""
+        text = f"{what}: {reason}{finding.hint}{because}"
+        yield Case(title, text, finding.counts, command)
+
+
+def _shows(namespace: str) -> bool:
+    """Whether the command that explains shows the pods of a namespace, with -n as in this command."""
+    return click.get_current_context().params["namespace"] in (None, namespace)
+
+
+def _loss_cases(verdict: Verdict) -> Iterator[Case]:
+    """Yield the losses, each once for the pods that count and once for the others."""
+    if not verdict.losses:
+        return
+    from moorage.answers.survival import NODE
+
+    parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}
+    for finding in verdict.losses:
+        parts.setdefault((finding.loss.domains, finding.counts), []).append(finding)
+    for (domains, counts), findings in parts.items():
+        number = sum(len(finding.lost) for finding in findings)
+        texts = [
+            f"{finding.namespace}/{pod.workload} ({len(finding.lost)}): {pod.reason}"
+            for finding in findings
+            for pod in finding.lost[:1]
+        ]
+        assert verdict.survival is not None
+        by, pods = verdict.survival.by, number_of(number, "pod finds", "pods find")
+        lost = [name if by == NODE else f"{by}={name}" for name in domains]
+        removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
+        is_shown = counts and any(_shows(finding.namespace) for finding in findings)
+        command = explain_command("--all-pending", removed) if is_shown else ""
+        title = f"loss of {short_label(by)} {', '.join(domains)}"
+        yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
+
+
+def _junit(cases: list[Case], compared: list[str]) -> str:
+    """Return a report of one suite; each case that counts is a failure, the others are skipped. What was
+    compared are its properties."""
+    from xml.etree import ElementTree
+
+    failures, skipped = sum(case.counts for case in cases), sum(not case.counts for case in cases)
+    numbers = {"tests": str(max(len(cases), 1)), "failures": str(failures), "skipped": str(skipped)}
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "moorage check", "errors": "0"} | numbers)
+    properties = ElementTree.SubElement(suite, "properties") if compared else suite
+    for line in compared:
+        ElementTree.SubElement(properties, "property", {"name": "compared", "value": printable(line)})
+    for case in cases:
+        names = {"classname": "moorage check", "name": printable(case.title)}
+        testcase = ElementTree.SubElement(suite, "testcase", names)
+        tag = "failure" if case.counts else "skipped"
+        ElementTree.SubElement(testcase, tag, {"message": printable(case.text)})
+    if not cases:
+        names = {"classname": "moorage check", "name": "every pod has a node"}
+        ElementTree.SubElement(suite, "testcase", names)
+    ElementTree.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
+
+
+def _github(cases: list[Case], compared: list[str]) -> str:
+    """Return a line for each case."""
+    lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
+    notices = [*([] if cases else ["every pod has a node"]), *compared]
+    return "".join([*lines, *(notice("notice", "moorage check", line) for line in notices)])

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, nearest, shorten
+from moorage.errors import InputError
 
-from ..messages import with_hint
-from ..options.change_options import ChangingCommand, change_options, requested_changes
+from ..messages import no_node, with_hint
+from ..options.change_options import ChangingCommand, change_options
 from ..options.inputs import (
     explanation_input_options,
     facts_of,
-    load_input,
     print_notes,
     scheduler_options,
-    scheduler_settings,
 )
-from ..options.new_node_options import checked_time, coming_nodes, node_source_options
+from ..options.new_node_options import checked_time, node_source_options
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
@@ -122,6 +120,7 @@ def explain(
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
 
+    from ..runs.simulation import SimulationSetup
     from ..runs.targets import merge_alike
     from .explain_output import write_explanations
     from .printing import about_input, ignore_broken_pipe, print_lines
@@ -133,12 +132,11 @@ def explain(
         raise click.UsageError("--at is for node/NAME alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
-    setup = _prepare(options)
+    setup = SimulationSetup.of(options)
     known = {node.name for node in setup.cluster.nodes}
     for name in names:
         if name not in known:
-            near = nearest(name, known)
-            raise InputError(f'there is no Node "{shorten(name, 80)}"{near}', source="--node, --why-not")
+            raise InputError(no_node(name, known), source="--node, --why-not")
     targets, unmade, is_list = _targets(setup, target, options["namespace"])
     named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
@@ -174,14 +172,15 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.autoscalers.scaling_rounds import AutoscalerSettings
     from moorage.kube import NodePool
 
+    from ..runs.simulation import SimulationSetup
     from ..runs.targets import about_nodes
     from .printing import about_input, write_answer
 
-    setup = _prepare(options)
+    setup = SimulationSetup.of(options)
     scheduler = setup.make()
     known = [node.name for node in setup.cluster.nodes]
     if name not in known:
-        raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
+        raise InputError(no_node(name, known), source="TARGET")
     coming, at = setup.coming, options["at"]
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
     verdict = group_removal_verdict(scheduler, autoscaling, name, at)
@@ -209,14 +208,6 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         page=lambda: (answer_page(f"Node {name}", lines, None, []), [about["release"]], warnings),
     )
     return 0 if verdict.decision else 1
-
-
-def _prepare(options: dict[str, Any]) -> SimulationSetup:
-    from ..runs.simulation import SimulationSetup
-
-    cluster = load_input(options)
-    coming = coming_nodes(options, cluster)
-    return SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
 
 
 def _pinned(

@@ -20,7 +20,6 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, HelpfulChange
 from moorage.engine.devices.request_survey import RequestSurvey
-from moorage.engine.framework.status import Status
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination
@@ -318,19 +317,14 @@ def _groups(caption: str, heading: str, groups: Iterable[AlikeNodes], limit: int
 
 def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [_on_some(fact.text, fact.nodes, group) for fact in group.evidence]
+    texts = [
+        fact.text + ("" if fact.nodes == len(group.nodes) else f" (on {fact.nodes})")
+        for fact in group.evidence
+    ]
     if len(texts) > FACTS + 1:
         texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
-    verdicts = "; ".join(_verdict(status) for status in group.verdicts)
+    verdicts = "; ".join(f"{status.plugin}: {', '.join(status.reasons)}" for status in group.verdicts)
     return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
-
-
-def _on_some(text: str, nodes: int, group: AlikeNodes) -> str:
-    return text if nodes == len(group.nodes) else f"{text} (on {nodes})"
-
-
-def _verdict(status: Status) -> str:
-    return f"{status.plugin}: {', '.join(status.reasons)}"
 
 
 def _change(change: HelpfulChange) -> tuple[str, str, int]:

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, examples, located, nearest, number_of, shorten
+from moorage.errors import InputError, examples, located, number_of, shorten
 
-from ..messages import Stages
+from ..messages import Stages, no_node
 from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
     places_first,
-    requested_changes,
 )
-from ..options.inputs import input_options, load_input, print_notes, scheduler_options, scheduler_settings
+from ..options.inputs import input_options, print_notes, scheduler_options
 from ..options.new_node_options import (
     asked_node_options,
     checked_time,
@@ -186,7 +185,7 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
         if name not in nodes:
             there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
             hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
-            raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}; {hint}')
+            raise InputError(f"{no_node(name, nodes)}; {hint}")
 
 
 @plan.command(
@@ -357,12 +356,12 @@ def _answer(
 
     from ..runs.pod_templates import read_templates
     from ..runs.simulation import SimulationSetup
-    from .capacity_output import write_plan
+    from .planning_output import write_plan
     from .printing import about_input
 
     with Stages("reading", "planning") as stage:
-        cluster = load_input(options)
-        setup = SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes())
+        setup = SimulationSetup.of(options, grows=False)
+        cluster = setup.cluster
         place = options["namespace"] or "default"
         scheduler = setup.make()
         there = with_objects(cluster, scheduler.client)

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
     PageOf = tuple[Page, Iterable[Mapping[str, str]], Iterable[str]]
 
-
-# ---- printing ----------------------------------------------------------------------------------------------
-#
-# Tables, values and names on stdout; equal input gives equal bytes.
-
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""
 FOLDED = 24
@@ -153,6 +148,16 @@ def markdown_text(table: PrintedTable) -> str:
 def _markdown(text: str) -> str:
     """A text that Markdown shows as it is: no HTML, image or link, no column; `_` within a word is itself."""
     return printable(re.sub(r"[\\|<*`[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text))
+
+
+def notice(level: str, title: str, text: str) -> str:
+    """Return an annotation of GitHub. ``%`` and line ends are escaped, in titles ``:`` and ``,`` too."""
+    named = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={named}::{_escaped(text)}\n"
+
+
+def _escaped(text: str) -> str:
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

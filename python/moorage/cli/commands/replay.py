@@ -14,10 +14,6 @@ from ..messages import Stages, print_warnings
 from ..options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
-# ---- replay ------------------------------------------------------------------------------------------------
-#
-# ``moorage replay``: what happens to the pods of a trace over time.
-
 NUMBER = re.compile(r"\d+(\.\d+)?")
 OF_HISTORIES = {
     name: f"--{name.replace('_', '-')}" for name in ("until", "on_failure", "show", "resource", "by")
@@ -205,11 +201,6 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         return 0
     write_history(history, options, measured, notes)
     return 0
-
-
-# ---- sweep -------------------------------------------------------------------------------------------------
-#
-# ``moorage sweep``: replays configurations, timelines, changes and seeds.
 
 
 @click.command(

@@ -27,11 +27,6 @@ from .printing import (
 if TYPE_CHECKING:
     from .printing import PageOf
 
-
-# ---- replay output -----------------------------------------------------------------------------------------
-#
-# Output of ``moorage replay``.
-
 HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"}
 
 
@@ -53,9 +48,7 @@ def write_history(
         What the command says beside the answer.
     """
     form, show, by = options["output"], options["show"], options["by"]
-    numbers = {
-        name: value for measurement in measured.values() for name, value in measurement.numbers.items()
-    }
+    numbers = {name: value for measure in measured.values() for name, value in measure.numbers.items()}
     if form in PICTURES:
         from moorage.sim.replay_report import history_figure
 
@@ -78,9 +71,7 @@ def write_history(
         from moorage.answers.explain.explain_document import document
         from moorage.sim.replay_report import history_page
 
-        over_time = [
-            measurement.over_time for measurement in measured.values() if measurement.over_time is not None
-        ]
+        over_time = [measure.over_time for measure in measured.values() if measure.over_time is not None]
         scheduler = history.scheduler
         result = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
         return result, _decides(options), notes
@@ -101,13 +92,13 @@ def write_measures(form: str, history: History, measured: dict[str, Measurement]
     form : {"table", "json", "yaml", "csv", "markdown"}
     """
     rows: list[tuple[float | None, str, float]] = []
-    for measurement in measured.values():
-        columns = {} if measurement.over_time is None else measurement.over_time.to_dict()
+    for measure in measured.values():
+        columns = {} if measure.over_time is None else measure.over_time.to_dict()
         times = columns.pop("time", [])
         for name, values in columns.items():
             rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
-        if measurement.over_time is None:
-            rows += [(None, name, value) for name, value in measurement.numbers.items()]
+        if measure.over_time is None:
+            rows += [(None, name, value) for name, value in measure.numbers.items()]
     documents = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
     table = PrintedTable(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
     write_answer(form, lambda: HEAD | {"measures": documents}, [history.headline()], [table])
@@ -135,8 +126,6 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 
 
 # ---- sweep output ------------------------------------------------------------------------------------------
-#
-# Output of ``moorage sweep``.
 
 
 def write_sweep(form: str, result: SweepResult) -> None:

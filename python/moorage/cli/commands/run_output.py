@@ -33,7 +33,6 @@ from ..runs.simulation import (
     Simulation,
     group_outcomes,
 )
-from .ci_output import notice
 from .printing import (
     COMMENT_ROWS,
     PICTURES,
@@ -42,6 +41,7 @@ from .printing import (
     first_rows,
     ignore_broken_pipe,
     left_out_document,
+    notice,
     print_names,
     refused_document,
     release_document,
@@ -52,11 +52,6 @@ from .printing import (
 
 if TYPE_CHECKING:
     from .printing import PageOf
-
-
-# ---- run output --------------------------------------------------------------------------------------------
-#
-# Output of ``moorage simulate``: the outcome by workload or by pod, and the summary.
 
 SIMULATE_API = "simulate.moorage.dev/v1"
 NODES = 3
@@ -167,14 +162,9 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact:
         cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
         shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
         quantities = (str(cpu), str(memory)) if is_exact else shown
-        place = (
-            row.status,
-            row.node,
-            zones.get(row.node, ""),
-            *quantities,
-            str(outcome.pod.spec.priority or 0),
-        )
-        cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
+        place = row.status, row.node, zones.get(row.node, ""), *quantities
+        priority = str(outcome.pod.spec.priority or 0)
+        cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))
     place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
     return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
 
@@ -326,8 +316,6 @@ def _summary_tables(summary: Summary) -> Iterator[PrintedTable]:
 
 
 # ---- comparison output -------------------------------------------------------------------------------------
-#
-# Output of ``moorage compare``.
 
 SAME = "every pod is in the same place"
 COMPARE_API = "compare.moorage.dev/v1"
@@ -353,9 +341,9 @@ def write_comparison(
 
     def document() -> dict[str, Any]:
         left_out = dict.fromkeys(
-            each for alternative in alternatives for each in alternative.simulation.cluster.left_out
+            left_out for run in alternatives for left_out in run.simulation.cluster.left_out
         )
-        refused = {obj: None for side in alternatives for obj in side.simulation.cluster.refused_objects}
+        refused = {obj: None for run in alternatives for obj in run.simulation.cluster.refused_objects}
         about = left_out_document(left_out, warnings) | refused_document(refused)
         return _comparison_document(alternatives, releases) | about
 
@@ -365,11 +353,7 @@ def write_comparison(
         shown = _comparison_document(alternatives, releases)
         for entry in shown["alternatives"]:
             entry["name"] = without_folders(entry["name"])
-        each = (
-            []
-            if releases
-            else [release_document(alternative.simulation.cluster) for alternative in alternatives]
-        )
+        each = [] if releases else [release_document(run.simulation.cluster) for run in alternatives]
         return comparison_page(shown, lines), each, warnings
 
     pods = _pods(alternatives, releases)
@@ -380,14 +364,12 @@ def write_comparison(
             print("".join(_notices(alternatives, lines[0])), end="")
         return
     lines += [] if releases is None else [releases.basis]
-    for alternative in alternatives:
-        if (scale_up := alternative.simulation.scale_up) is not None:
-            lines += [f"{alternative.name}: {text}" for text in (scale_up.text(), *scale_up.gaps())]
+    for run in alternatives:
+        if (scale_up := run.simulation.scale_up) is not None:
+            lines += [f"{run.name}: {text}" for text in (scale_up.text(), *scale_up.gaps())]
     causes = () if releases is None else _causes(releases)
     measures = _measures(alternatives)
-    if form == "markdown" and any(
-        alternative.simulation.scale_up is not None for alternative in alternatives
-    ):
+    if form == "markdown" and any(run.simulation.scale_up is not None for run in alternatives):
         measures, pods = _for_comment(measures), first_rows(_without_node(alternatives, pods))
     write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
 
@@ -401,29 +383,23 @@ def _for_comment(measures: PrintedTable) -> PrintedTable:
 
 def _without_node(alternatives: Sequence[Alternative], pods: PrintedTable) -> PrintedTable:
     """The pods that wait somewhere, or were evicted, for a comment."""
-    named = {
-        key for alternative in alternatives for key in (*alternative.reasons, *alternative.simulation.evicted)
-    }
+    named = {key for run in alternatives for key in (*run.reasons, *run.simulation.evicted)}
     return PrintedTable(pods.headings, [row for row in pods.cells if row[0] in named])
 
 
 def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
-    """Yield annotations of GitHub: nodes and price of each alternative, and who waits or is evicted."""
+    """Yield annotations of GitHub: nodes and price of each run, and who waits or is evicted."""
     yield notice("notice", "moorage compare", first)
-    for alternative in alternatives[:COMMENT_ROWS]:
-        shown = {name: value for name, value in alternative.measures.items() if name in _IN_COMMENT}
-        yield notice(
-            "notice", alternative.name, ", ".join(f"{name} {value:g}" for name, value in shown.items())
-        )
-        waiting = [f"{key} waits: {why}" for key, why in alternative.reasons.items()]
-        gone = [f"{key} is evicted: {each.reason}" for key, each in alternative.simulation.evicted.items()]
+    for run in alternatives[:COMMENT_ROWS]:
+        shown = {name: value for name, value in run.measures.items() if name in _IN_COMMENT}
+        yield notice("notice", run.name, ", ".join(f"{name} {value:g}" for name, value in shown.items()))
+        waiting = [f"{key} waits: {why}" for key, why in run.reasons.items()]
+        gone = [f"{key} is evicted: {each.reason}" for key, each in run.simulation.evicted.items()]
         most = max(1, COMMENT_ROWS // len(alternatives))
         for text in (*waiting, *gone)[:most]:
-            yield notice("warning", alternative.name, text)
+            yield notice("warning", run.name, text)
         if len(waiting) + len(gone) > most:
-            yield notice(
-                "warning", alternative.name, f"{len(waiting) + len(gone) - most} more wait or are evicted"
-            )
+            yield notice("warning", run.name, f"{len(waiting) + len(gone) - most} more wait or are evicted")
 
 
 _IN_COMMENT = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
@@ -432,7 +408,7 @@ _IN_COMMENT = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "wi
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
     """The pods that differ, and of releases what makes the difference."""
-    names = [alternative.name for alternative in alternatives]
+    names = [run.name for run in alternatives]
     if releases is None:
         return PrintedTable(
             ("POD", *names), [(key, *places) for key, places in differing(alternatives).items()]
@@ -461,10 +437,10 @@ def _groups(releases: ReleaseComparison) -> Counter[tuple[str, str]]:
 
 def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
     """A row per measure that some run has."""
-    measures = [alternative.measures for alternative in alternatives]
+    measures = [run.measures for run in alternatives]
     names = dict.fromkeys(name for each in measures for name in each)
     rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
-    return PrintedTable(("MEASURE", *(alternative.name for alternative in alternatives)), rows)
+    return PrintedTable(("MEASURE", *(run.name for run in alternatives)), rows)
 
 
 def _comparison_document(
@@ -473,13 +449,11 @@ def _comparison_document(
     document: dict[str, Any] = {
         "apiVersion": COMPARE_API,
         "kind": "Comparison",
-        "alternatives": [
-            {"name": alternative.name, "measures": alternative.measures} for alternative in alternatives
-        ],
+        "alternatives": [{"name": run.name, "measures": run.measures} for run in alternatives],
     }
     if releases is None:
-        for shown, alternative in zip(document["alternatives"], alternatives, strict=True):
-            shown["release"] = release_document(alternative.simulation.cluster)
+        for shown, run in zip(document["alternatives"], alternatives, strict=True):
+            shown["release"] = release_document(run.simulation.cluster)
         moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
         return document | {"differences": moved}
     pods = [

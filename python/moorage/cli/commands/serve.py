@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     from moorage.live.client import ApiClient
 
 
-# ---- live command ------------------------------------------------------------------------------------------
-#
-# ``moorage serve scheduler`` schedules pods of a cluster; ``serve extender`` answers its kube-scheduler, and
-# ``serve twin`` questions about it.
-
-
 @click.command(
     cls=GroupedCommand,
     examples=(
@@ -186,10 +180,6 @@ def twin(verbose: int, **options: Any) -> int:
         serve_twin(options, stop)
     return 0
 
-
-# ---- mcp ---------------------------------------------------------------------------------------------------
-#
-# ``moorage mcp``: tools for agents, by the Model Context Protocol.
 
 OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
 """Parameters that count where a twin elsewhere is asked."""

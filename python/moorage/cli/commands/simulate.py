@@ -11,7 +11,7 @@ import click
 from moorage.errors import located
 
 from ..messages import Stages, note
-from ..options.change_options import ChangingCommand, change_options, requested_changes
+from ..options.change_options import ChangingCommand, change_options
 from ..options.inputs import (
     facts_of,
     input_or_synthetic_options,
@@ -19,12 +19,10 @@ from ..options.inputs import (
     load_input,
     print_notes,
     scheduler_options,
-    scheduler_settings,
     simulation_input_options,
 )
 from ..options.new_node_options import (
     OPTION,
-    coming_nodes,
     differing_disruption,
     new_node_options,
     no_new_nodes,
@@ -34,14 +32,7 @@ from ..options.new_node_options import (
 from ..options.option_types import AnsweringCommand, is_given, output_option
 
 if TYPE_CHECKING:
-    from moorage.kube import LabelSelectorMatcher
-
     from ..runs.comparison import Alternative
-
-
-# ---- simulate ----------------------------------------------------------------------------------------------
-#
-# ``moorage simulate``: schedules all pending pods of a cluster.
 
 WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
@@ -88,6 +79,8 @@ def simulate(
 
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
+    from moorage.kube import parse_selector
+
     from ..runs.gate import removed_pods, rests_on
     from ..runs.simulation import SimulationSetup
     from .run_output import write_simulation
@@ -96,15 +89,16 @@ def simulate(
         raise click.UsageError("--bound needs -o wide or -o csv")
     if summary_only and output in WITHOUT_SUMMARY:
         raise click.UsageError(f"--summary does not write -o {output}")
-    matcher, changes, began = _matcher(selector), requested_changes(), time.perf_counter()
+    with located(ValueError, source="--selector"):
+        matcher = parse_selector(selector)
+    began = time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
-        cluster = load_input(options)
-        settings = scheduler_settings(options, cluster)
-        setup = SimulationSetup(cluster, settings, changes, coming_nodes(options, cluster))
+        setup = SimulationSetup.of(options)
+        cluster = setup.cluster
         preparing = time.perf_counter() - began
         stage()
         done = setup.run(stage)
-        number = len(options["files"][1:]) + len(changes)
+        number = len(options["files"][1:]) + len(setup.changes)
         done.rests_on += rests_on(done, removed_pods(done, cluster.pods), number)
         stage()
         place = None if all_namespaces else options["namespace"]
@@ -120,18 +114,6 @@ def simulate(
     write_simulation(output, done, None if summary_only else shown, bound)
     seconds = done.result.seconds
     note("", f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s")
-
-
-def _matcher(selector: str) -> LabelSelectorMatcher:
-    from moorage.kube import parse_selector
-
-    with located(ValueError, source="--selector"):
-        return parse_selector(selector)
-
-
-# ---- compare -----------------------------------------------------------------------------------------------
-#
-# ``moorage compare``: several runs side by side.
 
 
 @click.command(
@@ -187,14 +169,12 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 stage()
     warnings = _warnings(done)
     warnings += dict.fromkeys(
-        alternative.simulation.scale_up.source
-        for alternative in done
-        if alternative.simulation.scale_up is not None
+        run.simulation.scale_up.source for run in done if run.simulation.scale_up is not None
     )
-    warnings += differing_disruption([alternative.simulation.cluster for alternative in done])
+    warnings += differing_disruption([run.simulation.cluster for run in done])
     if compared is not None:
         warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
-    print_notes(warnings, *(alternative.simulation.cluster for alternative in done))
+    print_notes(warnings, *(run.simulation.cluster for run in done))
     write_comparison(output, done, warnings, compared)
 
 
@@ -202,9 +182,9 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
     """Return the warnings of all alternatives. Those that only some have begin with the names of these, but
     for a change, which they name anyway."""
     by_text: dict[str, list[str]] = {}
-    for alternative in alternatives:
-        for text in dict.fromkeys(alternative.simulation.warnings()):
-            by_text.setdefault(text, []).append(alternative.name)
+    for run in alternatives:
+        for text in dict.fromkeys(run.simulation.warnings()):
+            by_text.setdefault(text, []).append(run.name)
     return [
         text
         if len(names) == len(alternatives) or names[0] in text

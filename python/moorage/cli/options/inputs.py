@@ -46,11 +46,6 @@ if TYPE_CHECKING:
     from moorage.kube.workloads.ownership import Workload
     from moorage.live.client import ApiClient
 
-
-# ---- configuration kind ------------------------------------------------------------------------------------
-#
-# What a file is that is given as a KubeSchedulerConfiguration and is none.
-
 _OTHER_KIND = re.compile(r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"')
 _WITHOUT_KIND = "Object 'Kind' is missing in "
 
@@ -106,7 +101,7 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
 
     if named is not None:
         return DecidingRelease(named, NAMED)
-    best = next(_told(cluster), None)
+    best = next(_stated_versions(cluster), None)
     if best is None:
         return DecidingRelease(DEFAULT, NOT_TOLD)
     version, reason = best
@@ -120,7 +115,7 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     return DecidingRelease(release.version, reason)
 
 
-def _told(cluster: Cluster) -> Iterator[tuple[Version, str]]:
+def _stated_versions(cluster: Cluster) -> Iterator[tuple[Version, str]]:
     """Iterate over what tells the release of a cluster, the best first."""
     for component in COMPONENTS:
         images = [(*tagged, pod.name) for pod in cluster.pods for tagged in _images(pod, component)]
@@ -198,11 +193,6 @@ def print_notes(
             hint = f"{NAMED} chooses another"
             note("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")
     print_warnings(warnings)
-
-
-# ---- release choice ----------------------------------------------------------------------------------------
-#
-# A release of Kubernetes as the value of an option.
 
 
 class ReleaseChoice(click.Choice[str]):

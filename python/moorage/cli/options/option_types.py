@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-
-# ---- option groups -----------------------------------------------------------------------------------------
-#
-# ``--help`` of a command: its text, examples, and its options by group, the most used groups first.
-
 CHANGES = "Changes of the cluster, in the order given"
 NEW_NODES = "Nodes that come"
 GROUPS = {

@@ -1,4 +1,4 @@
-"""A live scheduler as options and configuration say."""
+"""What commands that do not end share: plugins of a file, servers, signals, logs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from moorage.live.health import DelegatedAuthorization, LiveMetrics
     from moorage.live.leader_lease import Election
     from moorage.live.live_scheduler import LiveScheduler
-
-
-# ---- plugin file -------------------------------------------------------------------------------------------
-#
-# Python plugins of a file, for a scheduler of a real cluster.
 
 VARIABLE = "registry"
 
@@ -385,7 +380,7 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     cluster = Cluster()
     if options["version"] is None:
         with connected(options) as client:
-            cluster.server_version = _until_told(client, stop)
+            cluster.server_version = _awaited_version(client, stop)
     release = deciding_release(cluster, options["version"])
     for warning in cluster.warnings:
         logger.warning("%s", warning)
@@ -529,7 +524,7 @@ def live_scheduler(
     return LiveScheduler(client, events.connection, election=election, **settings)
 
 
-def _until_told(client: ApiClient, stop: Event) -> str:
+def _awaited_version(client: ApiClient, stop: Event) -> str:
     """Return the version of a server, asked until it answers; ApiError if the event is set before."""
     from moorage.live.client.cluster_objects import asked_version
     from moorage.live.live_scheduler import RETRY

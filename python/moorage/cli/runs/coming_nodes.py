@@ -38,10 +38,6 @@ from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
 
-# ---- coming nodes ------------------------------------------------------------------------------------------
-#
-# Nodes that come during a run of a command, because the input has NodePools, or node groups are given.
-
 MOST_REFUSALS = 3
 """Of how many pods that are refused in different ways it is tried what would help."""
 
@@ -341,9 +337,8 @@ class NewNodeKinds(PoolTemplates):
         """Yield the limits of pools and groups that a plan exceeds."""
         listed: list[Node] = scheduler.client.list(Node)[0]
         plans: dict[str, Mapping[str, int]] = {"the fewest nodes": needed.counts}
-        plans |= (
-            {} if needed.cheapest in (None, needed.counts) else {"the cheapest plan": needed.cheapest or {}}
-        )
+        if needed.cheapest not in (None, needed.counts):
+            plans["the cheapest plan"] = needed.cheapest or {}
         pools: list[NodePool] = scheduler.client.list(NodePool)[0]
         for what, counts in plans.items():
             for name, room in self.room.items():
@@ -408,9 +403,8 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
     prices, price_of = dict[str, float](), prices_by(every)
     for template in templates:
-        node = (
-            scheduler.client.get(Node, template.partition(",")[0]) if isinstance(template, str) else template
-        )
+        name = template if isinstance(template, str) else template.name
+        node = scheduler.client.get(Node, name.partition(",")[0]) if isinstance(template, str) else template
         if (price := price_of(node)) is not None:
-            prices[template if isinstance(template, str) else template.name] = price
+            prices[name] = price
     return prices

@@ -43,12 +43,9 @@ from ..options.inputs import (
 from ..options.new_node_options import coming_nodes, refuse_no_node
 from .simulation import NOT_STARTED, PLACED, REPLACED, Simulation, SimulationSetup
 
-# ---- comparison --------------------------------------------------------------------------------------------
-#
-# Alternatives of ``moorage compare``: what each argument stands for, and the measures of its run.
-
 AS_IS = "as-is"
 CONFIGURATION = b"KubeSchedulerConfiguration"
+NODE_GROUPS = re.compile(rb"^nodeGroups:", re.MULTILINE)
 
 
 class Alternative(Struct, frozen=True, dict=True):
@@ -166,11 +163,11 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     """
     changes: Sequence[RequestedChange] = [] if name == AS_IS else parse_changes(name)
     is_cluster = name != AS_IS and not changes
-    is_configuration = is_cluster and _is_configuration(name)
+    is_configuration = is_cluster and CONFIGURATION in _head_of(name)
     is_cluster = is_cluster and not is_configuration
     if is_cluster and not is_input(name):
         raise InputError(f"no such file, {_other_forms(name)}", source=name)
-    if is_cluster and _is_group_file(name):
+    if is_cluster and NODE_GROUPS.search(_head_of(name)):
         options, is_cluster = {**options, "groups_file": name}, False
     may_change = is_cluster and bool(options["files"] or names_server(options))
     cluster = None
@@ -208,28 +205,19 @@ def _other_forms(name: str) -> str:
     return forms + nearest(word, known)
 
 
-def _is_configuration(name: str) -> bool:
-    """Whether a file is a KubeSchedulerConfiguration."""
+def _head_of(name: str) -> bytes:
+    """The first bytes of a file; none of a directory, and of what the reader of clusters refuses."""
     try:
         with open(name, "rb") as file:
-            return CONFIGURATION in file.read(1 << 16)
+            return file.read(1 << 16)
     except (OSError, ValueError):
-        return False  # a directory; or what the reader of clusters refuses
+        return b""
 
 
 def _has_nodes(name: str, options: Mapping[str, Any]) -> bool:
     """Whether files have a node: without one they change a cluster."""
     read = read_objects(name, recursive=options["recursive"], validate="ignore")
     return any(isinstance(obj, Node) for obj in read.objects)
-
-
-def _is_group_file(name: str) -> bool:
-    """Whether a file has node groups."""
-    try:
-        with open(name, "rb") as file:
-            return re.search(rb"^nodeGroups:", file.read(1 << 16), re.MULTILINE) is not None
-    except (OSError, ValueError):
-        return False
 
 
 def without_bindings(cluster: Cluster) -> Cluster:

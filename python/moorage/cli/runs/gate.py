@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 
     from .coming_nodes import ScaleUpReport
 
-
-# ---- gate --------------------------------------------------------------------------------------------------
-#
-# The decision of ``moorage check``: which pods that should run have no node, and which of them count.
-
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
 
@@ -327,7 +322,8 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         is_evicted = pod.metadata.uid in evicted or pod.key in preempted
         if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
-    rolling = {rollout.workload: rollout for rollout in loaded.rollouts(scheduler) if _has_old_pods(rollout)}
+    rollouts = filter(_has_old_pods, loaded.rollouts(scheduler))
+    rolling = {rollout.workload: rollout for rollout in rollouts}
     versions, placed = defaultdict[Workload, set[tuple[str, str]]](set), Counter[Workload]()
     for pod in changed.new:
         workload = workloads.of(pod)
@@ -536,9 +532,8 @@ def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[G
     stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
-    gone = Counter(
-        group_of(outcome.pod) for outcome in simulation.outcomes if outcome.status in (EVICTED, REFUSED)
-    )
+    homeless = (outcome.pod for outcome in simulation.outcomes if outcome.status in (EVICTED, REFUSED))
+    gone = Counter(map(group_of, homeless))
     fits: list[GroupFit] = []
     known: dict[Hashable, Fit] = {}
     for unit, members in of_units.items():

@@ -267,21 +267,15 @@ def _pod_of(obj: Object, cluster: Cluster) -> Pod:
     if isinstance(obj, DaemonSet):
         raise InputError("a DaemonSet has a pod on each node, and no replicas to count")
     if isinstance(obj, Deployment):
-        sets = [
-            replica_set
-            for replica_set in cluster.others
-            if isinstance(replica_set, ReplicaSet) and _is_owned(replica_set, obj)
-        ]
+        listed = (other for other in cluster.others if isinstance(other, ReplicaSet))
+        its = (other for other in listed if other.namespace == obj.namespace)
+        sets = [other for other in its if refers_to(other.metadata.controller(), obj)]
         obj = find_new_replica_set(obj, sets) or obj
     pods = _pods_of(obj)
     templates = {pod.metadata.controller() for pod in pods}
     if len(templates) != 1:
         raise InputError(f"its pods have {len(templates)} templates: give each of them as a pod in a file")
     return _with_own_volumes(pods[0], obj) if isinstance(obj, StatefulSet) else pods[0]
-
-
-def _is_owned(obj: Object, owner: Object) -> bool:
-    return obj.namespace == owner.namespace and refers_to(obj.metadata.controller(), owner)
 
 
 def _pods_of(obj: Object) -> list[Pod]:

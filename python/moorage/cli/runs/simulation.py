@@ -42,7 +42,9 @@ from moorage.sim.summary import Summary, summarize
 from moorage.store import find_object
 
 from ..messages import Stages, with_hint
-from ..options.change_options import RequestedChange, left_as_is
+from ..options.change_options import RequestedChange, left_as_is, requested_changes
+from ..options.inputs import load_input, scheduler_settings
+from ..options.new_node_options import coming_nodes
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
@@ -147,9 +149,9 @@ class Simulation(Struct, dict=True):
     scale_up : ScaleUpReport or None
         The nodes that came; None where none may come.
     rests_on : list of str
-        What the answer rests on; see `basis.rests_on`.
+        What the answer rests on; see `gate.rests_on`.
     depends_on : str
-        What changes the answer; see `basis.differing_times`.
+        What changes the answer; see `gate.differing_times`.
     """
 
     setup: SimulationSetup
@@ -304,16 +306,12 @@ class Simulation(Struct, dict=True):
     def _not_simulated(self) -> list[PodOutcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
         outcomes: list[PodOutcome] = []
-        for left_out in self.cluster.left_out:
-            workload = _workload_of(left_out)
-            pod = Pod(
-                metadata=ObjectMeta(name=left_out.name, namespace=left_out.namespace, uid=left_out.mark)
-            )
-            replicas = number_of(left_out.replicas, "replica", "replicas")
-            reason = f"{replicas} of {left_out.full_kind}, {left_out.why}"
-            outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(
-                left_out.replicas, MAX_PODS
-            )
+        for obj in self.cluster.left_out:
+            workload = _workload_of(obj)
+            pod = Pod(metadata=ObjectMeta(name=obj.name, namespace=obj.namespace, uid=obj.mark))
+            replicas = number_of(obj.replicas, "replica", "replicas")
+            reason = f"{replicas} of {obj.full_kind}, {obj.why}"
+            outcomes += [PodOutcome(pod, workload, SKIPPED_KIND, "", reason)] * min(obj.replicas, MAX_PODS)
         return outcomes
 
     def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
@@ -337,7 +335,9 @@ class Simulation(Struct, dict=True):
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
             status = REPLACED if is_seen_to else EVICTED
-            return PodOutcome(pod, workload, status, "", why, None, victims, self._budgets(key))
+            eviction = result.evicted.get(key)
+            budgets = () if eviction is None else eviction.budgets
+            return PodOutcome(pod, workload, status, "", why, None, victims, budgets)
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
@@ -374,16 +374,9 @@ class Simulation(Struct, dict=True):
         placed = self.setup.placed
         before = (pod for key, pod in self.before.items() if key not in placed)
         summary = summarize(self.cluster.finished, self.scheduler, self.result, before)
-        return (
-            replace(summary, placed=sum(outcome.status == PLACED for outcome in self.outcomes))
-            if placed
-            else summary
-        )
-
-    def _budgets(self, key: str) -> tuple[str, ...]:
-        """The budgets that the eviction of a pod violates."""
-        eviction = self.result.evicted.get(key)
-        return () if eviction is None else eviction.budgets
+        if placed:
+            summary = replace(summary, placed=sum(outcome.status == PLACED for outcome in self.outcomes))
+        return summary
 
     def _eviction(self, key: str) -> str:
         """Return why a pod was evicted; "" for none."""
@@ -421,15 +414,12 @@ class Simulation(Struct, dict=True):
         yield from self._failed_jobs()
         yield from self._unready_templates()
         yield from self._unbound_claims()
-        evictions = Counter(
-            budget for eviction in self.result.evicted.values() for budget in eviction.budgets
-        )
+        evictions = Counter(chain.from_iterable(each.budgets for each in self.result.evicted.values()))
         for budget, count in sorted(evictions.items()):
             pods = number_of(count, "pod", "pods")
             yield f"preemption evicts {pods} in violation of PodDisruptionBudget {budget}."
-        names = Counter(
-            outcome.pod.spec.scheduler_name for outcome in self.outcomes if outcome.status == OTHER_SCHEDULER
-        )
+        others = (outcome.pod for outcome in self.outcomes if outcome.status == OTHER_SCHEDULER)
+        names = Counter(pod.spec.scheduler_name for pod in others)
         profiles = ", ".join(self.scheduler.engines)
         for name, count in sorted(names.items()):
             pods = number_of(count, "pod asks", "pods ask")
@@ -668,6 +658,21 @@ class SimulationSetup:
 
             self._warned += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], grows: bool = True) -> SimulationSetup:
+        """Return the cluster of the current command, with its changes.
+
+        Parameters
+        ----------
+        options : mapping of str to object
+            The values of `input_options` and `scheduler_options`, and of `node_source_options` if it `grows`.
+        grows : bool, optional
+            Whether nodes come for pods that fit nowhere.
+        """
+        cluster = load_input(options)
+        settings = scheduler_settings(options, cluster)
+        return cls(cluster, settings, requested_changes(), coming_nodes(options, cluster) if grows else None)
 
     @property
     def warnings(self) -> list[str]:

@@ -316,10 +316,8 @@ def targets_of_workload(
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
     pods = (*simulation.before.values(), *simulation.new)
     has_name = [pod for pod in pods if _is_of(simulation, pod, kind, name)]
-    in_namespace = [pod for pod in has_name if namespace in (None, pod.namespace)]
-    return [
-        pod for pod in in_namespace if simulation.exists(pod)
-    ] or in_namespace  # a rollout has removed others
+    listed = [pod for pod in has_name if namespace in (None, pod.namespace)]
+    return [pod for pod in listed if simulation.exists(pod)] or listed  # a rollout has removed others
 
 
 def _kind(name: str) -> str:
@@ -347,10 +345,10 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[PodOutcome])
         if not (outcome.status in EXPLAINED_BY_STATUS or outcome.is_leaving or id(outcome) in unmade):
             alike = _common(outcome.workload), classes.intern(outcome.pod), group_of(outcome.pod)
             groups.setdefault(alike, []).append(outcome)
-    listed = [
-        (members[0].workload, tuple([outcome.pod.key for outcome in members])) for members in groups.values()
+    return [
+        Target(members[0].pod.key, members[0].workload, tuple([outcome.pod.key for outcome in members]))
+        for members in groups.values()
     ]
-    return [Target(keys[0], workload, keys) for workload, keys in listed]
 
 
 def groups_not_made(simulation: Simulation) -> list[PodsAlike]:
@@ -448,17 +446,15 @@ def _only_workload(simulation: Simulation, text: str, name: str, place: str) -> 
     workloads = {simulation.workloads.of(pod) for pod in pods} | groups
     listed = {workload for workload in workloads if place in ("", workload.namespace)}
     named = sorted(workload for workload in listed if workload.name == name)
-    candidates = (
-        [workload for workload in named if workload not in groups] or _owners(pods, name, place) or named
-    )
+    candidates = [workload for workload in named if workload not in groups]
+    candidates = candidates or _owners(pods, name, place) or named
     where = f" in namespace {place}" if place else ""
     if not candidates:
         other = absent_pod(simulation.scheduler, name, place)
         if other:
             raise InputError(f"there is no such pod{where}{other}", source=SOURCE, obj=text)
-        names = {workload.name for workload in listed} | {
-            pod.name for pod in pods if place in ("", pod.namespace)
-        }
+        names = {workload.name for workload in listed}
+        names |= {pod.name for pod in pods if place in ("", pod.namespace)}
         near = same_or_nearest(name, sorted(map(reference_to, workloads)), names)
         near = near or nearest(text, [f"{workload.kind.lower()}/{workload.name}" for workload in workloads])
         message = f"no pod, workload or group{where} has this name{near}"

@@ -26,11 +26,6 @@ from .printing import COMMENT_ROWS, PrintedTable, columns_table, print_names, wr
 if TYPE_CHECKING:
     from .printing import PageOf
 
-
-# ---- capacity output ---------------------------------------------------------------------------------------
-#
-# Output of ``moorage capacity``.
-
 CAPACITY_API = "capacity.moorage.dev/v1"
 
 
@@ -135,8 +130,6 @@ def _nodes(capacity: Capacity) -> PrintedTable:
 
 
 # ---- plan output -------------------------------------------------------------------------------------------
-#
-# Output of ``moorage plan …``: the line and the table of a result, or its document.
 
 TITLES = {
     "NodesNeeded": ("New nodes that pods need", "New nodes"),
@@ -227,8 +220,6 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
 
 
 # ---- nodes output ------------------------------------------------------------------------------------------
-#
-# Output of ``moorage nodes``.
 
 NODES_API = "nodes.moorage.dev/v1"
 
@@ -326,14 +317,11 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
             total = room.allocatable[name]
             use = f"{100 * room.requested[name] / total:.0f}%" if total else "-"
             row += [readable(name, total), use, readable(name, room.free[name])]
-        rows.append([*row, _largest(room), *_more_nodes(room, is_wide)])
+        largest = _sizes(room.largest) if room.largest else "none"
+        rows.append([*row, largest, *_more_nodes(room, is_wide)])
     titles = (title for name in shown for title in (name.upper(), "USE", f"{name.upper()} FREE"))
     first = [by or "NODE", *(["NODES"] if by else []), "PODS", *titles, "LARGEST POD"]
     return PrintedTable([*first, *(["TAINTS", "HELD BY"] if is_wide else ["CORDONED"])], rows)
-
-
-def _largest(room: Room) -> str:
-    return _sizes(room.largest) if room.largest else "none"
 
 
 def _sizes(amounts: Mapping[str, int]) -> str:

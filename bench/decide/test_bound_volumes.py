@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.engine.scheduler.scheduling_context import SchedulingContext
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.engine.volume.claims import BIND_COMPLETED, YES
 from moorage.kube import (
     Cluster,
@@ -75,13 +75,13 @@ def bound(name: str, namespace: str, zone: str) -> tuple[PersistentVolumeClaim, 
 @pytest.mark.parametrize("by", ["demand", "plugins"])
 def test_run(benchmark: Any, report: Any, by: str) -> None:
     report("run over pods with bound claims and attach limits, per pod", PODS, by == "plugins")
-    batch_of = SchedulingContext.batch_of
+    batch_of = SchedulerState.batch_of
 
-    def routed(context: SchedulingContext, pods: Any, by_demand: bool = False, first: int = 0) -> PodBatch:
+    def routed(context: SchedulerState, pods: Any, by_demand: bool = False, first: int = 0) -> PodBatch:
         return batch_of(context, pods, by_demand and by == "demand", first)
 
     def run(scheduler: Scheduler) -> None:
-        with patch.object(SchedulingContext, "batch_of", routed):
+        with patch.object(SchedulerState, "batch_of", routed):
             assert len(scheduler.run().placements) == PODS
 
     benchmark.pedantic(run, setup=lambda: ((Scheduler(world()),), {}), rounds=3)

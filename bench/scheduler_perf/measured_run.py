@@ -59,7 +59,7 @@ class MeasuredRun(Policy):
             tie_break=tie_break,
             clock=self.clock,
         )
-        self.loop = Loop(self.scheduler, self)
+        self.loop = Loop(self.scheduler.context, self)
         self.timer, self.meter = timer, Meter()
         # When the batch was popped, when pods of it were last tried, how many of it, and how many are placed.
         self._popped = self._since = self._tried = self._placed = 0

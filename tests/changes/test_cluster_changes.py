@@ -429,10 +429,10 @@ def test_controllers_proceed_while_claims_can_be_bound() -> None:
     one = mo.Scheduler(build_cluster([machine("a"), replicas("StatefulSet", "web", 1)]))
     one.client.create(replicas("StatefulSet", "db", 1, volumeClaimTemplates=[disk]))
     one.sync()
-    assert not one.let_controllers_proceed(), "there is no volume for its claim"
+    assert not one.context.let_controllers_proceed(), "there is no volume for its claim"
     one.client.create(volume)
-    assert one.let_controllers_proceed(), "the claim is bound"
-    assert not one.let_controllers_proceed(), "nothing is left to do"
+    assert one.context.let_controllers_proceed(), "the claim is bound"
+    assert not one.context.let_controllers_proceed(), "nothing is left to do"
 
 
 def test_over_a_store_of_others() -> None:

@@ -94,7 +94,7 @@ class GangWorld(World):
 
     def _attempt(self, group: PodGroup, members: Sequence[str]) -> Json | None:
         """One cycle; None where there is nobody to try."""
-        loop = Loop(self.scheduler)
+        loop = Loop(self.scheduler.context)
         pods = one_cycle(loop, members)
         if not pods:
             return None

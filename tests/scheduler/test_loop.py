@@ -229,7 +229,7 @@ def placed(*names: str) -> tuple[Loop, list[QueuedPodInfo]]:
     """A run that has placed pods on node a, and their entries."""
     scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod(name) for name in names]))
     scheduler.sync()
-    run = Loop(scheduler)
+    run = Loop(scheduler.context)
     infos = run.take()
     for info in infos:
         scheduler.context.assume(info.pod, "a")
@@ -240,39 +240,39 @@ def placed(*names: str) -> tuple[Loop, list[QueuedPodInfo]]:
 def bound(run: Loop) -> list[str]:
     """The pods that the run has placed in the end, which all are in the cache; no attempt goes on."""
     run.bind()
-    scheduler = run.scheduler
-    assert scheduler.queue.in_flight() == []
-    stored = {one.name for one in scheduler.client.list(Pod)[0] if one.spec.node_name}
-    assert stored == {one.name for one in scheduler.cache.node_info("a").pods}
+    context = run.context
+    assert context.queue.in_flight() == []
+    stored = {one.name for one in context.client.list(Pod)[0] if one.spec.node_name}
+    assert stored == {one.name for one in context.cache.node_info("a").pods}
     return [key.removeprefix("default/") for key in run.result.placements]
 
 
 def test_deleted_bound_and_evicted_pods_are_not_bound_again() -> None:
     run, infos = placed(*"pqrs")
-    client, handle = run.scheduler.client, run.scheduler.handle
+    client, handle = run.context.client, run.context.handle
     client.delete("Pod", "p", "default")
     client.bind(infos[1].pod, "a")
     with run.recording_evictions():
-        evict_victims(handle, "a", pod("high"), [run.scheduler.cache.get_pod(infos[2].pod)], "P")
-        run.scheduler.sync()
+        evict_victims(handle, "a", pod("high"), [run.context.cache.get_pod(infos[2].pod)], "P")
+        run.context.sync()
         assert bound(run) == ["s"]
 
 
 def test_a_pod_with_the_name_of_a_deleted_one_is_bound() -> None:
     run, _ = placed(*"pq")
-    scheduler = run.scheduler
-    scheduler.client.delete("Pod", "p", "default")
-    scheduler.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
-    scheduler.sync()
+    context = run.context
+    context.client.delete("Pod", "p", "default")
+    context.client.create(Pod(metadata=ObjectMeta(name="p", namespace="default", uid="again")))
+    context.sync()
     again = run.take()
-    scheduler.context.assume(again[0].pod, "a")
+    context.assume(again[0].pod, "a")
     run.assumed(again, ["a"])
     assert bound(run) == ["p", "q"]
 
 
 def test_a_pod_that_is_deleted_unnoticed_fails() -> None:
     run, _ = placed(*"pq")
-    run.scheduler.client.delete("Pod", "p", "default")
+    run.context.client.delete("Pod", "p", "default")
     assert bound(run) == ["q"]
 
 

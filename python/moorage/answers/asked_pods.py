@@ -177,8 +177,8 @@ def reason_not_scheduled(scheduler: PodScheduler, pod: Pod) -> str:
             return f'ResourceClaimTemplate "{pod.namespace}/{name}" not found'
     named = tuple([claim for claim in pod.spec.resource_claims if claim not in generated])
     if not generated:
-        return scheduler.not_ours(pod)
-    return scheduler.not_ours(replace(pod, spec=replace(pod.spec, resource_claims=named)))
+        return scheduler.context.not_ours(pod)
+    return scheduler.context.not_ours(replace(pod, spec=replace(pod.spec, resource_claims=named)))
 
 
 # ---- pods of the cluster that are pending ------------------------------------------------------------------

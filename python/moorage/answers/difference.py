@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from moorage.engine.scheduler.scheduler_parts import SchedulerParts
+from moorage.cluster.pod_scheduler import PodScheduler
 from moorage.table import Table, Tabular
 
 
@@ -81,7 +81,7 @@ def _text(value: str | int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def difference(before: SchedulerParts, other: SchedulerParts) -> Difference:
+def difference(before: PodScheduler, other: PodScheduler) -> Difference:
     """Return the difference of two schedulers, after new events of both; see `Scheduler.diff`."""
     before.sync()
     other.sync()
@@ -107,7 +107,7 @@ def difference(before: SchedulerParts, other: SchedulerParts) -> Difference:
     )
 
 
-def _nodes_of_pods(scheduler: SchedulerParts) -> dict[str, str]:
+def _nodes_of_pods(scheduler: PodScheduler) -> dict[str, str]:
     """Return the node of each pod of the cache by the key of the pod."""
     with scheduler.cache.lock:
         return {pod.key: pod.spec.node_name for pod in scheduler.cache.state.pods()}

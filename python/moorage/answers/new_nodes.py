@@ -463,7 +463,7 @@ class _NodeCountSearch:
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]
         names = [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
-        return names, [pod for pod in arrived if not scheduler.not_ours(pod)]
+        return names, [pod for pod in arrived if not scheduler.context.not_ours(pod)]
 
     def _add_all(self, counts: Sequence[int]) -> tuple[list[list[str]], list[Pod]]:
         """Add so many nodes of each template; return their names by template, and the pods that arrive."""

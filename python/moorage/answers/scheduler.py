@@ -1,7 +1,7 @@
 """Scheduler, what users hold: it schedules pods, explains them, changes the cluster and plans.
 
-How pods are scheduled it has from `PodScheduler`; each of its own methods calls a room. No room below imports
-this module.
+It has the verbs that place pods from `PodScheduler`; each of its own methods calls a room. No room below
+imports this module.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Scheduler(PodScheduler):
 
     Attributes
     ----------
-    context : SchedulingContext
-        The state that scheduling cycles share.
+    context : SchedulerState
+        All that the scheduler consists of, which runs and cycles work on.
     client : ObjectClient
         The store.
     cache : SchedulerCache

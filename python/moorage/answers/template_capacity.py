@@ -20,8 +20,7 @@ from moorage.controllers.store_control import admission_of
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.engine.scheduler.cycle.results import Failure
 from moorage.engine.scheduler.options import check_readable
-from moorage.engine.scheduler.place_group import schedule_workload
-from moorage.engine.scheduler.schedule_pods import MOST, replica
+from moorage.engine.scheduler.schedule_pods import MOST, replica, schedule_workload
 from moorage.errors import InputError
 from moorage.kube import group_of
 from moorage.kube.apiserver.admission import Admission, RefusedError

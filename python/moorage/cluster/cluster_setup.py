@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import ConfigurationSource
 from moorage.engine.scheduler.options import ClaimControllers, Options, Wait
-from moorage.engine.scheduler.scheduler_parts import SchedulerParts
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.engine.volume.claims import NO_PROVISIONER
 from moorage.kube.model.cluster import Cluster, Suspended, seconds
 from moorage.kube.model.node import Node
@@ -355,27 +355,25 @@ def volume_controller(
 # Writes a cluster to the store of a scheduler, and what is joined to it; controllers make what it lacks.
 
 
-def write_cluster(
-    scheduler: SchedulerParts, store: ObjectStore, controllers: ClusterControllers | None, cluster: Cluster
-) -> None:
+def write_cluster(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
     """Write a cluster to the empty store of a scheduler, which handlers follow already: so they receive the
     objects in this order, not in that of a list."""
-    turns = cluster.turns if controllers is not None else {}
+    store, turns = cast(ObjectStore, context.store), cluster.turns if controllers is not None else {}
     in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
     store.siblings, store.failures = cluster.siblings, cluster.failures
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if controllers is not None:
-        scheduler.sync(with_controllers=False)
+        context.sync(with_controllers=False)
         controllers.start()
-    _complete(scheduler, store, controllers, in_turn, turns)
+    _complete(context, store, controllers, in_turn, turns)
     if controllers is not None:
         known = {f"{obj.kind} {obj.key}" for obj in cluster.others if obj.metadata.uid}
         control = controllers.control  # without any UID, nothing tells what came with a change
         control.begin_back_off(known or control.refusals)
 
 
-def join_cluster(scheduler: SchedulerParts, controllers: ClusterControllers | None, cluster: Cluster) -> None:
+def join_cluster(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
     """Write what was joined to the cluster of a scheduler, as if it had been read with it.
 
     Parameters
@@ -383,7 +381,7 @@ def join_cluster(scheduler: SchedulerParts, controllers: ClusterControllers | No
     cluster : Cluster
         Its `joined` has the objects.
     """
-    joined, store = cluster.joined, scheduler.store
+    joined, store = cluster.joined, context.store
     assert joined is not None
     assert store is not None
     turns = joined.turns if controllers is not None else {}
@@ -394,11 +392,11 @@ def join_cluster(scheduler: SchedulerParts, controllers: ClusterControllers | No
         else:
             store.update(replace(obj, metadata=replace(obj.metadata, resource_version="")))
     store.create_many([pod for pod in joined.pods if pod.key not in turns])
-    _complete(scheduler, store, controllers, [pod for pod in joined.pods if pod.key in turns], turns)
+    _complete(context, store, controllers, [pod for pod in joined.pods if pod.key in turns], turns)
 
 
 def _complete(
-    scheduler: SchedulerParts,
+    context: SchedulerState,
     store: ObjectStore,
     controllers: ClusterControllers | None,
     in_turn: Sequence[Pod],
@@ -406,10 +404,10 @@ def _complete(
 ) -> None:
     """Let controllers make what workloads lack, with single pods among theirs."""
     if controllers is not None:
-        scheduler.sync(with_controllers=False)
+        context.sync(with_controllers=False)
         controllers.take_turns(in_turn, turns)
     store.names = Names()
     for key in turns:
         store.names.take(Pod.__name__, *key.split("/"))
-    scheduler.sync()
+    context.sync()
     store.names = None

@@ -1,11 +1,14 @@
-"""Scheduler: the public entry point, which schedules single pods, batches, or all pending pods in queue
+"""PodScheduler: the verbs on a scheduler's state that place pods: one, many, or all pending ones, in queue
 order.
+
+`Scheduler` in `answers` is this class with the questions. It cannot stand here, as this room imports no
+answers, and the rooms between the two need what places pods.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
@@ -13,28 +16,21 @@ from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 from msgspec.structs import replace
 
 from moorage._core.base.bracket import Bracket
+from moorage._core.state.node_table import NodeTable
 from moorage.arguments import argument, typed
 from moorage.controllers import ClusterControllers, PodTimes, Rollout
 from moorage.controllers.store_control import admission_of
 from moorage.engine.cache import SchedulerCache, Transaction
+from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.profile import Profile
-from moorage.engine.framework.waiting_pods import PodNominator
 from moorage.engine.plugins.registry import default_profile, read_configuration
-from moorage.engine.scheduler.cycle.binding_cycle import BindingCycles, threads_for
-from moorage.engine.scheduler.cycle.engine import (
-    TIE_BREAKS,
-    Rotation,
-    disowned_on_error,
-    make_engines,
-    make_handle,
-)
+from moorage.engine.scheduler.cycle.binding_cycle import threads_for
+from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
 from moorage.engine.scheduler.cycle.examine import examine
-from moorage.engine.scheduler.cycle.node_search import Batching
-from moorage.engine.scheduler.cycle.results import Decision, Examination, Failure, Feasibility, ScheduleResult
-from moorage.engine.scheduler.event_handlers import PodHandler, watch, watch_taint_rules
+from moorage.engine.scheduler.cycle.results import Decision, Examination, Feasibility, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of
-from moorage.engine.scheduler.place_group import group_warnings, schedule_workload
+from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.schedule_pods import (
     Preemption,
     bind_pods,
@@ -43,20 +39,20 @@ from moorage.engine.scheduler.schedule_pods import (
     schedule_by_template,
     schedule_one,
     schedule_pods,
+    schedule_workload,
 )
-from moorage.engine.scheduler.scheduler_parts import SchedulerParts, TransactionParts, make_queue, time_of
-from moorage.engine.scheduler.scheduling_context import SchedulingContext
+from moorage.engine.scheduler.scheduler_parts import time_of
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.kube.model.cluster import Cluster, RefusedPod
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.pod_group import AnyGroup
 from moorage.kube.read.cluster_builder import refusal_warnings
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import InformerFactory, ObjectClient, ObjectStore
+from moorage.store import ObjectClient, ObjectStore
 
 from .cluster_setup import ClusterOptions, SchedulerOptions, check_names, volume_controller, write_cluster
 
@@ -68,14 +64,11 @@ FEW_CLASSES = 1 << 12
 """Classes of pods up to which those that no pod has any more are kept."""
 
 
-class PodScheduler(SchedulerParts):
-    """Schedules the pods of a cluster: makes the parts of a scheduler, runs it, undoes and copies it.
+class PodScheduler:
+    """Schedules the pods of a cluster: verbs on a `SchedulerState`, its `context`.
 
     Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
     """
-
-    controllers: ClusterControllers | None
-    options: ClusterOptions
 
     def __init__(
         self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
@@ -85,69 +78,44 @@ class PodScheduler(SchedulerParts):
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
         check_names(options, SchedulerOptions, "a scheduler")
         self.options = _options_of(cluster, options)
-        clock, gates = self.options.clock, self.options.gates
-        self._time = time_of(cluster if isinstance(cluster, Cluster) else None)
-        client = ObjectStore(self._time) if isinstance(cluster, Cluster) else cluster
-        cache = SchedulerCache(options.get("ttl"), clock or time.monotonic, pod_gates(gates, gates.release))
+        gates, now = self.options.gates, self.options.clock or time.monotonic
+        clock = time_of(cluster if isinstance(cluster, Cluster) else None)
+        client = ObjectStore(clock) if isinstance(cluster, Cluster) else cluster
+        cache = SchedulerCache(options.get("ttl"), now, pod_gates(gates, gates.release))
         profiles = options.get("profiles") or (options.get("profile") or default_profile(gates),)
-        with self._assembled(cache, client, profiles):
+        with self._assembled(SchedulerState(cache, client, self.options, clock), profiles):
             if options.get("measured"):
                 self.measure()
             if options.get("synced", True) or isinstance(cluster, Cluster):
-                self._follow(cluster)
+                self.sync()
+                if isinstance(cluster, Cluster):
+                    write_cluster(self.context, self.controllers, cluster)
             else:
                 self.informers.begin()
 
     @contextmanager
-    def _assembled(
-        self, cache: SchedulerCache, client: ObjectClient, profiles: Sequence[Profile]
-    ) -> Iterator[None]:
-        """Make the parts of the scheduler over a cache and a store, with these profiles unless a
-        configuration has others. An exception in the block takes the plugins from it."""
-        options = self.options
-        configuration, gates, clock = options.configuration, options.gates, options.clock
-        self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
-        self.store = client if isinstance(client, ObjectStore) else None
-        nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
-        self.volumes = volume_controller(client, self.sync, options, self._time)
-        self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
-        if self.store is not None:
-            self.handle.now = self.store.now
-        self.metrics = None
-        signs = gates["OpportunisticBatching"] and not self.handle.extenders
-        batching = Batching(signs, clock or (lambda: 0.0), gates.release.last_node_is_rescored)
-        engines = make_engines(self.handle, options, profiles, batching)
-        with disowned_on_error([engine.profile for engine in engines]):
-            self.engines = {engine.profile.scheduler_name: engine for engine in engines}
-            rotation = Rotation(list(self.engines.values()))
-            cache.participants = [rotation, batching]
-            self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
-            nominates = gates["NominatedNodeNameForExpectation"]
-            self.bindings = BindingCycles(
-                client, self.store, cache.clock, self.volumes, options.binding_threads, nominates
-            )
-            ages = self._time if clock is None else None
-            self.queue = make_queue(engines, configuration, gates, clock or self._time, nominator)
-            self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
-            self._transaction_parts = TransactionParts(self)
-            shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
-            self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
-            groups = self.groups if self.queue.groups_pods else None
-            watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
-            watch_taint_rules(self.informers, self.queue, gates)
-            self.controllers = None
-            if options.owns_store and options.controllers and self.store is not None:
-                now = clock if clock is not None and options.wait is None else self.volumes.now
+    def _assembled(self, context: SchedulerState, profiles: Sequence[Profile]) -> Iterator[None]:
+        """Make the parts of the scheduler, and the controllers beside it. An exception in the block takes the
+        plugins from it."""
+        options, store, clock = self.options, context.store, self.options.clock
+        volumes = volume_controller(context.client, context.sync, options, context.time)
+        with context.assembled(profiles, volumes):
+            self.context, self.client, self.store, self.cache = context, context.client, store, context.cache
+            self.informers, self.handle, self.engines = context.informers, context.handle, context.engines
+            self.queue, self.pods, self.bindings = context.queue, context.pods, context.bindings
+            self.volumes, self.metrics = volumes, context.metrics
+            engine = context.rotation.engines[0]
+            self.profile, self.plan, self.placer = engine.profile, engine.plan, engine.placer
+            self.controllers: ClusterControllers | None = None
+            if options.owns_store and options.controllers and store is not None:
+                now = clock if clock is not None and options.wait is None else volumes.now
                 times = options.pod_times
                 times_of = times if callable(times) else lambda _: times
-                self.controllers = ClusterControllers(self.store, self.informers, cache, now, times_of, gates)
+                controllers = ClusterControllers(
+                    store, self.informers, self.cache, now, times_of, options.gates
+                )
+                self.controllers = context.controllers = controllers
             yield
-
-    def _follow(self, cluster: Cluster | ObjectClient) -> None:
-        """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
-        self.sync()
-        if isinstance(cluster, Cluster) and self.store is not None:
-            write_cluster(self, self.store, self.controllers, cluster)
 
     def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was
@@ -168,7 +136,7 @@ class PodScheduler(SchedulerParts):
         MoorageError
             The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
         """
-        return self.cache.transaction(self.context.transaction_parts)
+        return self.cache.transaction(self.context)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Scheduler cannot be pickled: send its Cluster, and make a Scheduler of it there")
@@ -198,18 +166,18 @@ class PodScheduler(SchedulerParts):
             configuration are made anew; one with the methods `save()` and `undo(saved)` receives the state of
             the other.
         """
-        records = self._transaction_parts
-        store = records.copyable_store()
+        store = self.context.copyable_store()
         profiles = [engine.profile for engine in self.engines.values()]
         out = type(self).__new__(type(self))
         cache, out.options = self.cache.fork(), self.options
         if clock is not None:
             cache.clock = checked(clock)
             out.options = replace(out.options, clock=cache.clock)
-        out._time = time_of(None)
-        out._time.now = self._time.now
-        with out._assembled(cache, store.clone(out._time), profiles):
-            out._transaction_parts.copy_from(records, queued)
+        there = time_of(None)
+        there.now = self.context.time.now
+        context = SchedulerState(cache, store.clone(there), out.options, there)
+        with out._assembled(context, profiles):
+            context.copy_from(self.context, queued)
         return out
 
     def measure(self) -> SchedulerMetrics:
@@ -223,18 +191,43 @@ class PodScheduler(SchedulerParts):
         if self.metrics is None:
             from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics
 
-            self.metrics = SchedulerMetrics(self.context, self.queue)
+            engines = self.context.rotation.engines
+            self.metrics = self.context.metrics = SchedulerMetrics(self.handle, self.queue, engines)
         return self.metrics
 
-    def _forget_failures(self, group: AnyGroup) -> None:
-        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
-        now."""
-        for engine in self.engines.values():
-            engine.search.states.open_scope()
+    def sync(self) -> bool:
+        """Process all new events of the store, and have the simulated controllers do what follows from them.
 
-    def _is_ours(self, pod: Pod) -> bool:
-        """Whether a profile has the scheduler name of a pod."""
-        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
+        Returns
+        -------
+        bool
+            Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
+
+        Raises
+        ------
+        InputError
+            A node, or a pod on a node, has something else where a quantity belongs.
+        """
+        return self.context.sync()
+
+    @property
+    def plugin_errors(self) -> Mapping[tuple[str, str], int]:
+        """Number of exceptions by (plugin name, exception type name)."""
+        return dict(self.handle.plugin_errors.counts)
+
+    @property
+    def table(self) -> NodeTable:
+        """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
+        with self.cache.lock:
+            self.cache.check_whole()
+            return self.cache.state.table
+
+    @property
+    def groups(self) -> PodGroups:
+        """The index of pod groups and their members."""
+        with self.cache.lock:
+            self.cache.check_whole()
+            return self.context.groups
 
     def rollouts(self) -> list[Rollout]:
         """Return the rollouts that are not complete, with their pods that have no node.
@@ -330,22 +323,8 @@ class PodScheduler(SchedulerParts):
         seen = self.examine(pod)
         return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
 
-    @typed
-    def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
-        """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
-
-        Returns
-        -------
-        dict of str to Failure
-            The pods whose binding failed, by ``namespace/name``.
-        """
-        loop = Loop(self)
-        while any(map(self.bindings.is_running, pods)) and loop.let_time_pass():
-            loop.resume()
-        return loop.result.unschedulable
-
     def schedule_one(self, pod: Source) -> Decision:
-        """Schedule one pod in a cycle of its own, with its trace; see `placing.schedule_pods.schedule_one`.
+        """Schedule one pod in a cycle of its own, with its trace; see `schedule_pods.schedule_one`.
 
         Parameters
         ----------
@@ -381,9 +360,9 @@ class PodScheduler(SchedulerParts):
             Its `warnings` say what is ignored of the pod groups in an `ObjectStore`.
         """
         self.drop_unused_classes()
-        self.sync()
-        warnings = group_warnings(self)
-        result = Loop(self).all()
+        self.context.sync()
+        warnings = group_warnings(self.context)
+        result = Loop(self.context).all()
         result.warnings = warnings
         return result
 
@@ -492,7 +471,7 @@ class PodScheduler(SchedulerParts):
         ApiError
             The client refused a pod. Pods before it are bound, unless the client is an `ObjectStore`.
         """
-        return bind_pods(self.context, self.client, pods)
+        return bind_pods(self.context, pods)
 
     def release(self, pods: ScheduleResult | Sequence[Source]) -> None:
         """End pods on their nodes, so that their room is free: what `schedule_pods`, `schedule_workload` or
@@ -512,11 +491,11 @@ class PodScheduler(SchedulerParts):
         ApiError
             The client refused to delete a pod.
         """
-        release_pods(self.context, self.client, self.pods, pods)
+        release_pods(self.context, pods)
 
     @typed
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
-        """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.
+        """Place pods at once, with evictions where they fit nowhere; see `schedule_pods.preempt_pods`.
 
         Parameters
         ----------
@@ -578,7 +557,7 @@ class PodScheduler(SchedulerParts):
         ScheduleResult
             The pods that were bound or failed, and in `waiting` and `binding` those that are not yet bound.
         """
-        loop, now = Loop(self), self.cache.clock() if now is None else now
+        loop, now = Loop(self.context), self.cache.clock() if now is None else now
         if self.bindings.running:
             self.volumes.reach(now)
         with loop.recording_evictions():

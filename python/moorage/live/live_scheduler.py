@@ -62,7 +62,10 @@ class LiveRun(Policy):
     def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
         self.metrics: SchedulerMetrics = scheduler.measure()
         self.scheduler, self.queue, self.writer = scheduler, scheduler.queue, writer
-        self.loop, self._preemptions = Loop(scheduler, self), scheduler.handle.shared(RunningPreemptions)
+        self.loop, self._preemptions = (
+            Loop(scheduler.context, self),
+            scheduler.handle.shared(RunningPreemptions),
+        )
         self.bound = self.failed = 0
 
     def step(self) -> bool:
@@ -173,7 +176,7 @@ class LiveRun(Policy):
             return
         logger.warning("pod not bound: pod=%s error=%s", info.pod.key, error)
         self.loop.refuse(info, error)
-        if scheduler.is_waiting(info.pod):
+        if scheduler.context.is_waiting(info.pod):
             engine = scheduler.context.engine_of(info.pod)
             failure = Failure(
                 error=f'running Bind plugin "DefaultBinder": {error}', nominating=NominatingInfo()

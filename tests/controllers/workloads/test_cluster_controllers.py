@@ -246,7 +246,7 @@ def deployment(cpu: str = "1", count: int = 4, **spec: Any) -> Object:
 def steps(one: Scheduler) -> list[tuple[int, int]]:
     """The numbers of pods that stay, and of those with a node, after each change of a ReplicaSet in a run."""
     seen = []
-    sync = one.sync
+    sync = one.context.sync
 
     def counted() -> bool:
         result = sync()
@@ -254,7 +254,7 @@ def steps(one: Scheduler) -> list[tuple[int, int]]:
         seen.append((len(found), sum(bool(each.spec.node_name) for each in found)))
         return result
 
-    one.sync = counted  # type: ignore[method-assign]
+    one.context.sync = counted  # type: ignore[method-assign]
     one.run()
     return seen
 

@@ -161,7 +161,7 @@ def test_the_group_owns_the_claim_by_name(made: ResourceClaim, is_ours: bool) ->
     assert bool(one.run().placements) is is_ours
     text = "ResourceClaim default/made was not created for Pod default/g-0"
     reason = f"DynamicResources: {text} (neither Pod nor PodGroup g is the owner)"
-    assert is_ours or one.not_ours(one.client.get(Pod, "g-0", "default")) == reason
+    assert is_ours or one.context.not_ours(one.client.get(Pod, "g-0", "default")) == reason
 
 
 def test_a_pod_without_a_group_is_told_its_owner_is_missing() -> None:
@@ -169,7 +169,7 @@ def test_a_pod_without_a_group_is_told_its_owner_is_missing() -> None:
     status = replace(pod.status, resource_claim_statuses=(PodResourceClaimStatus("gpu", "made"),))
     one = cluster(gang("g", 1), [replace(pod, status=status)], owned("PodGroup", "g"), wait=lambda _: None)
     text = "ResourceClaim default/made was not created for Pod default/p (Pod is not owner)"
-    assert one.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
+    assert one.context.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
 
 
 @pytest.mark.parametrize(("release", "kind"), [("1.35", "pod"), ("1.36", "Pod")])
@@ -179,7 +179,7 @@ def test_the_error_about_another_owner_is_spelt_as_in_the_release(release: str, 
     settings = {"feature_gates": {}, "kubernetes_version": release, "wait": lambda _: None}
     one = cluster(gang("g", 1), [replace(pod, status=status)], owned("Pod", "other"), **settings)
     text = f"ResourceClaim default/made was not created for {kind} default/p ({kind} is not owner)"
-    assert one.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
+    assert one.context.not_ours(one.client.get(Pod, "p", "default")) == f"DynamicResources: {text}"
 
 
 def test_a_group_that_fails_gives_up_its_reservation() -> None:

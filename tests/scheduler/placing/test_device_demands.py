@@ -339,7 +339,7 @@ def test_an_interrupted_run_writes_no_claims_later() -> None:
             raise KeyboardInterrupt
 
     one = make([device_class(), *DEVICES, claim("c", [request()])], [pod("p", "c")])
-    run = Loop(one, Interrupting())
+    run = Loop(one.context, Interrupting())
     with pytest.raises(KeyboardInterrupt):
         run.all()
     version = one.client.get(ResourceClaim, "c", "default").metadata.resource_version

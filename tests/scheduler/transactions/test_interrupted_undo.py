@@ -94,7 +94,7 @@ def test_an_interrupt_at_any_line_of_an_undo_leaves_nothing_half_undone() -> Non
     for make_world, action in CASES:
         strike_each_line(make_world, action, struck)
     undos = {code.co_qualname for code, _ in struck}
-    parts = [type(part).undo for part in busy_scheduler()._transaction_parts._parts()]
+    parts = [type(part).undo for part in busy_scheduler().context._parts()]
     written_in_python = {undo.__qualname__ for undo in parts if isfunction(undo)}
     assert written_in_python | {"PodNominator.undo"} <= undos  # which the queue calls
 

@@ -165,7 +165,7 @@ def test_a_rollback_of_the_cache_alone_takes_back_what_controllers_did() -> None
     before = with_volumes(one)
     for _ in range(2):
         with one.cache.transaction():
-            assert one.let_controllers_proceed()
+            assert one.context.let_controllers_proceed()
             assert with_volumes(one) != before
         assert with_volumes(one) == before
 

@@ -304,7 +304,7 @@ class WholeMachine(RuleBasedStateMachine):
         try:
             self.store.bind(one, on)
         except ApiError as error:
-            Loop(self.scheduler).refuse(info, error)
+            Loop(self.scheduler.context).refuse(info, error)
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
@@ -64,6 +64,15 @@ class Followed(Scheduler):
         self.twin: WholeTwin | None = None
         super().__init__(store, clock=clock, **how)
         self.twin = WholeTwin(store, registered_in(self))
+        sync, context = self.context.sync, cast(Any, self.context)
+
+        def follow_sync() -> bool:
+            heard = sync()
+            self.followed.take(Node)
+            self.followed.take(Pod)
+            return heard
+
+        context.sync = follow_sync
         follow_attempts(self)
 
     @property
@@ -71,15 +80,8 @@ class Followed(Scheduler):
         assert self.twin is not None
         return self.twin
 
-    def sync(self) -> bool:
-        heard = super().sync()
-        if self.twin is not None:
-            self.twin.take(Node)
-            self.twin.take(Pod)
-        return heard
-
     def run(self) -> ScheduleResult:
-        return Loop(self, Following(self)).all()
+        return Loop(self.context, Following(self)).all()
 
     def pump(self, kind: Any) -> None:
         """Hear of one kind alone."""

@@ -19,7 +19,7 @@ from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.group_attempt import Attempt
 from moorage.engine.scheduler.group_members import places_by_topology
 from moorage.engine.scheduler.place_group import OTHER_PRIORITY, place_group, try_group, why_invalid
-from moorage.engine.scheduler.scheduling_context import SchedulingContext
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import no_label
 from moorage.kube import Node, Pod, PodGroup, PodSpec, group_of
 from moorage.kube.model.pod_group import (
@@ -39,7 +39,7 @@ from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, HelpfulChange, Probe, lar
 
 
 def find_evictions(
-    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    context: SchedulerState, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
 ) -> GroupEvictions | None:
     """Find whom a group evicts that fits nowhere: with its priority, or else with the smallest higher one of
     group and pods that helps. All is undone.
@@ -74,7 +74,7 @@ def find_evictions(
 
 
 def _evictions(
-    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    context: SchedulerState, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
 ) -> tuple[tuple[Pod, ...], int] | None:
     """Return whom a group evicts with its priority, and how many of its pods get a node; None for nobody."""
     victims, handle = list[Pod](), engine.handle
@@ -107,7 +107,7 @@ ORDER = {NODE: 0, LOWER: 1, MINIMUM: 2}
 """Order of the changes; others come last."""
 
 
-def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
+def explain_group(context: SchedulerState, pod: Pod) -> ExplainedGroup | None:
     """Explain the group of a pod in the cluster as it is, without evictions. Trials are undone.
 
     Returns
@@ -118,7 +118,7 @@ def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None
     return _look_at_group(context, pod, _explain)
 
 
-def fit_of_group(context: SchedulingContext, pod: Pod, known: dict[Hashable, Fit]) -> ExplainedGroup | None:
+def fit_of_group(context: SchedulerState, pod: Pod, known: dict[Hashable, Fit]) -> ExplainedGroup | None:
     """Find how many pods of a group fit at once and what stops the next one, as `explain_group` does, without
     the nodes and the changes.
 
@@ -144,7 +144,7 @@ def fit_of_group(context: SchedulingContext, pod: Pod, known: dict[Hashable, Fit
 
 
 def _look_at_group(
-    context: SchedulingContext, pod: Pod, look: Callable[[GroupTrial, str], ExplainedGroup]
+    context: SchedulerState, pod: Pod, look: Callable[[GroupTrial, str], ExplainedGroup]
 ) -> ExplainedGroup | None:
     """Return what is found out about the group of a pod if its pods can form one, or else why not."""
     unit = group_of(pod)
@@ -174,7 +174,7 @@ class GroupTrial:
     """
 
     def __init__(
-        self, context: SchedulingContext, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+        self, context: SchedulerState, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> None:
         self.context, self.group, self.pods, self.scheduled = context, group, pods, scheduled
         self.engine = context.engine_of(pods[0])

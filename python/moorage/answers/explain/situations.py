@@ -31,7 +31,9 @@ def explain_now(scheduler: PodScheduler, pod: Source) -> Explanation:
     scheduler.volumes.settle()
     named = pod_named(scheduler.client, pod) if isinstance(pod, str) else pod_of(scheduler.client, pod)
     check_readable((named,))
-    explained = explain(scheduler.context.engine_of(named), named, scheduler.not_ours_with_group(named))
+    explained = explain(
+        scheduler.context.engine_of(named), named, scheduler.context.not_ours_with_group(named)
+    )
     if not scheduler.queue.groups_pods:
         return explained
     return replace(explained, group=explain_group(scheduler.context, named))
@@ -68,7 +70,7 @@ class Turns(Policy):
         keys: Container[str] | None = None,
         before: Callable[[str], object] | None = None,
     ) -> None:
-        self.scheduler, self.loop = scheduler, Loop(scheduler, self)
+        self.scheduler, self.loop = scheduler, Loop(scheduler.context, self)
         self.turns = Counter[str]()
         self.decided: dict[str, int] = {}
         self._keys, self._before = keys, before

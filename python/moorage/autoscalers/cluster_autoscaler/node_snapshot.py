@@ -52,7 +52,7 @@ class NodeSnapshot:
     def __init__(self, scheduler: PodScheduler, nodes: Sequence[Node], last_hit: int = 0) -> None:
         self.scheduler, self.cache = scheduler, scheduler.cache
         context = scheduler.context
-        self.engine = context.by_name.get("default-scheduler") or context.rotation.engines[0]
+        self.engine = context.engines.get("default-scheduler") or context.rotation.engines[0]
         self.last_hit = last_hit
         self.nodes = {node.name: node for node in nodes}
         self._rows: npt.NDArray[np.int32] | None = None

@@ -17,6 +17,7 @@ from moorage.controllers.availability import Rollout
 from moorage.controllers.claims_in_use import COMES_FREE
 from moorage.controllers.kubelets import tolerated_seconds
 from moorage.engine.scheduler.loop import Loop, Policy
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod, group_of
 from moorage.kube.workloads.ownership import FINISHED, Workload
@@ -440,9 +441,9 @@ class Attempts(Policy):
         """Note that pods fit nowhere."""
         self.has_failed = True
 
-    def over(self, scheduler: Scheduler) -> Loop:
+    def over(self, context: SchedulerState) -> Loop:
         """Return a loop that tells."""
-        return Loop(scheduler, self)
+        return Loop(context, self)
 
     def depend_on_times(self, removed: Sequence[Removed]) -> bool:
         """Whether the answer may depend on how long pods take: pods of two workloads were replaced, and a pod

@@ -137,7 +137,7 @@ class LoadedCluster:
         unsettled = self._written_workloads(self.scheduler, str(FIRST_VERSION + written))
         if unsettled is None or any((obj.kind, obj.key) in unsettled for obj in joined.objects):
             return False
-        join_cluster(self.scheduler, self.scheduler.controllers, cluster)
+        join_cluster(self.scheduler.context, self.scheduler.controllers, cluster)
         events = _events(self.scheduler, Pod, self._version)
         if events is None:
             return False

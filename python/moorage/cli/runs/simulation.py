@@ -28,6 +28,7 @@ from moorage.engine.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SC
 from moorage.engine.scheduler.scheduler_parts import SKIPPED, problem_of
 from moorage.engine.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.engine.scheduler.scheduler_parts import WAITING as WAITING
+from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
 from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
@@ -496,7 +497,7 @@ def input_warnings(cluster: Cluster, loaded: LoadedCluster) -> list[str]:
         *new,
         *added,
         *_device_warnings(scheduler, waiting),
-        *group_warnings(scheduler),
+        *group_warnings(scheduler.context),
         *of_storage,
     ]
 
@@ -570,7 +571,7 @@ def skip_reason(pod: Pod, skipped: str) -> str:
     Parameters
     ----------
     skipped : str
-        See `Scheduler.not_ours`.
+        See `SchedulerState.not_ours`.
     """
     match SKIPPED.get(skipped):
         case "gated":  # the text of SchedulingGates (kube-scheduler v1.36)
@@ -639,7 +640,7 @@ class SimulationSetup:
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = {node.name for node in cluster.nodes} if changes else set()
         for change in changes:
-            scheduler.let_pods_stop()
+            scheduler.context.let_pods_stop()
             before = loaded.pods.changed(loaded.since(scheduler))
             effect = change.make(scheduler, nodes)
             self._record(change, before, effect)
@@ -702,12 +703,14 @@ class SimulationSetup:
         scheduler = Scheduler(self.cluster, **self.settings)
         nodes = {node.name for node in self.cluster.nodes}
         for change in self.changes:
-            scheduler.let_pods_stop()
+            scheduler.context.let_pods_stop()
             change.make(scheduler, nodes)
         scheduler.sync()
         return scheduler
 
-    def run(self, stages: Stages | None = None, loop_over: Callable[[Scheduler], Loop] = Loop) -> Simulation:
+    def run(
+        self, stages: Stages | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop
+    ) -> Simulation:
         """Place the pending pods.
 
         Parameters
@@ -718,7 +721,7 @@ class SimulationSetup:
             Makes the loop over a scheduler.
         """
         scheduler = self.make()
-        loop = loop_over(scheduler)
+        loop = loop_over(scheduler.context)
         if stages is not None:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))

@@ -38,8 +38,7 @@ from .group_members import (
 from .options import check_readable
 from .place import LEDGER, SEGMENTS, WHOLE_CYCLE
 from .place_group import one_cycle, place_group, rejected, why_invalid
-from .scheduler_parts import SchedulerParts
-from .scheduling_context import SchedulingContext
+from .scheduler_state import SchedulerState
 
 GROWTH = 16
 MOST_PODS = 4096
@@ -75,7 +74,7 @@ class GroupBatch:
 
     def __init__(
         self,
-        context: SchedulingContext,
+        context: SchedulerState,
         groups: Sequence[AnyGroup | None],
         members: Sequence[Sequence[Pod]],
         scheduled: Sequence[Sequence[Pod]],
@@ -303,22 +302,23 @@ class Run(Protocol):
 
 
 class GroupTurn:
-    """Tries the groups that a run has popped, and has those that failed tried again when that may help."""
+    """Tries the groups that a run has popped, and has those that failed tried again when that may help.
 
-    def __init__(self, scheduler: SchedulerParts, run: Run) -> None:
-        self._scheduler, self._run = scheduler, run
-        # A pod of each group that has failed: since the last event that may help groups, and before.
-        self._failed, self._helped = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
+    Attributes
+    ----------
+    failed : dict of UnitKey to Pod
+        A pod of each group that has failed since the last event that may help groups.
+    """
 
-    @property
-    def have_failed(self) -> bool:
-        """Whether groups have failed since the last event that may help them."""
-        return bool(self._failed)
+    def __init__(self, context: SchedulerState, run: Run) -> None:
+        self._context, self._run = context, run
+        self.failed = dict[UnitKey, Pod]()
+        self._helped = dict[UnitKey, Pod]()  # the same of groups that have failed before it
 
     def retry(self) -> None:
         """Have failed groups tried again when no other pod is left, after an event that may help them."""
-        self._helped |= self._failed
-        self._failed.clear()
+        self._helped |= self.failed
+        self.failed.clear()
 
     def take_helped(self) -> list[Pod]:
         """Return a pod of each group that is to be tried again, and forget them."""
@@ -328,7 +328,7 @@ class GroupTurn:
 
     def nominated(self, infos: Sequence[QueuedPodInfo]) -> set[str]:
         """Return which of the pods are nominated, by ``namespace/name``."""
-        return self._scheduler.context.nominator.nominated_keys(pods_of(infos))
+        return self._context.nominator.nominated_keys(pods_of(infos))
 
     def follow_nominations(self, infos: Sequence[QueuedPodInfo], held: set[str]) -> None:
         """Have groups tried again after an attempt without evictions that has changed nominations.
@@ -347,7 +347,7 @@ class GroupTurn:
         if infos[0].unit is not None and (new := nominated - held):
             if any(run.retried.get(key) != run.evictions for key in new):
                 run.retried.update(dict.fromkeys(new, run.evictions))
-                self._scheduler.sync()
+                self._context.sync()
                 self.retry()
         elif (held - nominated) & run.result.unschedulable.keys():
             self.retry()
@@ -355,14 +355,14 @@ class GroupTurn:
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> Iterator[int]:
         """Try the pods of groups; yield how many have been tried, after each group that may have evicted
         pods."""
-        groups = self._scheduler.groups
+        groups = self._context.groups
         units = [
             (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
             for unit, pods in groupby(infos, attrgetter("unit"))
         ]
         infos = [info for _, pods in units for info in pods]
         batch = GroupBatch(
-            self._scheduler.context,
+            self._context,
             [groups.get(unit) for unit, _ in units],
             [[info.pod for info in pods] for _, pods in units],
             groups.scheduled(*[unit for unit, _ in units]),
@@ -384,16 +384,16 @@ class GroupTurn:
         """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
         if not is_composite(unit):
             return infos
-        leaves = self._scheduler.groups.tree(unit).leaves
+        leaves = self._context.groups.tree(unit).leaves
         return [infos[at] for at in in_order(leaves, pods_of(infos))]
 
     def _note_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
         """Record groups whose pods were all placed."""
-        scheduler, pods = self._scheduler, range(batch.begin(first), batch.begin(end))
+        context, pods = self._context, range(batch.begin(first), batch.begin(end))
         self._run.assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
-        scheduler.queue.end_attempts(infos[pods.start : pods.stop])
-        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
-        patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
+        context.queue.end_attempts(infos[pods.start : pods.stop])
+        since, writes = context.bindings.condition_time(context.handle), context.handle.writes
+        patch_groups(context.client, batch.groups_of(first, end), since=since, writes=writes)
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
@@ -405,7 +405,7 @@ class GroupTurn:
         scheduled: Sequence[Pod],
     ) -> None:
         """Place the pods of a group or a tree, as many as it needs or none."""
-        scheduler, context, run = self._scheduler, self._scheduler.context, self._run
+        context, run = self._context, self._run
         done, is_live = self._place([info.pod for info in infos], group, scheduled), run.is_live
         failures = done.failures
         for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
@@ -419,27 +419,27 @@ class GroupTurn:
                     context.nominate(infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
                 if at not in done.started:
-                    run.assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
+                    run.assumed([infos[at]], [context.cache.state.table.row_name(done.rows[at])])
                 else:
                     run.record(binding_cycle(context.bindings, done.started[at]))
-        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
-        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
+        since, writes = context.bindings.condition_time(context.handle), context.handle.writes
+        patch_outcomes(context.client, done.outcomes, done.is_error, since=since, writes=writes)
         if done.succeeded:
             self._allow(scheduled)
         elif not run.time_passes:
-            self._failed[unit] = infos[0].pod
-        scheduler.queue.end_attempts(infos, done.succeeded, done.is_error)
+            self.failed[unit] = infos[0].pod
+        context.queue.end_attempts(infos, done.succeeded, done.is_error)
 
     def _allow(self, pods: Sequence[Pod]) -> None:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""
         for pod in pods:
-            started = self._scheduler.bindings.waiting.get(pod.metadata.uid)
+            started = self._context.bindings.waiting.get(pod.metadata.uid)
             if started is not None and started.waiting is not None:
                 started.waiting.allow(GangScheduling.name)
 
     def _place(self, pods: Sequence[Pod], group: AnyGroup | None, scheduled: Sequence[Pod]) -> GroupResult:
         """Place the pods of a group, some of which may have a node already."""
-        context, began = self._scheduler.context, time.perf_counter()
+        context, began = self._context, time.perf_counter()
         engines = context.engines_of(pods)
         if group is None or len(engines) > 1:
             return rejected(context, pods, group, GONE if group is None else why_invalid(group, pods))

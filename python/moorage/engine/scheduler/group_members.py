@@ -22,7 +22,7 @@ from ..framework.status import Code, error_status
 from ..plugins.queue_and_groups import GangScheduling, TopologyPlacementGenerator
 from .cycle.engine import Engine
 from .place import SEGMENTS, WHOLE_CYCLE
-from .scheduling_context import SchedulingContext
+from .scheduler_state import SchedulerState
 
 # ---- placement memory --------------------------------------------------------------------------------------
 # Memory of what placing groups in placements gave, until a row of the placement changes.
@@ -316,7 +316,7 @@ class Members:
 
     def __init__(
         self,
-        context: SchedulingContext,
+        context: SchedulerState,
         engine: Engine,
         tree: GroupTree,
         pods: Sequence[Pod],

@@ -30,7 +30,8 @@ from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
 from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
-from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
+from .scheduler_parts import GATED_WITH_GROUP, TERMINATING
+from .scheduler_state import SchedulerState
 
 ALL = 1 << 62
 
@@ -86,11 +87,11 @@ class Loop:
         Of preemptors and nominated pods of groups: `evictions` when they were tried again.
     """
 
-    def __init__(self, scheduler: SchedulerParts, policy: Policy | None = None) -> None:
-        self.scheduler, self.policy = scheduler, policy or Policy()
+    def __init__(self, context: SchedulerState, policy: Policy | None = None) -> None:
+        self.context, self.policy = context, policy or Policy()
         self.is_live, self.time_passes = self.policy.is_live, self.policy.time_passes
-        self.queue, self.metrics = scheduler.queue, scheduler.metrics
-        self.result = ScheduleResult(scheduler.cache.state, 0)
+        self.queue, self.metrics = context.queue, context.metrics
+        self.result = ScheduleResult(context.cache.state, 0)
         self.sent: dict[str, tuple[QueuedPodInfo, str]] = {}
         self.evictions, self.retried = 0, dict[str, int]()
         # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
@@ -101,18 +102,18 @@ class Loop:
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._most = ALL  # how many pods without a group are popped at once
         self._has_bound = False  # whether pods were bound one by one since the last sync
-        self._groups = GroupTurn(scheduler, self)
+        self._groups = GroupTurn(context, self)
 
     def all(self) -> ScheduleResult:
         """Try all pods, also those that have failed before, and bind those that fit.
 
         A pod that fails is tried again after an event that may make it schedulable.
         """
-        scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
+        context, queue, controllers = self.context, self.queue, self.context.controllers
         deletions = 0 if controllers is None else controllers.deletions
         with self.recording_evictions():
-            scheduler.sync()
-            scheduler.volumes.settle()
+            context.sync()
+            context.volumes.settle()
             self.resume()  # of pods that were deleted while they waited on Permit
             queue.activate([info.pod for info in queue.inactive()])
             while infos := self._next():
@@ -120,13 +121,13 @@ class Loop:
         if controllers is not None and controllers.deletions != deletions:
             self._drop_deleted()
         gated = [info for info in queue.inactive() if info.gating_plugin]
-        for pod in (*[info.pod for info in gated], *scheduler.pods.others.values()):
-            self.result.skipped[pod.key] = scheduler.not_ours(pod) or GATED_WITH_GROUP
+        for pod in (*[info.pod for info in gated], *context.pods.others.values()):
+            self.result.skipped[pod.key] = context.not_ours(pod) or GATED_WITH_GROUP
         return self.result.end_run(self._may_repeat)
 
     def _drop_deleted(self) -> None:
         """Drop the pods from the result that controllers have deleted since they were tried: rollouts do."""
-        result, indexer = self.result, self.scheduler.pods.indexer
+        result, indexer = self.result, self.context.pods.indexer
         for outcome in (result.placements, result.unschedulable):
             gone = [key for key, pod in zip(outcome, indexer.get_many(outcome), strict=True) if pod is None]
             for key in gone:
@@ -135,9 +136,9 @@ class Loop:
     @contextmanager
     def recording_evictions(self) -> Iterator[None]:
         """Record the evictions of the block; after an exception, return pods in flight to the queue."""
-        self.scheduler.context.enlist()
+        self.context.enlist()
         try:
-            self.scheduler.handle.on_eviction.append(self.evicted)
+            self.context.handle.on_eviction.append(self.evicted)
             yield
             self._end()
         except BaseException:
@@ -147,9 +148,9 @@ class Loop:
 
     def _end(self) -> None:
         """Stop recording evictions, and log a summary of the plugin errors."""
-        callbacks = self.scheduler.handle.on_eviction
+        callbacks = self.context.handle.on_eviction
         callbacks[:] = [callback for callback in callbacks if callback != self.evicted]
-        errors = self.scheduler.handle.plugin_errors
+        errors = self.context.handle.plugin_errors
         if errors.counts:
             errors.summarize()
 
@@ -158,20 +159,20 @@ class Loop:
 
         Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
         """
-        scheduler = self.scheduler
+        context = self.context
         self._placed = []
         self._claimed = []
-        scheduler.repair_queue()
+        context.pods.repair()
         try:
-            scheduler.sync()  # to receive the events of bound pods
+            context.sync()  # to receive the events of bound pods
         except Exception:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
-            if not (info.uid in self.sent or scheduler.bindings.has(info.pod)):
+            if not (info.uid in self.sent or context.bindings.has(info.pod)):
                 if self.metrics is not None:
                     self.metrics.forget(info.uid)
-                scheduler.context.take_back([info.pod])
-                latest = scheduler.pods.unbound(info.pod)
+                context.take_back([info.pod])
+                latest = context.pods.unbound(info.pod)
                 if latest is None:
                     self.queue.done([info])
                 else:
@@ -189,7 +190,7 @@ class Loop:
     def let_time_pass(self) -> bool:
         """Wait until a pod that is being bound can continue, or a rollout goes on; return False where neither
         waits for time to pass."""
-        return self.scheduler.bindings.let_time_pass() or self.scheduler.let_controllers_proceed()
+        return self.context.bindings.let_time_pass() or self.context.let_controllers_proceed()
 
     def take_or_bind(self, limit: int = ALL) -> list[QueuedPodInfo]:
         """Pop pods; where none is active, bind those that were placed, which may move others."""
@@ -216,7 +217,7 @@ class Loop:
         infos: list[QueuedPodInfo] = []
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
         while not infos and (infos := queue.pop(min(limit, self._most))):
-            odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
+            odd = terminating_or_known(self.context.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
                     infos[at].group = None  # the attempt of its group goes on without it
@@ -231,13 +232,13 @@ class Loop:
         """
         pod = info.pod
         if self.queue.groups_pods and group_of(pod) is not None:
-            with self.scheduler.cache.lock:
-                self.scheduler.cache.state.view.refresh()
+            with self.context.cache.lock:
+                self.context.cache.state.view.refresh()
         if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
-            self.scheduler.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self.context.handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             self.result.skipped[pod.key] = TERMINATING
-        elif self.scheduler.bindings.has(pod):
+        elif self.context.bindings.has(pod):
             return
         self.queue.done([info])
 
@@ -276,7 +277,7 @@ class Loop:
             queue.put_back(infos[end:])
             infos = infos[:end]
         of_groups, evictions, tried = infos[0].unit is not None, self.evictions, 0
-        held = groups.nominated(infos) if of_groups or groups.have_failed else set()
+        held = groups.nominated(infos) if of_groups or groups.failed else set()
         for tried in (groups.attempt if of_groups else self._try_pods)(list(infos)):
             self.policy.on_tried(tried)
             if self.evictions != evictions:
@@ -289,7 +290,7 @@ class Loop:
         # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
         self._most = min(2 * self._most, ALL) if self.evictions == evictions else 1
         if self.evictions != evictions:
-            self.scheduler.sync()
+            self.context.sync()
             groups.retry()
         elif held or of_groups:
             groups.follow_nominations(infos, held)
@@ -297,7 +298,7 @@ class Loop:
 
     def _try_pods(self, infos: list[QueuedPodInfo]) -> Iterator[int]:
         """Try pods without a group; yield now and then how many have been tried, and after each eviction."""
-        tried, context, pods = 0, self.scheduler.context, pods_of(infos)
+        tried, context, pods = 0, self.context, pods_of(infos)
         while tried < len(infos):
             batch = context.readable_batch_of(pods, tried)
             if isinstance(batch, str):
@@ -341,7 +342,7 @@ class Loop:
         self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
     ) -> int:
         """Place some pods of a batch and account for them in bulk; return how many were tried."""
-        context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
+        context, batch, began = self.context, result.batch, time.perf_counter()
         assert batch is not None
         placing = Placing(context, engine, batch, result, writes_nominations=not self.is_live)
         claiming = context.volume_classes.claiming
@@ -386,7 +387,7 @@ class Loop:
         if self.is_live or batch.has(CLAIMS):
             for at in failed:
                 if self.is_live or batch.route(at) & CLAIMS:
-                    cycle.report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
+                    cycle.report_failure(self.context, engine, infos[at].pod, failures[at])
 
     def _place_apart(
         self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
@@ -400,7 +401,7 @@ class Loop:
         """Place and bind a pod by itself, with all plugins of the profile."""
         if self.metrics is not None:
             self.metrics.begin([info])
-        context, began = self.scheduler.context, time.perf_counter()
+        context, began = self.context, time.perf_counter()
         decision = cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
         self.spend(began)
         if decision.node is None:
@@ -413,9 +414,9 @@ class Loop:
     def resume(self, now: float | None = None) -> None:
         """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
         default the time of the clock."""
-        bindings = self.scheduler.bindings
+        bindings = self.context.bindings
         if bindings.waiting or bindings.running or bindings.decided:
-            now = self.scheduler.cache.clock() if now is None else now
+            now = self.context.cache.clock() if now is None else now
             for outcome in cycle.resume_binding_cycles(bindings, now):
                 self.record(outcome)
 
@@ -432,7 +433,7 @@ class Loop:
         else:
             info = self.queue.in_flight_pod(pod.metadata.uid) or QueuedPodInfo(pod)
             self.failed([info], [outcome.failure])
-            if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
+            if not self.context.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._groups.retry()
 
     def _placed_on(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
@@ -478,19 +479,19 @@ class Loop:
             self.metrics.failed(infos, failures)
         self.policy.on_failed(infos, failures)
         self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
-        scheduler = self.scheduler
-        latest = scheduler.pods.indexer.get_many(keys_of(infos))
+        context = self.context
+        latest = context.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
         self.queue.give_back(infos, latest, rejectors, [failure.nominating for failure in failures])
-        if scheduler.bindings.freed:
-            scheduler.announce_freed()
+        if context.bindings.freed:
+            context.announce_freed()
 
     def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record evicted pods; see `FrameworkHandle.on_eviction`."""
         self.evictions += 1
         budgets = dict[str, tuple[str, ...]]()
-        if self.scheduler.store is not None and isinstance(preemptor, Pod):
-            budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
+        if self.context.store is not None and isinstance(preemptor, Pod):
+            budgets = violations_on(self.context.handle, node, priority_of(preemptor), victims)
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         evictions = evictions_of(victims, node, preemptor, budgets)
@@ -524,7 +525,7 @@ class Loop:
 
         If a binding is refused, the cache forgets the pod.
         """
-        scheduler, client, store = self.scheduler, self.scheduler.client, self.scheduler.store
+        context, client, store = self.context, self.context.client, self.context.store
         if store is None or not self._bind_together(store, infos, nodes):
             for info, node in zip(infos, nodes, strict=True):
                 try:
@@ -533,8 +534,8 @@ class Loop:
                 except ApiError as error:
                     self.result.placements.pop(info.key, None)
                     self.refuse(info, str(error))
-        scheduler.sync()
-        scheduler.context.volume_classes.follow()
+        context.sync()
+        context.volume_classes.follow()
         self._groups.retry()
 
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
@@ -543,7 +544,7 @@ class Loop:
         infos = in_one([infos for infos, _ in self._placed])
         nodes = in_one([nodes for _, nodes in self._placed])
         self._placed, self._binds = [], True
-        gone = set(not_assumed(self.scheduler.cache.state, pods_of(infos)))
+        gone = set(not_assumed(self.context.cache.state, pods_of(infos)))
         if not gone:
             return infos, nodes
         ended = [info for at, info in enumerate(infos) if at in gone]
@@ -574,7 +575,21 @@ class Loop:
         error : str
             Why.
         """
-        assumed = self.scheduler.cache.get_pod(info.pod)
-        self.scheduler.cache.forget_pod(assumed)
-        self.scheduler.bindings.freed.append(assumed)
+        assumed = self.context.cache.get_pod(info.pod)
+        self.context.cache.forget_pod(assumed)
+        self.context.bindings.freed.append(assumed)
         self.failed([info], [Failure(error=error, nominating=NominatingInfo())])
+
+
+def finish_binding(context: SchedulerState, pods: Sequence[Pod]) -> dict[str, Failure]:
+    """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
+
+    Returns
+    -------
+    dict of str to Failure
+        The pods whose binding failed, by ``namespace/name``.
+    """
+    loop = Loop(context)
+    while any(map(context.bindings.is_running, pods)) and loop.let_time_pass():
+        loop.resume()
+    return loop.result.unschedulable

@@ -23,7 +23,7 @@ from .cycle.diagnosis import Diagnosis
 from .cycle.engine import Engine
 from .cycle.node_search import NO_ROWS
 from .cycle.results import Decision, Failure, ScheduleResult
-from .scheduling_context import SchedulingContext
+from .scheduler_state import SchedulerState
 
 # ---- listed nodes ------------------------------------------------------------------------------------------
 # Opportunistic batching of the placing loop: pods take the nodes of a list that a cycle has left, without a
@@ -112,7 +112,7 @@ class Placing(Struct):
         Whether nominations are written to the pods here; else the report of the failure has them.
     """
 
-    context: SchedulingContext
+    context: SchedulerState
     engine: Engine
     batch: PodBatch
     result: ScheduleResult

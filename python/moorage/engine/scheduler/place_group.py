@@ -14,23 +14,21 @@ from itertools import chain
 from msgspec import Struct
 
 from moorage._core.base.fields import unfinished_group_of
-from moorage._core.decide.bulk_operations import check_new, not_assumed
+from moorage._core.decide.bulk_operations import not_assumed
 from moorage._core.queue.in_flight import pods_of
-from moorage.errors import MoorageError, nearest, number_of
+from moorage.errors import nearest, number_of
 from moorage.kube import AnyGroup, CompositePodGroup, Object, Pod, PodGroup
 from moorage.kube.model.pod_group import COMPOSITE, unit_name
 from moorage.kube.releases.feature_gates import releases_with
 
 from ..framework import Code, FrameworkHandle, NominatingInfo, Status
 from ..framework.group_index import PodGroups
-from .cycle.cycle import binding_cycle
 from .cycle.engine import Engine
 from .cycle.results import Failure
 from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole
 from .group_members import Members, in_cycle
 from .group_post_filter import run_post_filter
-from .scheduler_parts import SchedulerParts
-from .scheduling_context import SchedulingContext
+from .scheduler_state import SchedulerState
 
 # ---- ignored groups ----------------------------------------------------------------------------------------
 # What the scheduler ignores of pod groups, because feature gates are off; and groups that do not exist.
@@ -44,24 +42,24 @@ GROUP_KINDS = PodGroup, CompositePodGroup
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
 
 
-def group_warnings(scheduler: SchedulerParts) -> list[str]:
+def group_warnings(context: SchedulerState) -> list[str]:
     """Return a sentence about each part of groups that is ignored while pods of groups wait, and each group
     that does not exist; none of a store that others write to as well.
 
     Parameters
     ----------
-    scheduler : SchedulerParts
+    context : SchedulerState
         Has received all events.
     """
-    handle, state, store = scheduler.handle, scheduler.cache.state, scheduler.store
-    pods = [*filter(unfinished_group_of, pods_of([*chain(*scheduler.queue.pending_pods())]))]
+    handle, state, store = context.handle, context.cache.state, context.store
+    pods = [*filter(unfinished_group_of, pods_of([*chain(*context.queue.pending_pods())]))]
     if store is None or not (pods or store.has(GROUP_KINDS)):
         return []
     waiting = [pods[at] for at in not_assumed(state, pods)]
     groups: list[PodGroup] = store.list(PodGroup)[0]
     every: list[AnyGroup] = [*groups, *store.list(CompositePodGroup)[0]]
     ignored = [f"{number} {text}." for text, number in ignored_groups(handle, every).items() if waiting]
-    lost = groups_without_top(scheduler.groups, every) if every else []
+    lost = groups_without_top(context.groups, every) if every else []
     return [*ignored, *lost, *pods_without_group(handle, groups, waiting)]
 
 
@@ -214,9 +212,7 @@ def outcomes_of(
         yield from outcomes_of(child, tried[at] if at < len(tried) else None, own, status)
 
 
-def rejected(
-    context: SchedulingContext, pods: Sequence[Pod], group: AnyGroup | None, error: str
-) -> GroupResult:
+def rejected(context: SchedulerState, pods: Sequence[Pod], group: AnyGroup | None, error: str) -> GroupResult:
     """Return the result for pods that cannot form a group. Their cycle ends after it has taken its snapshot.
 
     Parameters
@@ -237,7 +233,7 @@ def rejected(
 
 
 def place_group(
-    context: SchedulingContext,
+    context: SchedulerState,
     engine: Engine,
     group: AnyGroup,
     pods: Sequence[Pod],
@@ -274,7 +270,7 @@ def place_group(
 
 
 def try_group(
-    context: SchedulingContext, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
+    context: SchedulerState, engine: Engine, group: PodGroup, pods: Sequence[Pod], scheduled: Sequence[Pod]
 ) -> Attempt:
     """Place the pods of a pod group as `place_group` does, without evictions, and undo it.
 
@@ -414,56 +410,3 @@ def _add(
         else:
             text = f"{UNSCHEDULABLE}, {status.message()}" if status.message() else str(UNSCHEDULABLE)
             failures[at] = Failure(group_failure=text, nominating=CLEAR)
-
-
-def schedule_workload(
-    context: SchedulingContext,
-    group: AnyGroup,
-    pods: Sequence[Pod] | None = None,
-    scheduled: Sequence[Pod] | None = None,
-) -> GroupResult:
-    """Place and bind the pods of a group; see `Scheduler.schedule_workload`.
-
-    Parameters
-    ----------
-    pods : sequence of Pod, optional
-        In the order to try; by default the pending members.
-    scheduled : sequence of Pod, optional
-        Members that have a node already; by default those that are known.
-
-    Returns
-    -------
-    GroupResult
-        In the order of the pods.
-
-    Raises
-    ------
-    CacheError
-        A pod is in the cache or appears twice.
-    MoorageError
-        The pods ask for different schedulers.
-    """
-    groups, unit = context.groups, group.unit
-    pending = groups.pending(unit) if pods is None else pods
-    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
-        check_new(context.cache.state, pending)
-    engines = context.engines_of(pending)
-    if len(engines) > 1:
-        raise MoorageError(why_invalid(group, pending))
-    if not engines:
-        return GroupResult(context.cache.state, 0, context.batch_of(pending))
-    placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
-    with context.taken_back_on_error(pending):
-        result = place_group(context, engines.pop(), group, pending, placed)
-        bound = {at: binding_cycle(context.bindings, started) for at, started in result.started.items()}
-        binding_failures = context.finish_binding([started.pod for started in result.started.values()])
-        for at, outcome in bound.items():
-            failure = outcome.failure or binding_failures.get(outcome.pod.key)
-            if failure is not None:
-                result.rows[at], result.failures[at] = -1, failure
-        context.sync()
-        result.note_names()
-        tree = [node.group for node in groups.tree_of(group) if node.group is not None]
-        texts = ignored_topologies(context.handle, tree).items()
-        result.warnings = [f"{number} {text}." for text, number in texts]
-        return result

@@ -7,18 +7,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from itertools import groupby
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from moorage._core.decide.bulk_operations import check_new
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.preempt.preemptor import Evictions
 from moorage.errors import CacheError, MoorageError
 from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import AnyGroup
 from moorage.kube.read.python_values import Source
-from moorage.store import ObjectClient, ObjectStore, find_object
+from moorage.store import ObjectStore, find_object
 
 from ..framework.preempt_handle import budgets_of
 from ..framework.run_plugins import Target
@@ -26,21 +28,20 @@ from ..preemption.actuation import make_room
 from ..preemption.default_preemption import DefaultPreemption
 from ..preemption.eviction_units import groups_of
 from .cycle import cycle
+from .cycle.cycle import binding_cycle
 from .cycle.engine import Engine
 from .cycle.results import Decision, Failure, ScheduleResult, after_binding
-from .event_handlers import PodHandler
+from .group_attempt import GroupResult
+from .loop import finish_binding
 from .options import check_pod, check_pods, check_readable, pods_of
 from .place import APART, SEGMENTS, WHOLE_CYCLE, Placing
-from .scheduling_context import SchedulingContext
-
-if TYPE_CHECKING:
-    from .scheduling_context import SchedulingContext
-
+from .place_group import ignored_topologies, place_group, why_invalid
+from .scheduler_state import SchedulerState
 
 MOST = 2**31 - 1
 
 
-def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
+def schedule_one(context: SchedulerState, pod: Pod) -> Decision:
     """Schedule one pod: search, choose a node, assume the pod there.
 
     If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
@@ -69,7 +70,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         raise
 
 
-def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Decision:
+def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decision:
     """Schedule and bind a pod in a cycle of its own, with all plugins and extenders.
 
     Parameters
@@ -81,11 +82,11 @@ def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Dec
         context.enlist()
         pod = cast(ObjectStore, context.handle.client).create(pod)
         context.sync()
-        pod = context.current(pod) or pod  # with the claims that controllers made
+        pod = context.pods.current(pod) or pod  # with the claims that controllers made
     batch = context.batch_of([pod])
     decision = cycle.schedule_one_pod(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
     if decision.binding:
-        failures = context.finish_binding([pod])
+        failures = finish_binding(context, [pod])
         is_running = context.bindings.is_running(pod)
         decision = after_binding(decision, failures.get(pod.key), binding=is_running)
     if is_new and decision.node is None and not decision.evicts:
@@ -94,13 +95,13 @@ def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Dec
     return decision
 
 
-def must_be_stored(context: SchedulingContext, pod: Pod) -> bool:
+def must_be_stored(context: SchedulerState, pod: Pod) -> bool:
     """Whether a pod that has volumes or devices is missing in an `ObjectStore`, and comes there before its
     cycle."""
     return context.engine_of(pod).framework.asks_volume_plugins(pod) and is_missing(context, pod)
 
 
-def is_missing(context: SchedulingContext, pod: Pod) -> bool:
+def is_missing(context: SchedulerState, pod: Pod) -> bool:
     """Whether the scheduler works on an `ObjectStore` that does not have a pod, nor has the cache."""
     store = context.store
     if store is None or context.cache.state.has_pod(pod):
@@ -109,7 +110,7 @@ def is_missing(context: SchedulingContext, pod: Pod) -> bool:
 
 
 def schedule_pods(
-    context: SchedulingContext, pods: Sequence[Pod], stop_on_failure: bool = False
+    context: SchedulerState, pods: Sequence[Pod], stop_on_failure: bool = False
 ) -> ScheduleResult:
     """Place pods in order; see `Scheduler.schedule_pods`.
 
@@ -169,7 +170,7 @@ def schedule_pods(
 
 
 def _place_each(
-    context: SchedulingContext, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
+    context: SchedulerState, engine: Engine, batch: PodBatch, result: ScheduleResult, pods: range
 ) -> None:
     """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
     for at in pods:
@@ -184,9 +185,9 @@ def _place_each(
             result.rows[at] = engine.row_in_view(decision.node)
 
 
-def _finish_binding(context: SchedulingContext, pods: Sequence[Pod], result: ScheduleResult) -> None:
+def _finish_binding(context: SchedulerState, pods: Sequence[Pod], result: ScheduleResult) -> None:
     """Let time pass until the binding cycles of the pods have ended, as far as the scheduler can."""
-    failures = context.finish_binding(pods)
+    failures = finish_binding(context, pods)
     for at, pod in enumerate(pods):
         if pod.key in failures and result.rows[at] >= 0:
             result.rows[at], result.failures[at] = -1, failures[pod.key]
@@ -207,7 +208,7 @@ def replica(template: Pod, index: int) -> Pod:
     return replace(template, metadata=replace(meta, name=f"{base}{index}", uid=uid))
 
 
-def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
+def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: int) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
 
     They have no objects, for speed alone (`tests/house/special_paths.toml`).
@@ -260,7 +261,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
         return result
 
 
-def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) -> None:
+def _check_names(context: SchedulerState, template: Pod, n: int, first: int) -> None:
     """CacheError if informers know another pod of the name of a replica."""
     meta = template.metadata
     base, ordinals = f"{meta.namespace}/{meta.generate_name or f'{meta.name}-'}", range(first, first + n)
@@ -276,11 +277,11 @@ def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) 
             raise CacheError(f"a replica would have the name of pod {pod.key}, which exists")
 
 
-def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
+def _bind_each(context: SchedulerState, batch: PodBatch, result: ScheduleResult) -> None:
     """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere."""
     for at in range(len(batch)):
         pod = batch.pod(at)
-        decision = schedule_apart(context, context.current(pod) or pod, is_new=is_missing(context, pod))
+        decision = schedule_apart(context, context.pods.current(pod) or pod, is_new=is_missing(context, pod))
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
             break
@@ -315,7 +316,7 @@ class Preemption:
         Row in the node table of each pod's node; -1 where it fits nowhere.
     """
 
-    def __init__(self, context: SchedulingContext, pods: Sequence[Pod]) -> None:
+    def __init__(self, context: SchedulerState, pods: Sequence[Pod]) -> None:
         self._context = context
         self._bracket = context.cache.transaction()
         self._transaction = self._bracket.__enter__()
@@ -420,7 +421,7 @@ class Preemption:
             self.undo()
 
 
-def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
+def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence[int] = ()) -> Preemption:
     """Place pods one after the other: on a feasible node, or else on the node where eviction of pods of lower
     priority costs least.
 
@@ -532,6 +533,63 @@ def _arguments(engine: Engine) -> dict[str, int]:
     return {**DefaultPreemption.default_args, **(configured[0] if configured else {})}
 
 
+# ---- workloads ---------------------------------------------------------------------------------------------
+# The pods of a group are placed together.
+
+
+def schedule_workload(
+    context: SchedulerState,
+    group: AnyGroup,
+    pods: Sequence[Pod] | None = None,
+    scheduled: Sequence[Pod] | None = None,
+) -> GroupResult:
+    """Place and bind the pods of a group; see `Scheduler.schedule_workload`.
+
+    Parameters
+    ----------
+    pods : sequence of Pod, optional
+        In the order to try; by default the pending members.
+    scheduled : sequence of Pod, optional
+        Members that have a node already; by default those that are known.
+
+    Returns
+    -------
+    GroupResult
+        In the order of the pods.
+
+    Raises
+    ------
+    CacheError
+        A pod is in the cache or appears twice.
+    MoorageError
+        The pods ask for different schedulers.
+    """
+    groups, unit = context.groups, group.unit
+    pending = groups.pending(unit) if pods is None else pods
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_new(context.cache.state, pending)
+    engines = context.engines_of(pending)
+    if len(engines) > 1:
+        raise MoorageError(why_invalid(group, pending))
+    if not engines:
+        return GroupResult(context.cache.state, 0, context.batch_of(pending))
+    placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
+    with context.taken_back_on_error(pending):
+        result = place_group(context, engines.pop(), group, pending, placed)
+        bound = {at: binding_cycle(context.bindings, started) for at, started in result.started.items()}
+        binding_failures = finish_binding(context, [started.pod for started in result.started.values()])
+        for at, outcome in bound.items():
+            failure = outcome.failure or binding_failures.get(outcome.pod.key)
+            if failure is not None:
+                result.rows[at], result.failures[at] = -1, failure
+        context.sync()
+        result.note_names()
+        tree = [node.group for node in groups.tree_of(group) if node.group is not None]
+        texts = ignored_topologies(context.handle, tree).items()
+        result.warnings = [f"{number} {text}." for text, number in texts]
+        return result
+
+
 # ---- placed pods -------------------------------------------------------------------------------------------
 # What becomes of pods that a caller has had placed: they are bound, or leave their nodes.
 
@@ -539,38 +597,36 @@ Placed = ScheduleResult | Sequence[Source]
 """A result, of which the placed pods are meant, or pods."""
 
 
-def bind_pods(context: SchedulingContext, client: ObjectClient, placed: Placed) -> list[Pod]:
+def bind_pods(context: SchedulerState, placed: Placed) -> list[Pod]:
     """Bind assumed pods; see `Scheduler.bind`."""
-    cache, pods = context.cache, _known(context, client, placed)
+    cache, client, pods = context.cache, context.client, _known(context, placed)
     context.enlist()
     with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
         for pod in pods:
             if not cache.is_assumed_pod(pod) or context.bindings.has(pod):
                 continue
-            if (stored := context.current(pod)) is not None and stored.metadata.uid == pod.metadata.uid:
+            if (stored := context.pods.current(pod)) is not None and stored.metadata.uid == pod.metadata.uid:
                 client.bind(stored, pod.spec.node_name)
             elif client.create(pod).metadata.uid != pod.metadata.uid:  # an API server gives its own
                 cache.forget_pod(pod)
     context.sync()
-    return [pod for pod in map(context.current, pods) if pod is not None and pod.spec.node_name]
+    return [pod for pod in map(context.pods.current, pods) if pod is not None and pod.spec.node_name]
 
 
-def release_pods(
-    context: SchedulingContext, client: ObjectClient, handler: PodHandler, placed: Placed
-) -> None:
+def release_pods(context: SchedulerState, placed: Placed) -> None:
     """Have pods leave their nodes; see `Scheduler.release`."""
-    cache, pods = context.cache, _known(context, client, placed)
+    cache, client, pods = context.cache, context.client, _known(context, placed)
     context.enlist()
     with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
         for pod in pods:
             if cache.is_assumed_pod(pod):
-                handler.release(pod)
+                context.pods.release(pod)
             else:
                 client.delete(Pod, pod.name, pod.namespace, uid=pod.metadata.uid)
     context.sync()
 
 
-def _known(context: SchedulingContext, client: ObjectClient, placed: Placed) -> list[Pod]:
+def _known(context: SchedulerState, placed: Placed) -> list[Pod]:
     """Return pods as the cache has them, each with its node.
 
     Raises
@@ -581,7 +637,7 @@ def _known(context: SchedulingContext, client: ObjectClient, placed: Placed) -> 
         They are no pods, or the result is of a run.
     """
     if not isinstance(placed, ScheduleResult):
-        pods = list(pods_of(client, placed))
+        pods = list(pods_of(context.client, placed))
     elif placed.batch is None:
         raise TypeError("a run has bound its pods: pass those that you mean")
     else:

@@ -21,6 +21,8 @@ from moorage._core.queue.in_flight import attempts_of
 from moorage.kube import group_of
 
 from ..framework.extension_points import PreFilterRun
+from ..framework.group_index import PodGroups
+from ..framework.handle import FrameworkHandle
 from ..framework.interface import PostFilterPlugin
 from ..framework.status import Code, Status
 from ..plugins.queue_and_groups import GangScheduling
@@ -30,8 +32,8 @@ from ..volume.metrics import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     Shown,
 )
+from .cycle.engine import Engine
 from .cycle.results import Failure
-from .scheduling_context import SchedulingContext
 
 if TYPE_CHECKING:
     from ..framework.interface import Plugin
@@ -230,8 +232,11 @@ class SchedulerMetrics(Observer):
 
     Parameters
     ----------
-    context : SchedulingContext
-        Its engines and plugins report here from now on.
+    handle : FrameworkHandle
+        Of the scheduler, which reports here from now on.
+    queue : SchedulingQueue
+    engines : sequence of Engine
+        They and their plugins report here, too.
 
     Attributes
     ----------
@@ -239,14 +244,14 @@ class SchedulerMetrics(Observer):
         Of prometheus_client; its ``get_sample_value`` returns a value of a metric.
     """
 
-    def __init__(self, context: SchedulingContext, queue: SchedulingQueue) -> None:
+    def __init__(self, handle: FrameworkHandle, queue: SchedulingQueue, engines: Sequence[Engine]) -> None:
         super().__init__()
-        self._context, self._queue, self._cache = context, queue, context.cache
+        self._handle, self._queue, self._cache = handle, queue, handle.cache
         self._incoming = self._queue.count_incoming()
         self._began: dict[str, float] = {}  # by UID, of attempts that are not yet counted
         self._share = 0.0  # seconds of each pod of the run before
-        engines = context.rotation.engines
-        self._only = engines[0].profile.scheduler_name if len(engines) == 1 else ""
+        self._profiles = [engine.profile.scheduler_name for engine in engines]
+        self._only = self._profiles[0] if len(engines) == 1 else ""
         self._preempting = {
             engine.profile.scheduler_name
             for engine in engines
@@ -256,7 +261,7 @@ class SchedulerMetrics(Observer):
         self._make_framework_metrics()
         self.registry = CollectorRegistry()
         self.registry.register(self)
-        context.handle.observer = self
+        handle.observer = self
         for engine in engines:
             engine.handle.observer = self
             self.follow(engine.framework)
@@ -353,7 +358,7 @@ class SchedulerMetrics(Observer):
         """The metrics that are counted here."""
         attempts = self._attempts, self._attempt_durations, self._algorithm, self._pod_attempts
         plugins = self._points, self._executions, self._evaluations, self._permits
-        flushed = (self._flushed,) if self._context.handle.release.counts_flushed else ()
+        flushed = (self._flushed,) if self._handle.release.counts_flushed else ()
         return (*attempts, self._durations, *flushed, *plugins, self._preemptions, self._victims)
 
     # ---- what runs report ----------------------------------------------------------------------------------
@@ -445,7 +450,8 @@ class SchedulerMetrics(Observer):
         return {self._only: len(infos)} if self._only else Counts(map(self._profile, infos))
 
     def _profile(self, info: QueuedPodInfo) -> str:
-        return self._only or self._context.engine_of(info.pod).profile.scheduler_name
+        name = info.pod.spec.scheduler_name
+        return name if name in self._profiles else self._profiles[0]
 
     # ---- what the framework reports; see `Observer` --------------------------------------------------------
 
@@ -471,7 +477,7 @@ class SchedulerMetrics(Observer):
         requests, failed = VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE, VOLUME_SCHEDULING_STAGE_FAILED
         yield from Shown(*self._own, requests, failed).collect()
         pending = self._queue.pending_pods()
-        root = self._context.groups.root
+        root = self._handle.shared(PodGroups).root
         # Those whose group, or one above it, does not exist. PreEnqueue rejects them; upstream does not ask.
         incomplete = [
             entity
@@ -483,7 +489,7 @@ class SchedulerMetrics(Observer):
                 gated=[entity for entity in pending.gated if entity not in set(incomplete)]
             )
         yield self._pending(pending, len(incomplete))
-        if self._context.handle.release.counts_entities:
+        if self._handle.release.counts_entities:
             yield _entities(pending)
         yield self._entered()
         yield self._unschedulable(pending)
@@ -502,7 +508,7 @@ class SchedulerMetrics(Observer):
         family.add_metric(["backoff"], len(pending.backoff) + len(pending.error_backoff))
         family.add_metric(["unschedulable"], len(pending.unschedulable))
         family.add_metric(["gated"], len(pending.gated))
-        if self._context.handle.release.counts_entities:
+        if self._handle.release.counts_entities:
             family.add_metric(["incomplete"], incomplete)
             family.add_metric(["pending"], 0)  # pods that come during the attempt of their group
         return family

@@ -19,7 +19,7 @@ from ..timeline import Timeline
 
 if TYPE_CHECKING:
     from moorage._core.decide.pod_batch import PodBatch
-    from moorage.engine.scheduler.scheduling_context import SchedulingContext
+    from moorage.engine.scheduler.scheduler_state import SchedulerState
     from moorage.kube import Pod
 
 
@@ -178,7 +178,7 @@ class PodsAhead:
     _result: ScheduleResult
     _rows: memoryview
 
-    def __init__(self, context: SchedulingContext, pods: Sequence[Pod], first: int) -> None:
+    def __init__(self, context: SchedulerState, pods: Sequence[Pod], first: int) -> None:
         self.pods, self.first, self.used = pods, first, 0
         self._context = context
         self._batch: PodBatch | None = None

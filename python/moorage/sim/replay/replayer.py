@@ -145,7 +145,7 @@ class Replayer(Policy):
     ) -> None:
         assert scheduler.store is not None
         self.scheduler, self.queue, self.clock = scheduler, scheduler.queue, clock
-        self.loop = Loop(scheduler, self)
+        self.loop = Loop(scheduler.context, self)
         self.until = math.inf
         self.condition: StopCondition | None = None
         self.autoscaler: Scaler | None = None
@@ -207,7 +207,7 @@ class Replayer(Policy):
 
     def _is_direct(self, pod: Pod) -> bool:
         """Whether pods of a template may be placed directly, as far as they themselves decide that."""
-        engine = self.scheduler.context.by_name.get(pod.spec.scheduler_name)
+        engine = self.scheduler.engines.get(pod.spec.scheduler_name)
         return (
             engine is not None
             and not pod.spec.node_name

@@ -27,7 +27,7 @@ from moorage.errors import CacheError, ExtenderError
 from moorage.kube.model.pod import Pod
 from moorage.store import ApiError
 
-from ..scheduling_context import SchedulingContext
+from ..scheduler_state import SchedulerState
 from .binding_cycle import BindingCycles, BindingOutcome, Running, Started, Step
 from .diagnosis import Diagnosis
 from .engine import Engine
@@ -40,7 +40,7 @@ Order = Callable[[], list[str]]
 """Returns the node names in list order."""
 
 
-def schedule_one_pod(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
+def schedule_one_pod(context: SchedulerState, engine: Engine, pod: Pod, target: Target) -> Decision:
     """Run the scheduling cycle and the binding cycle of a pod in the store, with all plugins and extenders.
 
     Returns
@@ -63,7 +63,7 @@ def schedule_one_pod(context: SchedulingContext, engine: Engine, pod: Pod, targe
 
 
 def scheduling_cycle(
-    context: SchedulingContext, engine: Engine, pod: Pod, target: Target
+    context: SchedulerState, engine: Engine, pod: Pod, target: Target
 ) -> tuple[Decision, Started | BindingOutcome | None]:
     """Choose a node for a pod, assume it there, and run Reserve and Permit; or report why it fits nowhere."""
     context.rotation.take(engine)
@@ -378,7 +378,7 @@ def _failed(cycles: BindingCycles, started: Started, status: Status) -> BindingO
     return BindingOutcome(started.pod, failure=failure)
 
 
-def report_failure(context: SchedulingContext, engine: Engine, pod: Pod, failure: Failure) -> None:
+def report_failure(context: SchedulerState, engine: Engine, pod: Pod, failure: Failure) -> None:
     """Report why a pod of the store fits nowhere, with its new nomination if it has one."""
     context.enlist()
     nominating = failure.nominating or NominatingInfo(noop=True)

@@ -1,0 +1,599 @@
+"""The state of a scheduler: its parts, the events that reach them, what transactions and forks restore."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.base.watch_events import Notice
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
+from moorage._core.queue.entrance import CreationClock
+from moorage._core.state.pod_spec import bound
+from moorage.errors import MoorageError
+from moorage.kube.model.node import Node
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.pod_group import AnyGroup, group_of
+from moorage.kube.model.resource_claims import DeviceClass
+from moorage.lazy import lazy_attribute
+from moorage.store import InformerFactory, Lister, ObjectClient, ObjectStore
+from moorage.store.pod_binding import why_unreadable
+
+from ..cache import SchedulerCache
+from ..cache.scheduler_cache import end_each
+from ..framework.events import ASSIGNED_POD_DELETE
+from ..framework.group_index import PodGroups
+from ..framework.in_tree_plugins import NO_RESOURCES
+from ..framework.interface import NominatingInfo
+from ..framework.profile import Profile
+from ..framework.run_plugins import Target
+from ..framework.waiting_pods import PodNominator
+from ..plugins.queue_and_groups import SchedulingGates
+from .cycle.binding_cycle import BindingCycles
+from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, make_handle
+from .cycle.node_search import Batching
+from .cycle.status_writes import patch_pod
+from .event_handlers import PodHandler, watch, watch_taint_rules
+from .options import ClaimControllers, Options, Undoable, WorkloadControllers, check_readable
+from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SharedPluginData, make_queue
+from .volume_classes import VolumeClasses
+
+if TYPE_CHECKING:
+    from .scheduler_metrics import SchedulerMetrics
+
+
+PROFILE = int(Route.PROFILE)
+EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
+SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
+FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
+RUNNING = "a transaction cannot begin while pods are being bound"
+NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of this process"
+NO_FORK = "a scheduler cannot be forked while pods are being bound"
+
+
+class SchedulerState:
+    """The state of a scheduler, which runs, cycles and changes of the cluster work on.
+
+    Functions call it `context`. With its store, informers, queue, bindings and plugins it takes part in the
+    transactions of the cache; it is enlisted before the first write to any of them.
+
+    Parameters
+    ----------
+    time : CreationClock
+        Shows the time of the cluster, where the scheduler has no clock.
+
+    Attributes
+    ----------
+    client : ObjectClient
+    store : ObjectStore or None
+        The client, if it is a store of this process: what is written there can be undone, and takes no time.
+    informers : InformerFactory
+    cache : SchedulerCache
+    options : Options
+        As the scheduler was made with them.
+    volumes : ClaimControllers
+        Binds claims, and lets time pass.
+    controllers : WorkloadControllers or None
+        The simulated controllers of workloads, if there are any.
+    metrics : SchedulerMetrics or None
+        None unless runs are measured.
+    handle : FrameworkHandle
+        The handle of the plugins.
+    nominator : PodNominator
+    engines : dict of str to Engine
+        Scheduler name to the engine of its profile.
+    rotation : Rotation
+        The engines, and the position at which the next search begins.
+    bindings : BindingCycles
+        The pods that wait on Permit or are being bound.
+    queue : SchedulingQueue
+    pods : PodHandler
+        Enters the events of pods into cache and queue.
+    routes : Routes
+        Computes the route of a pod: the features that its placement needs.
+    routes_of_members : Routes
+        Computes the route of a pod that is placed together with the others of its group: it waits for none
+        of them.
+    volume_classes : VolumeClasses
+        Finds the classes of pods with volumes.
+    """
+
+    def __init__(
+        self, cache: SchedulerCache, client: ObjectClient, options: Options, time: CreationClock
+    ) -> None:
+        self.cache, self.client, self.options, self.time = cache, client, options, time
+        self.store = client if isinstance(client, ObjectStore) else None
+        self.informers = InformerFactory(client, lock=cache.lock)
+        self.controllers: WorkloadControllers | None = None
+        self.metrics: SchedulerMetrics | None = None
+
+    @contextmanager
+    def assembled(self, profiles: Sequence[Profile], volumes: ClaimControllers) -> Iterator[None]:
+        """Make the plugins and the queue, and have informers report to them. An exception in the block takes
+        the plugins from the scheduler.
+
+        Parameters
+        ----------
+        profiles : sequence of Profile
+            Used unless a configuration has others.
+        volumes : ClaimControllers
+            Have the scheduler process events by `sync`.
+        """
+        options, gates, clock = self.options, self.options.gates, self.options.clock
+        client, store, self.volumes = self.client, self.store, volumes
+        self.nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
+        self.handle = make_handle(self.cache, client, self.informers, self.nominator, options, volumes)
+        if store is not None:
+            self.handle.now = store.now
+        signs = gates["OpportunisticBatching"] and not self.handle.extenders
+        batching = Batching(signs, clock or (lambda: 0.0), gates.release.last_node_is_rescored)
+        engines = make_engines(self.handle, options, profiles, batching)
+        with disowned_on_error([engine.profile for engine in engines]):
+            self.engines = {engine.profile.scheduler_name: engine for engine in engines}
+            self.rotation = Rotation(list(self.engines.values()))
+            self.cache.participants = [self.rotation, batching]
+            threads, nominates = options.binding_threads, gates["NominatedNodeNameForExpectation"]
+            self.bindings = BindingCycles(client, store, self.cache.clock, volumes, threads, nominates)
+            self.queue = make_queue(engines, options, clock or self.time, self.nominator)
+            ages = self.time if clock is None else None
+            self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
+            self._shared = SharedPluginData(self.handle)
+            self.volume_classes = VolumeClasses(self.engine_of)
+            self._device_classes = 0  # `changes` of their lister when routes were computed
+            # Of the last signed pod, and whether its route has SIGNATURE.
+            self._signature, self._turn = cast("bytes | None", None), 0
+            self._begin_routes()
+            groups = self.groups if self.queue.groups_pods else None
+            watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
+            watch_taint_rules(self.informers, self.queue, gates)
+            yield
+
+    def _forget_failures(self, group: AnyGroup) -> None:
+        """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
+        now."""
+        for engine in self.engines.values():
+            engine.search.states.open_scope()
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a profile has the scheduler name of a pod."""
+        return not pod.spec.scheduler_name or pod.spec.scheduler_name in self.engines
+
+    @property
+    def groups(self) -> PodGroups:
+        """The pod groups."""
+        return self.handle.shared(PodGroups)
+
+    # ---- events and time -----------------------------------------------------------------------------------
+
+    def is_waiting(self, pod: Pod) -> bool:
+        """Whether a pod exists without a node, according to the informers."""
+        return self.pods.unbound(pod) is not None
+
+    def not_ours(self, pod: Pod) -> str:
+        """Return why this scheduler does not schedule a pod now.
+
+        Returns
+        -------
+        str
+            "" where it does.
+        """
+        if pod.metadata.deletion_timestamp:
+            return TERMINATING
+        if not self._is_ours(pod):
+            return "other scheduler"
+        return self._why_gated(pod)
+
+    def not_ours_with_group(self, pod: Pod) -> str:
+        """Return why this scheduler does not schedule a pod without a node now: while a pod of its group is
+        gated, all are.
+
+        Returns
+        -------
+        str
+            "" where it does.
+        """
+        if (why := self.not_ours(pod)) or not self.queue.groups_pods:
+            return why
+        unit, groups = group_of(pod), self.groups
+        root = None if unit is None or pod.spec.node_name else groups.root(unit)
+        is_gated = root is not None and any(map(self._why_gated, groups.pending(root)))
+        return GATED_WITH_GROUP if is_gated else ""
+
+    def _why_gated(self, pod: Pod) -> str:
+        """Return what PreEnqueue says against a pod; "" for nothing."""
+        status = self.engine_of(pod).framework.run_pre_enqueue_plugins(pod)
+        if status is None:
+            return ""
+        return "gated" if status.plugin == SchedulingGates.name else f"{status.plugin}: {status.message()}"
+
+    def sync(self, *, with_controllers: bool = True) -> bool:
+        """Process all new events of the store.
+
+        Parameters
+        ----------
+        with_controllers : bool, optional
+            Whether the simulated controllers do what follows from them. By default they do.
+
+        Returns
+        -------
+        bool
+            Whether there were any. Inside a transaction that cannot undo writes, events are left for later.
+
+        Raises
+        ------
+        InputError
+            A node, or a pod on a node, has something else where a quantity belongs.
+        """
+        has_events = False
+        if self.cache.transactions:
+            if self.store is None:
+                return False  # events are received after the transaction
+            self.enlist()
+        try:
+            if self.bindings.freed:
+                self.announce_freed()
+            controllers = self.controllers if with_controllers else None
+            while self.informers.run_once() or (controllers is not None and controllers.work()):
+                has_events = True
+        except BaseException as error:
+            self.pods.repair()
+            if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
+                for kind in (Node, Pod):
+                    check_readable(self.informers.informer(kind).indexer.values())
+            raise
+        return has_events
+
+    def announce_freed(self) -> None:
+        """Move pods in the queue that profit from the end of a failed binding cycle, as after the deletion of
+        its pod (kube-scheduler v1.36, schedule_one.go handleBindingCycleError)."""
+        freed = self.bindings.freed
+        while freed:
+            self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(freed.pop(0), None)])
+
+    def let_controllers_proceed(self) -> bool:
+        """Have claims bound and released; or let time pass until a pod of a rollout becomes available, the
+        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass. At
+        last, workloads try again that were refused before the present change.
+
+        Returns
+        -------
+        bool
+            False if nothing is to be done for claims or workloads, and nothing waits for a time.
+        """
+        options, controllers = self.options, self.controllers
+        self.enlist()
+        if self.volumes.settle():
+            return True
+        if controllers is None:
+            return False
+        can_wait = options.clock is None or options.wait is not None
+        if can_wait and (when := controllers.next_time()) < math.inf:
+            self._reach(when)
+            return True
+        if controllers.end_back_off():
+            self.sync()
+            return True
+        return False
+
+    def let_pods_stop(self) -> None:
+        """Let time pass until the pods are gone that controllers have deleted, as far as the scheduler can:
+        one change follows another some time later.
+
+        Nothing is scheduled, so the pods on nodes become fewer, and this ends.
+        """
+        controllers = self.controllers
+        if controllers is not None and self.options.clock is None:
+            self.enlist()
+            while (when := controllers.next_stop()) < math.inf:
+                self._reach(when)
+
+    def _reach(self, when: float) -> None:
+        """Let time pass until a moment, in seconds: pods whose back-off has ended return to the queue."""
+        self.volumes.wait(max(0.0, when - self.volumes.now()))
+        if self.options.clock is None:
+            self.queue.run_periodic(self.queue.now())
+
+    # ---- engines -------------------------------------------------------------------------------------------
+
+    def engine_of(self, pod: Pod) -> Engine:
+        """Return the engine of a pod's profile; that of the first profile, if no profile has the pod's
+        scheduler name."""
+        return self.engines.get(pod.spec.scheduler_name) or self.rotation.engines[0]
+
+    def engines_of(self, pods: Iterable[Pod]) -> set[Engine]:
+        """Return the engines of the profiles of pods; see `engine_of`."""
+        one_of_each = {pod.spec.scheduler_name: pod for pod in pods}
+        return set(map(self.engine_of, one_of_each.values()))
+
+    def engine_for(self, pod: Pod) -> Engine:
+        """Return the engine that schedules a pod, and hand the rotation to it."""
+        return self.rotation.take(self.engine_of(pod))
+
+    def target_of(self, pod: Pod) -> Target:
+        """Return the target of a pod.
+
+        Returns
+        -------
+        (int, int, int)
+            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
+        """
+        return self.engine_of(pod).framework.target_of(pod)
+
+    def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
+        """Return pods as a batch for the core, with the route of each.
+
+        Parameters
+        ----------
+        by_demand : bool, optional
+            Whether the core is to place pods with bound volumes by the demand of their class
+            (`Route.CLAIMS`), until events about claims and volumes are processed.
+        first : int, optional
+            The index of the first pod that the batch knows.
+
+        Returns
+        -------
+        PodBatch
+            With `by_demand` it ends before a pod with a claim that an earlier pod of the batch allocates.
+        """
+        self._forget_routes()
+        classes = self.volume_classes.begin() if by_demand else None
+        delegated = self._delegated() if self._device_classes else NO_RESOURCES
+        return PodBatch(self.cache.state, pods, self.routes, classes, first, delegated)
+
+    def readable_batch_of(self, pods: Sequence[Pod], first: int) -> PodBatch | str:
+        """Return pods as `batch_of` does by demand, up to one that cannot be read.
+
+        Parameters
+        ----------
+        first : int
+            The index of the first pod that the batch knows.
+
+        Returns
+        -------
+        PodBatch or str
+            Why the first pod cannot be read, if it cannot.
+        """
+        try:
+            return self.batch_of(pods, True, first)
+        except ValueError:  # by a quantity of a pod that nobody has checked
+            for at, pod in enumerate(pods[first:], first):
+                if why := why_unreadable(pod):
+                    return self.batch_of(pods[:at], True, first) if at > first else f"pod {pod.key}: {why}"
+            raise
+
+    def _begin_routes(self) -> None:
+        engines, extenders = self.rotation.engines, self.handle.extenders
+        signers = [engine.framework.signer for engine in engines if engine.signs]
+        repeats = not extenders and all(signer.reads_spec_alone for signer in signers)
+        of_pod = self._route_of_pod if extenders or signers else None
+        self.routes_of_members = self.routes = Routes(self._route_of_class, of_pod, repeats)
+        if any(engine.profile.has_units for engine in engines):
+            self.routes = Routes(self._route_of_class, self._route_of_pod, repeats)
+
+    def _delegated(self) -> frozenset[str]:
+        """The extended resources that device classes provide."""
+        resources = [engine.profile.delegated_resources() for engine in self.rotation.engines]
+        return resources[0] if len(resources) == 1 else frozenset().union(*resources)
+
+    @lazy_attribute
+    def _device_class_lister(self) -> Lister[DeviceClass]:
+        lister: Lister[DeviceClass] = self.handle.informers.lister(DeviceClass)
+        return lister
+
+    def _forget_routes(self) -> None:
+        """Drop known routes after a change of device classes, as extended resources may be theirs."""
+        version = self._device_class_lister.changes
+        if version != self._device_classes:
+            self._device_classes = version
+            self._begin_routes()
+
+    def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
+        """Return the route bits that all pods of a class share."""
+        engine = self.engine_of(pod)
+        by_demand = target[0] in engine.search.states.volume_demands
+        if not (uses_volumes or by_demand) and engine.profile.asks_devices(pod):
+            return engine.number * PROFILE | Route.PYTHON | Route.VOLUMES
+        route = engine.number * PROFILE
+        if not (engine.profile.complete if uses_volumes else engine.profile).is_in_core:
+            return route | Route.PYTHON
+        return route if engine.passes(target, pod) else route | Route.REJECTED
+
+    def _route_of_pod(self, pod: Pod) -> int:
+        """Return the route bits that depend on the single pod."""
+        engine, route = self.engine_of(pod), 0
+        if not engine.decides_alone(pod):
+            route |= EXTENDERS
+        if engine.profile.has_units and group_of(pod) is not None:
+            route |= WAITS
+        if engine.signs and (signature := engine.sign(pod)) is not None:  # volumes do not change it
+            if signature != self._signature:
+                self._signature, self._turn = signature, self._turn ^ SIGNATURE
+            route |= SIGNED | self._turn
+        return route
+
+    def engine_of_route(self, route: int) -> Engine:
+        """Return the engine that schedules the pods of a route, and hand the rotation to it.
+
+        Parameters
+        ----------
+        route : int
+            Bits of `Route`, as `PodBatch.cut` returns them.
+        """
+        return self.rotation.take(self.rotation.engines[route // PROFILE])
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Assume a pod on the chosen node, and end its nomination.
+
+        Raises
+        ------
+        CacheError
+            The pod is in the cache.
+        """
+        self.cache.assume_pod(bound(pod, node))
+        for follow in self.engine_of(pod).plan.follows:
+            follow()
+        if pod.metadata.uid in self.nominator.nodes:
+            self.nominator.delete_nominated_pod_if_exists(pod)
+
+    def nominate(self, pod: Pod, info: NominatingInfo | None, *, writes: bool = True) -> None:
+        """Record a change of nomination by PostFilter, for a pod whose failure is not reported otherwise.
+
+        Parameters
+        ----------
+        info : NominatingInfo or None
+            None, or `noop`, leaves the nomination as it is.
+        writes : bool, optional
+            Whether the status of the pod is written, and not only the nominator.
+        """
+        if info is None or info.noop or not self.nominator.is_changed_by(pod, info):
+            return
+        self.nominator.add_nominated_pod(pod, info)
+        if writes:
+            patch_pod(self.client, pod, None, info, self.bindings.writes)
+
+    # ---- the node list -------------------------------------------------------------------------------------
+
+    def view_order(self) -> list[str]:
+        """Return the node names in the list order of a cycle that begins now."""
+        with self.cache.lock:
+            self.cache.state.view.refresh()
+            return self.cache.state.view.node_names()
+
+    def view_rows(self) -> npt.NDArray[np.int32]:
+        """Return the rows of the node table in the list order of a cycle that begins now, as (n,) int32
+        array."""
+        with self.cache.lock:
+            self.cache.state.view.refresh()
+            return self.cache.state.view.rows()
+
+    # ---- transactions --------------------------------------------------------------------------------------
+
+    def enlist(self) -> None:
+        """Enlist store, informers and queue in the open transactions, before a write to any of them.
+
+        Raises
+        ------
+        MoorageError
+            Such a write could not be undone.
+        """
+        if self.cache.transactions:
+            self.cache.enlist(self)
+
+    def enlist_if_possible(self) -> None:
+        """Enlist store, informers and queue in the open transactions, if writes to the store can be
+        undone."""
+        if self.cache.transactions and self.store is not None:
+            self.cache.enlist(self)
+
+    def take_back(self, pods: Iterable[Pod]) -> None:
+        """Remove assumed pods from the cache, except those whose binding cycles go on.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            Read under the lock of the cache.
+        """
+        with self.cache.lock:
+            for pod in pods:
+                if self.cache.is_assumed_pod(pod) and not self.bindings.has(pod):
+                    self.cache.forget_pod(self.cache.get_pod(pod))
+
+    @contextmanager
+    def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Remove assumed pods from the cache if an exception ends the block; see `take_back`."""
+        try:
+            yield
+        except BaseException:
+            self.take_back(pods)
+            raise
+
+    def _parts(self) -> list[Undoable]:
+        """Return the parts to save, in the order in which they are restored."""
+        return [
+            self.informers,
+            self.queue,
+            self.pods,
+            self.bindings,
+            self.handle.waiting_pods,
+            self.handle.recorder,
+            self.volumes,
+            self._shared,
+            *([self.controllers] if self.controllers is not None else ()),
+            *self._plugins_with_state(),
+        ]
+
+    def _plugins_with_state(self) -> list[Undoable]:
+        """Return the plugins that take part in transactions."""
+        plugins = [p for engine in self.engines.values() for p in engine.profile.plugins]
+        return [cast(Undoable, p) for p in plugins if hasattr(p, "save") and hasattr(p, "undo")]
+
+    def save(self) -> object:
+        """Save the store and all parts.
+
+        Returns
+        -------
+        object
+            The argument of `undo` and `release`.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        return self._store_to(FOREIGN, RUNNING).save(), [(part, part.save()) for part in self._parts()]
+
+    def copyable_store(self) -> ObjectStore:
+        """Return the store of a scheduler that can be forked.
+
+        Raises
+        ------
+        MoorageError
+            The client is no ObjectStore, or pods are being bound.
+        """
+        return self._store_to(NO_COPY, NO_FORK)
+
+    def _store_to(self, foreign: str, running: str) -> ObjectStore:
+        """Return the store, or raise the errors for that of others, and while pods are being bound."""
+        if self.store is None:
+            raise MoorageError(foreign.format(type(self.client).__name__))
+        if self.bindings.running:
+            raise MoorageError(running)
+        return self.store
+
+    def copy_from(self, other: SchedulerState, queued: bool) -> None:
+        """Take the state of all parts of another scheduler, of whose cache and store this one has copies;
+        with the pods in its queue or without."""
+        self.informers.copy_from(other.informers)
+        self.pods.undo(other.pods.save())
+        self.queue.copy_from(other.queue, queued)
+        engines = self.rotation.copy_from(other.rotation)
+        self.handle.waiting_pods.copy_from(other.handle.waiting_pods)
+        self.bindings.copy_from(other.bindings, engines)
+        self.handle.recorder.copy_from(other.handle.recorder)
+        self.handle.plugin_errors.counts.update(other.handle.plugin_errors.counts)
+        self.volumes.copy_from(cast(Any, other.volumes))
+        if self.controllers is not None and other.controllers is not None:
+            self.controllers.undo(other.controllers.save())
+        self._shared.copy_from(other._shared)
+        for mine, its in zip(self._plugins_with_state(), other._plugins_with_state(), strict=True):
+            mine.undo(its.save())
+
+    def undo(self, saved: object) -> None:
+        """Restore the state of `save`."""
+        mark, parts = cast(Any, saved)
+        self.bindings.stop()  # first, to end the writes of threads
+        store = cast(ObjectStore, self.client)
+        if store.is_open(mark):  # else it has been undone, before a signal ended this method
+            store.undo(mark)  # before informers, so that watches rewind
+        end_each(parts, "undo")
+
+    def release(self, saved: object) -> None:
+        """Drop the state of `save` without restoring it."""
+        mark, _ = cast(Any, saved)
+        store = cast(ObjectStore, self.client)
+        if store.is_open(mark):
+            store.release(mark)

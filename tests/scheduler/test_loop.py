@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.doors.engine import Loop, evict_victims, loop
-from tests.doors.store import Binding
+from tests.doors.store import PodBinder
 from tests.framework.make import make
 from tests.make import node, pod, port
 from tests.scheduler.make import Clock, scheduler_with
@@ -196,13 +196,13 @@ def test_a_class_that_fails_again_is_told_why_now() -> None:
 @pytest.mark.parametrize("ports", [(), (port(80),)])
 def test_events_of_bindings_are_read_without_the_pods(monkeypatch: Any, ports: Any) -> None:
     one, made = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", ports=ports)])), list[str]()
-    bind = Binding.__call__
+    bind = PodBinder.__call__
 
-    def noted(binding: Binding, bound: Pod, version: str, on: str) -> Pod:
+    def noted(binding: PodBinder, bound: Pod, version: str, on: str) -> Pod:
         made.append(bound.name)
         return bind(binding, bound, version, on)
 
-    monkeypatch.setattr(Binding, "__call__", noted)
+    monkeypatch.setattr(PodBinder, "__call__", noted)
     assert one.run().placements == {"default/p": "a"}
     assert made == []
     assert one.client.get(Pod, "default/p").spec.node_name == "a"

@@ -488,6 +488,9 @@ from moorage.engine.scheduler.loop import Policy as Policy
 
 # The latest time that a clock may tell.
 from moorage.engine.scheduler.options import MOST as MOST
+
+# The clock of a cluster's own store.
+from moorage.engine.scheduler.options import time_of as time_of
 from moorage.engine.scheduler.place import Placing as Placing
 
 # One step of a hinted run, and its cycles, which are noted.
@@ -504,9 +507,6 @@ from moorage.engine.scheduler.scheduler_metrics import SAMPLED as SAMPLED
 # Buckets of metrics, compared with upstream's; a type for annotations.
 from moorage.engine.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
 from moorage.engine.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
-
-# The clock of a cluster's own store.
-from moorage.engine.scheduler.scheduler_parts import time_of as time_of
 
 # Metrics go to a registry of the test.
 from moorage.engine.volume import metrics as metrics

@@ -21,7 +21,7 @@ from moorage.cluster.cluster_changes import remove_nodes
 from moorage.cluster.node_changes import NO_CONTROLLER
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
-from moorage.engine.scheduler.scheduler_parts import WAITING, problem_of
+from moorage.engine.scheduler.cycle.results import WAITING, problem_of
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod

@@ -29,7 +29,7 @@ from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
 from moorage.engine.scheduler.cycle.examine import examine
 from moorage.engine.scheduler.cycle.results import Decision, Examination, Feasibility, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
-from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of
+from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of, time_of
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.schedule_pods import (
     Preemption,
@@ -41,7 +41,6 @@ from moorage.engine.scheduler.schedule_pods import (
     schedule_pods,
     schedule_workload,
 )
-from moorage.engine.scheduler.scheduler_parts import time_of
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.kube.model.cluster import Cluster, RefusedPod
 from moorage.kube.model.meta import Object

@@ -20,14 +20,13 @@ from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
 from moorage.controllers.volume_plugins import unknown_topologies
 from moorage.engine.scheduler import ScheduleResult
-from moorage.engine.scheduler.cycle.results import Failure
+from moorage.engine.scheduler.cycle.results import GATED as GATED
+from moorage.engine.scheduler.cycle.results import OTHER_SCHEDULER as OTHER_SCHEDULER
+from moorage.engine.scheduler.cycle.results import SKIPPED, Failure, problem_of
+from moorage.engine.scheduler.cycle.results import TERMINATING as TERMINATING
+from moorage.engine.scheduler.cycle.results import WAITING as WAITING
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
-from moorage.engine.scheduler.scheduler_parts import GATED as GATED
-from moorage.engine.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SCHEDULER
-from moorage.engine.scheduler.scheduler_parts import SKIPPED, problem_of
-from moorage.engine.scheduler.scheduler_parts import TERMINATING as TERMINATING
-from moorage.engine.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod

@@ -2,7 +2,8 @@
 
 What upstream's threads do between two cycles happens here at fixed points: victims are removed before the
 next pod is tried, and placed pods are bound when no pod is left that could be tried at once. The common way
-of a pod through a run is `place.py`, many pods at once; the rare way is `cycle/cycle.py`, step by step.
+of a pod through a run is `place.py`, many pods at once; the rare way is `cycle/cycle.py`, step by step. Pods
+of groups have a turn of their own, `GroupTurn` in `group_batch.py`. All work on one `SchedulerState`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,18 @@ from ..queue import Place, QueuedPodInfo
 from .cycle import cycle
 from .cycle.binding_cycle import BindingOutcome
 from .cycle.engine import Engine
-from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
+from .cycle.results import (
+    GATED_WITH_GROUP,
+    TERMINATING,
+    Decision,
+    Eviction,
+    Failure,
+    ScheduleResult,
+    evictions_of,
+    in_one,
+)
 from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
-from .scheduler_parts import GATED_WITH_GROUP, TERMINATING
 from .scheduler_state import SchedulerState
 
 ALL = 1 << 62

@@ -11,9 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.decide.bulk_operations import check_new
+from moorage._core.queue.entrance import CreationClock
 from moorage._core.state.cluster_state import ClusterState
 from moorage.arguments import naming
 from moorage.errors import ClockError, InputError
+from moorage.kube.model.cluster import Cluster, newest_timestamp, seconds
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
@@ -129,8 +131,8 @@ class WorkloadControllers(Undoable, Protocol):
         """Look in the next round at the workloads that were refused, and return whether there are any."""
 
 
-# ---- checked clock -----------------------------------------------------------------------------------------
-# Validation of the clock that a caller gives to a scheduler.
+# ---- clocks ------------------------------------------------------------------------------------------------
+# That of a caller, which is checked, and that of a cluster.
 
 MOST = 1e12  # seconds; less than the time that means "never" to the timers of the queue
 
@@ -162,6 +164,21 @@ def checked(clock: Callable[[], float]) -> Callable[[], float]:
         return float(seconds)
 
     return now
+
+
+def time_of(cluster: Cluster | None) -> CreationClock:
+    """Return a clock that shows when the newest object of a cluster was created, until time passes in it.
+
+    An object without a timestamp that is created in a store of this time is at least as new as all others.
+
+    Parameters
+    ----------
+    cluster : Cluster or None
+        None for a store that others write to as well, whose pods set the clock as they come.
+    """
+    clock, newest = CreationClock(seconds), None if cluster is None else newest_timestamp(cluster)
+    clock.now = 0.0 if newest is None else seconds(newest)
+    return clock
 
 
 # ---- check arguments ---------------------------------------------------------------------------------------

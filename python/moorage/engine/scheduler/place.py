@@ -1,7 +1,7 @@
 """The common way of a pod: the pods of a batch are placed in order, by the core together where possible.
 
-`loop.py` makes the batches and binds what is placed. A pod that the core cannot place takes the rare way, the
-single steps of `cycle/cycle.py`, which are in the same order.
+`loop.py` makes the batches, of pods without a group, and binds what is placed. A pod that the core cannot
+place takes the rare way, the single steps of `cycle/cycle.py`, which are in the same order.
 """
 
 from __future__ import annotations

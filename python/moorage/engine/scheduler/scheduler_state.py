@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Notice
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
@@ -25,21 +26,26 @@ from moorage.store.pod_binding import why_unreadable
 
 from ..cache import SchedulerCache
 from ..cache.scheduler_cache import end_each
+from ..devices.extended_resources import ResourceClasses
+from ..framework.configuration import groups_pods
 from ..framework.events import ASSIGNED_POD_DELETE
 from ..framework.group_index import PodGroups
+from ..framework.handle import FrameworkHandle
 from ..framework.in_tree_plugins import NO_RESOURCES
 from ..framework.interface import NominatingInfo
 from ..framework.profile import Profile
 from ..framework.run_plugins import Target
 from ..framework.waiting_pods import PodNominator
 from ..plugins.queue_and_groups import SchedulingGates
+from ..queue import QueueSettings, SchedulingQueue
+from ..volume.volumes_in_use import LostUses
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, make_handle
 from .cycle.node_search import Batching
+from .cycle.results import GATED_WITH_GROUP, TERMINATING
 from .cycle.status_writes import patch_pod
 from .event_handlers import PodHandler, watch, watch_taint_rules
 from .options import ClaimControllers, Options, Undoable, WorkloadControllers, check_readable
-from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SharedPluginData, make_queue
 from .volume_classes import VolumeClasses
 
 if TYPE_CHECKING:
@@ -138,7 +144,7 @@ class SchedulerState:
             self.cache.participants = [self.rotation, batching]
             threads, nominates = options.binding_threads, gates["NominatedNodeNameForExpectation"]
             self.bindings = BindingCycles(client, store, self.cache.clock, volumes, threads, nominates)
-            self.queue = make_queue(engines, options, clock or self.time, self.nominator)
+            self.queue = self._make_queue(engines)
             ages = self.time if clock is None else None
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._shared = SharedPluginData(self.handle)
@@ -151,6 +157,24 @@ class SchedulerState:
             watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
             watch_taint_rules(self.informers, self.queue, gates)
             yield
+
+    def _make_queue(self, engines: Sequence[Engine]) -> SchedulingQueue:
+        """Make the queue, with the backoff periods of a configuration."""
+        configuration, gates = self.options.configuration, self.options.gates
+        settings = QueueSettings(
+            pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
+            nominates_gated=gates.release.gated_pods_are_nominated,
+        )
+        if groups_pods(gates):
+            settings = replace(settings, groups_pods=True, top_of=engines[0].handle.shared(PodGroups).top)
+        if configuration is not None:
+            settings = replace(
+                settings,
+                initial_backoff=float(configuration.pod_initial_backoff_seconds or 0),
+                max_backoff=float(configuration.pod_max_backoff_seconds or 0),
+            )
+        frameworks, lock = [engine.framework for engine in engines], self.cache.lock
+        return SchedulingQueue(frameworks, self.options.clock or self.time, settings, self.nominator, lock)
 
     def _forget_failures(self, group: AnyGroup) -> None:
         """Invalidate remembered failures after a change of a pod group: other pods may be evicted for it
@@ -597,3 +621,51 @@ class SchedulerState:
         store = cast(ObjectStore, self.client)
         if store.is_open(mark):
             store.release(mark)
+
+
+class SharedPluginData:
+    """The data shared by plugins, as a part of a transaction.
+
+    `undo` drops those made since `save`, and restores the assumed volumes of the others.
+    """
+
+    def __init__(self, handle: FrameworkHandle) -> None:
+        self._handle = handle
+
+    def save(self) -> object:
+        """Return the shared data and their state."""
+        shared, derived = self._handle.plugin_data()
+        parts = [part for data in shared.values() for part in _parts_of(data)]
+        return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
+
+    def undo(self, saved: object) -> None:
+        """Restore the state of `save`."""
+        data, parts = cast(Any, saved)
+        for now, before in zip(self._handle.plugin_data(), data, strict=True):
+            now.clear()
+            now.update(before)
+        end_each(parts, "undo")
+
+    def copy_from(self, other: SharedPluginData) -> None:
+        """Take the assumed volumes and lost uses of another scheduler; all other shared data is derived from
+        the informers."""
+        for make, data in other._handle.plugin_data()[0].items():
+            parts = _copied_of(data)
+            if parts:
+                mine = self._handle.shared(cast(Any, make))
+                for part, its in zip(_copied_of(mine), parts, strict=True):
+                    part.copy_from(its)
+
+
+def _copied_of(data: object) -> list[Any]:
+    """Return what a copy takes over of shared data: its parts with a state of their own, or all of it."""
+    return [data] if isinstance(data, LostUses) else _parts_of(data)
+
+
+def _parts_of(data: object) -> list[Any]:
+    """Return the parts of shared data that follow from events and cannot be derived anew: assume caches, and
+    the classes of extended resources."""
+    if isinstance(data, ResourceClasses):
+        return [data]
+    names = ("pv_cache", "pvc_cache", "claim_cache")
+    return [part for name in names if (part := getattr(data, name, None)) is not None]

@@ -1,9 +1,9 @@
-"""The life of a pod, from the queue to its node.
+"""The rare way of a pod, from the queue to its node: by itself, step by step.
 
 The functions have the names of kube-scheduler's steps, in its order (v1.36, schedule_one.go), but
-`schedule_pod` runs PostFilter itself, which upstream's schedulingCycle does. `Loop.take` pops pods. The core
-takes runs of equal pods through the same steps, up to their assumption, at once (`Placing`), and `Loop.bind`
-binds those together. A pod that needs more goes through the functions here by itself.
+`schedule_pod` runs PostFilter itself, which upstream's schedulingCycle does. `loop.py` pops the pods. Most
+take the common way, `place.py`, through the same steps in the same order, many at once up to their
+assumption; `Loop.bind` binds those together. A pod that needs more comes here.
 """
 
 from __future__ import annotations

@@ -27,6 +27,18 @@ from .diagnosis import Diagnosis, Rejectors
 
 T = TypeVar("T")
 
+TERMINATING = "terminating"
+WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
+SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
+"""The problem of a pod that a run has not tried, by the scheduler's word for it. A plugin gates the others;
+those that GangScheduling gates wait for their group."""
+GATED_WITH_GROUP = "another pod of its group is gated"
+
+
+def problem_of(skipped: str) -> str:
+    """Return the problem of a pod that a run has not tried, by what `SchedulerState.not_ours` says."""
+    return WAITING if skipped.startswith(f"{GangScheduling.name}: ") else SKIPPED.get(skipped, GATED)
+
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:

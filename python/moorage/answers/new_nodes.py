@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
-from moorage.cluster import PodScheduler
-from moorage.cluster.cluster_changes import add_nodes
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.controllers.availability import Rollout
 from moorage.controllers.store_control import admission_of
 from moorage.engine.scheduler.schedule_pods import replica
@@ -171,7 +170,7 @@ class NodesNeeded(Tabular):
 
 
 def nodes_needed(
-    scheduler: PodScheduler,
+    scheduler: ChangingScheduler,
     workload: Asked | None,
     like: Sequence[str | Node],
     most: int,
@@ -290,7 +289,7 @@ class _NodeCountSearch:
 
     def __init__(
         self,
-        scheduler: PodScheduler,
+        scheduler: ChangingScheduler,
         pods: list[Pod],
         are_queued: bool,
         templates: dict[str, str | Node],
@@ -458,7 +457,7 @@ class _NodeCountSearch:
         """Add nodes; return their names, and the pods of DaemonSets that arrive with them."""
         scheduler = self._scheduler
         before = scheduler.pods.pending.keys()
-        change = add_nodes(scheduler, count, template)
+        change = scheduler.add_nodes(count, template)
         self.notes |= dict.fromkeys(change.notes)
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]

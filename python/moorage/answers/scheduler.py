@@ -1,23 +1,18 @@
 """Scheduler, what users hold: it schedules pods, explains them, changes the cluster and plans.
 
-It has the verbs that place pods from `PodScheduler`; each of its own methods calls a room. No room below
-imports this module.
+It has the verbs that place pods from `PodScheduler`, and those that change the cluster from
+`ChangingScheduler`; each of its own methods calls a room. No room below imports this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from moorage.arguments import typed
-from moorage.cluster import cluster_changes as changes
-from moorage.cluster.node_changes import reason_to_stay
-from moorage.cluster.pod_scheduler import PodScheduler
-from moorage.cluster.workload_changes import ResourceRequest, still_suspended
+from moorage.cluster import ChangingScheduler
 from moorage.engine.scheduler.options import Counted, counted_pods, nodes_like, pods_of
 from moorage.kube.model.node import ZONE
-from moorage.kube.model.pod import Pod
 from moorage.kube.read.python_values import Source
 
 if TYPE_CHECKING:
@@ -27,8 +22,6 @@ if TYPE_CHECKING:
     from moorage.autoscalers.karpenter.new_nodes_result import Provisioning
     from moorage.autoscalers.providers.pool_types import Types
     from moorage.autoscalers.scale_up_answer import ScaleUp
-    from moorage.cluster.change import Change
-    from moorage.kube.model.cluster import Suspended
 
     from .difference import Difference
     from .explain.explain_document import Explanation
@@ -40,7 +33,7 @@ if TYPE_CHECKING:
     from .template_capacity import Capacity
 
 
-class Scheduler(PodScheduler):
+class Scheduler(ChangingScheduler):
     """Schedules the pods of a cluster as kube-scheduler with one worker (parallelism 1) does.
 
     Parameters
@@ -285,404 +278,6 @@ class Scheduler(PodScheduler):
 
         return difference(self, other)
 
-    # ---- changes of objects --------------------------------------------------------------------------------
-
-    @typed
-    def apply(self, what: Source | Iterable[Source]) -> Change:
-        """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
-        replace``.
-
-        A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
-        neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
-        except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
-        feature gates of the scheduler; namespaces that they name are created.
-
-        Parameters
-        ----------
-        what : Object, or anything that `load` reads, or iterable of them
-            Objects, files and directories, texts, dicts, or objects of a Kubernetes client.
-
-        Returns
-        -------
-        Change
-            What was created, and what has changed.
-
-        Raises
-        ------
-        InputError
-            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
-            let change; nothing is written.
-        """
-        return changes.apply(self, what)
-
-    @typed
-    def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
-        """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
-        pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
-
-        Parameters
-        ----------
-        *references : str
-            Such as ``deploy/web`` and ``node/n1``.
-        kind : str, optional
-            With it, the objects of this kind that a selector matches are deleted.
-        selector : str
-            A label selector; "" selects all objects of the kind.
-        namespace : str
-            Of the selected objects; "" for all namespaces.
-
-        Raises
-        ------
-        InputError
-            An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
-            deleted.
-        """
-        return changes.delete(self, references, kind, selector, namespace)
-
-    @typed
-    def scale(self, reference: str, replicas: int) -> Change:
-        """Set the number of replicas of a workload.
-
-        Parameters
-        ----------
-        reference : str
-            A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
-            or LeaderWorkerSet, such as ``deploy/web``.
-
-        Raises
-        ------
-        InputError
-            The workload does not exist or has no replicas, or the number is out of range.
-        """
-        return changes.scale(self, reference, replicas)
-
-    @typed
-    def restart(self, reference: str) -> Change:
-        """Roll a workload out anew, as ``kubectl rollout restart`` does.
-
-        Parameters
-        ----------
-        reference : str
-            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
-
-        Raises
-        ------
-        InputError
-            The workload does not exist, or is of another kind.
-        """
-        return changes.restart(self, reference)
-
-    def restart_all(self) -> Change:
-        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
-        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
-
-        Returns
-        -------
-        Change
-            The workloads, by kind, namespace and name; as deleted the pods that were evicted for new ones.
-        """
-        return changes.restart_all(self)
-
-    def autoscale_to(self, bound: Literal["min", "max"]) -> Change:
-        """Give the targets of HorizontalPodAutoscalers and KEDA's ScaledObjects their least or most replicas.
-
-        Parameters
-        ----------
-        bound : {"min", "max"}
-            Of several autoscalers of one target, the widest bound counts.
-
-        Returns
-        -------
-        Change
-            What has changed; `kept` has the autoscalers without effect, and why.
-
-        Raises
-        ------
-        ValueError
-            There is no such bound.
-        """
-        return changes.autoscale_to(self, bound)
-
-    def run_cron_jobs(self) -> Change:
-        """Let each CronJob create its next Job, all at once. One that is suspended creates none; neither does
-        one with the concurrencyPolicy Forbid that has a Job that has not finished. With Replace that Job is
-        deleted, with Allow the new one runs beside it (kubernetes v1.36, syncCronJob).
-
-        Returns
-        -------
-        Change
-            The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
-            the CronJobs that wait for a Job.
-        """
-        return changes.run_cron_jobs(self)
-
-    @typed
-    def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
-        """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
-        CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
-
-        Parameters
-        ----------
-        what : str or iterable of ResourceRequest
-            A file: VerticalPodAutoscalers with a recommendation, or rows with the fields workload,
-            container, cpu, memory and namespace, as CSV, JSON or YAML (see `read_requests`).
-
-        Returns
-        -------
-        Change
-            What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
-
-        Raises
-        ------
-        InputError
-            The file is not valid, a workload does not replace its pods as moorage simulates it (bare pods,
-            Jobs that run, Rollouts, …), it or a container does not exist or is there twice, or a quantity is
-            none; nothing changes.
-        """
-        return changes.set_requests(self, what)
-
-    def unsuspend(self) -> Change:
-        """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
-        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
-
-        Returns
-        -------
-        Change
-            `kept` has the workloads from which no pods follow, and why.
-        """
-        return changes.unsuspend(self)
-
-    def suspended(self) -> list[Suspended]:
-        """Return the workloads of other projects that the cluster has and that are suspended still."""
-        return still_suspended(self.client, self.options.suspended)
-
-    @typed
-    def label(self, reference: str, *labels: str) -> Change:
-        """Set or remove labels of an object.
-
-        Parameters
-        ----------
-        reference : str
-            Such as ``node/n1``.
-        *labels : str
-            Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
-
-        Raises
-        ------
-        InputError
-            The object does not exist, or a label is not valid.
-        """
-        return changes.label(self, reference, labels)
-
-    # ---- changes of nodes ----------------------------------------------------------------------------------
-
-    @typed
-    def add_nodes(
-        self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
-    ) -> Change:
-        """Add nodes like another one.
-
-        A new node has the labels, taints, capacity and images of the other one, and its own name and
-        hostname; for a node of the cluster it also has copies of its CSINode, of its ResourceSlices and of
-        its own CSIStorageCapacities. It is schedulable, and has no taints of a moment, such as
-        node.kubernetes.io/not-ready. Labels by which drivers tell where volumes are (``topologyKeys``) tell
-        the new node's name or zone. Its name is that of the other one and a number.
-
-        Parameters
-        ----------
-        like : str, Node, dict, text, or anything else that `load` reads
-            The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
-        zone : str, optional
-            The zone of the new nodes; by default the zone of the other one.
-        labels : mapping of str to str, optional
-            Other labels of the new nodes.
-
-        Returns
-        -------
-        Change
-            What was created: nodes, CSINodes, ResourceSlices, CSIStorageCapacities; and notes about labels
-            and storage of the new nodes that moorage cannot know.
-
-        Raises
-        ------
-        InputError
-            There is no such node, the template or a label is not valid, or the count is out of range.
-        TypeError
-            The template is nothing that `load` reads.
-        """
-        return changes.add_nodes(self, count, like, {**labels, **({ZONE: zone} if zone else {})})
-
-    @typed
-    def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
-        """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Returns
-        -------
-        Change
-            What was deleted: nodes, CSINodes, ResourceSlices, pods.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        return changes.remove_nodes(self, nodes)
-
-    @typed
-    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
-        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
-        places its pods, it is removed, and the next copy is added.
-
-        Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
-        ends, and the nodes that are left stay, too.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        surge : int
-            How many copies are added before the first node is drained.
-
-        Returns
-        -------
-        Change
-            The nodes that were added, cordoned and removed, the pods that were evicted, and the pods and
-            nodes that were kept.
-
-        Raises
-        ------
-        InputError
-            There is no such node, or `surge` is not between 0 and the number of nodes.
-        """
-        from moorage.cluster.cluster_changes import upgrade_nodes
-
-        return upgrade_nodes(self, nodes, surge)
-
-    @typed
-    def fail_zone(self, zone: str) -> Change:
-        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
-
-        Raises
-        ------
-        InputError
-            No node is in the zone.
-        """
-        return changes.fail_zone(self, zone)
-
-    @typed
-    def cordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes unschedulable.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        return changes.set_unschedulable(self, nodes, True)
-
-    @typed
-    def uncordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes schedulable again.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        return changes.set_unschedulable(self, nodes, False)
-
-    @typed
-    def drain(
-        self,
-        nodes: str | Sequence[str],
-        *,
-        respect_budgets: bool = True,
-        force: bool = False,
-        delete_local_data: bool = True,
-    ) -> Change:
-        """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
-
-        Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
-        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
-        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
-        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        respect_budgets : bool
-            Whether disruption budgets have a say; False as ``--disable-eviction``.
-        force : bool
-            Whether pods without a controller are evicted; they do not come back.
-        delete_local_data : bool
-            Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
-
-        Returns
-        -------
-        Change
-            The nodes that were cordoned, the pods that were deleted, and those that were kept.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        reason = partial(reason_to_stay, force=force, delete_local_data=delete_local_data)
-        return changes.drain(self, nodes, reason, respect_budgets)
-
-    @typed
-    def evict(self, pods: Iterable[Pod]) -> Change:
-        """Evict pods as far as disruption budgets allow it now.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-            Their names, namespaces and UIDs count; those that are gone are left out.
-
-        Returns
-        -------
-        Change
-            The pods that were deleted, and those that were kept.
-        """
-        return changes.evict(self, pods)
-
-    @typed
-    def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
-        """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
-
-        A pod that tolerates it for some seconds stays.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        *taints : str
-            Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
-            ``KEY:EFFECT-`` or ``KEY-`` to remove it.
-
-        Raises
-        ------
-        InputError
-            There is no such node, or a taint is malformed or not found.
-        """
-        return changes.taint(self, nodes, taints)
-
     # ---- questions that leave the scheduler as it was ------------------------------------------------------
 
     @typed
@@ -900,7 +495,7 @@ class Scheduler(PodScheduler):
         *,
         only: str = "",
         within_budgets: bool = False,
-        before: PodScheduler | None = None,
+        before: ChangingScheduler | None = None,
     ) -> Survival:
         """Return which nodes, zones or pools can be lost with every pod that runs there finding a place.
 
@@ -925,7 +520,7 @@ class Scheduler(PodScheduler):
             well.
         within_budgets : bool
             Whether pods may have no place as long as their PodDisruptionBudgets hold.
-        before : PodScheduler, optional
+        before : Scheduler, optional
             A scheduler of the cluster before a change: each loss is compared with the same loss there, and
             one that leaves no more pods of any workload without a place is survived.
 

@@ -15,9 +15,8 @@ import numpy as np
 from msgspec import Struct, structs
 
 from moorage.autoscalers.scaling_rounds import AutoscalerSettings, grow
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import NAME, get, parsed
-from moorage.cluster.cluster_changes import remove_nodes
 from moorage.cluster.node_changes import NO_CONTROLLER
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
@@ -104,7 +103,7 @@ class SurvivalQuestion:
     go_on: Callable[[], bool]
     only: str = ""
     within_budgets: bool = False
-    before: PodScheduler | None = None
+    before: ChangingScheduler | None = None
     autoscaling: AutoscalerSettings | None = None
 
 
@@ -225,7 +224,7 @@ def _lost_document(pod: LostPod) -> dict[str, Any]:
     return lost | {"asBefore": pod.as_before}
 
 
-def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
+def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Survival:
     """Return which domains can be lost; see `Scheduler.survive`."""
     scheduler.sync()
     by, at_once = question.by, question.at_once
@@ -265,7 +264,7 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
     return Survival(label, len(domains), without, tuple(losses), *numbers, *options, trial.detaches)
 
 
-def _compared(losses: list[Loss], trial: _DomainLosses, scheduler: PodScheduler) -> list[Loss]:
+def _compared(losses: list[Loss], trial: _DomainLosses, scheduler: ChangingScheduler) -> list[Loss]:
     """Return losses with the pods marked whose workloads were not better off before a change.
 
     A pod that waited before may wait after a loss, too. A domain that there was not is compared with the loss
@@ -339,7 +338,7 @@ class _DomainLosses:
         Whether volumes had to come free from lost nodes.
     """
 
-    scheduler: PodScheduler
+    scheduler: ChangingScheduler
     domains: dict[str, list[str]]
     question: SurvivalQuestion
     label: str
@@ -390,7 +389,7 @@ class _DomainLosses:
         autoscaling, label = self.question.autoscaling, self.label
         self._autoscaling = autoscaling if autoscaling is None else autoscaling.without(label, names)
         with self.scheduler.transaction():
-            remove_nodes(self.scheduler, nodes)
+            self.scheduler.remove_nodes(nodes)
             without = self._place_elsewhere(moving)
             lost = tuple([self._lost(*each) for each in without if self._matters(each[0])])
         return Loss(names, len(nodes), len(moving), lost) if lost else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, combinations
 from math import isfinite
 from typing import Any, NamedTuple
@@ -13,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from moorage.cluster import PodScheduler
-from moorage.cluster import cluster_changes as changes
-from moorage.cluster.node_changes import reason_to_stay
+from moorage.cluster import ChangingScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
@@ -273,7 +270,7 @@ def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
 
 
 def with_draws(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, count: int, **how: Any
+    scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, count: int, **how: Any
 ) -> Consolidation:
     """Consolidate with several seeds; the answer is that of the first."""
     consolidations = [
@@ -284,7 +281,7 @@ def with_draws(
 
 
 def consolidate(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
+    scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     check_type("options", autoscaling.options, KarpenterOptions)
@@ -364,7 +361,9 @@ def _prices(view: ClusterView) -> NodesPrice:
 class ConsolidationRounds:
     """The commands so far; the clock goes on with each."""
 
-    def __init__(self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, at: float | None) -> None:
+    def __init__(
+        self, scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, at: float | None
+    ) -> None:
         self._scheduler, self._autoscaling, self.now = scheduler, autoscaling, at
         self._left = left_pods(scheduler, scheduler.run())
         self._catalogue: Catalogue | None = None
@@ -471,11 +470,11 @@ class ConsolidationRounds:
     def _drained(self, names: Sequence[str]) -> tuple[dict[str, str], ScheduleResult]:
         """Evict the pods of nodes as budgets allow it; those that can never go, and the last run."""
         scheduler = self._scheduler
-        kept = changes.drain(scheduler, names, partial(reason_to_stay, force=True)).unfinished
+        kept = scheduler.drain(names, force=True).unfinished
         result = scheduler.run()
         while kept:
             pods: list[Pod] = scheduler.client.list(Pod)[0]
-            again = changes.evict(scheduler, [pod for pod in pods if f"Pod {pod.key}" in kept])
+            again = scheduler.evict([pod for pod in pods if f"Pod {pod.key}" in kept])
             if not again.deleted:
                 break
             kept, result = again.unfinished, scheduler.run()

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
-from moorage.cluster import PodScheduler
-from moorage.cluster import cluster_changes as changes
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import with_own_uids
 from moorage.engine.framework.evidence import asked_by
 from moorage.errors import number_of
@@ -149,12 +148,12 @@ def _tells(requirement: NodeSelectorRequirement) -> bool:
     return requirement.operator == "In" and len(requirement.values) == 1
 
 
-def remove_claims(scheduler: PodScheduler, claims: Mapping[str, str]) -> None:
+def remove_claims(scheduler: ChangingScheduler, claims: Mapping[str, str]) -> None:
     """Delete claims with their nodes, which are empty, by the names of both; a node may have never come."""
     client = scheduler.client
     nodes: list[Node] = client.list(Node)[0]
     names = {*claims.values()}
-    changes.remove_nodes(scheduler, [node.name for node in nodes if node.name in names])
+    scheduler.remove_nodes([node.name for node in nodes if node.name in names])
     left: list[NodeClaim] = client.list(NodeClaim)[0]
     for claim in left:
         if claim.name in claims:

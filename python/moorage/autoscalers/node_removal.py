@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from moorage.cluster import PodScheduler
+from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
@@ -173,7 +173,7 @@ class RemovalVerdict:
 
 
 def removal_verdict(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
+    scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
 ) -> RemovalVerdict:
     """Say what becomes of a node (at a time as for `Scheduler.consolidate`); nothing is changed.
 

@@ -1,5 +1,4 @@
-"""What an operator does with kubectl, written to the store of a scheduler: the changes behind the methods of
-`Scheduler`.
+"""The verbs of a change: what an operator does with kubectl, written to the store of a scheduler.
 
 Each change is made whole or not at all, and can be undone in a transaction or tried on a fork. In a store of
 the scheduler's own the controllers of workloads follow.
@@ -8,17 +7,20 @@ the scheduler's own the controllers of workloads follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from moorage.arguments import typed
 from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, located
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.apiserver.validate_object import GATE, refuse_comparisons
+from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.node import ZONE
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
@@ -42,7 +44,6 @@ from .pod_scheduler import PodScheduler
 from .workload_changes import (
     RESTARTABLE,
     SCALABLE,
-    Bound,
     RequestFile,
     ResourceRequest,
     read_requests,
@@ -56,280 +57,575 @@ _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
 
 
-@contextmanager
-def _changing(scheduler: PodScheduler) -> Iterator[ObjectClient]:
-    """Make the writes of the block whole or not at all, with all events processed before and after."""
-    scheduler.context.enlist()
-    scheduler.sync()
-    client = scheduler.client
-    try:
-        if scheduler.store is not None:
-            with scheduler.store.all_or_nothing():
-                yield client
-        else:
-            yield client
-    except (ApiError, RefusedError) as error:
-        raise InputError(str(error)) from error
-    scheduler.sync()
+class ChangingScheduler(PodScheduler):
+    """A scheduler with the verbs that change its cluster. `Scheduler` is the one that users hold."""
 
+    @contextmanager
+    def _changing(self) -> Iterator[ObjectClient]:
+        """Make the writes of the block whole or not at all, with all events processed before and after."""
+        self.context.enlist()
+        self.sync()
+        try:
+            with nullcontext() if self.store is None else self.store.all_or_nothing():
+                yield self.client
+        except (ApiError, RefusedError) as error:
+            raise InputError(str(error)) from error
+        self.sync()
 
-def _pods_on(scheduler: PodScheduler, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
-    """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
-    infos = {node.name: scheduler.cache.node_info(node.name) for node in nodes}
-    pods = {name: [] if info is None else info.pods for name, info in infos.items()}
-    for pod in scheduler.pods.finished.values():
-        if pod.spec.node_name in pods:
-            pods[pod.spec.node_name].append(pod)
-    return pods
+    def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
+        """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""
+        finished = [pod for pod in self.pods.finished.values() if pod.spec.node_name]
+        for node in nodes:
+            info = self.cache.node_info(node.name)
+            yield from () if info is None else info.pods
+            yield from [pod for pod in finished if pod.spec.node_name == node.name]
 
+    # ---- changes of objects --------------------------------------------------------------------------------
 
-def apply(scheduler: PodScheduler, what: Source | Iterable[Source]) -> Change:
-    """Create or change objects."""
-    check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
-    with _changing(scheduler) as client:
-        release = scheduler.handle.release.version
-        return apply_objects(client, scheduler.controllers, what, check, release)
+    @typed
+    def apply(self, what: Source | Iterable[Source]) -> Change:
+        """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
+        replace``.
 
+        A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
+        neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
+        except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
+        feature gates of the scheduler; namespaces that they name are created.
 
-def delete(
-    scheduler: PodScheduler,
-    references: Sequence[str],
-    kind: str = "",
-    selector: str = "",
-    namespace: str = "",
-) -> Change:
-    """Delete objects, those that are named or those that a selector matches."""
-    if (selector or namespace) and not kind:
-        raise InputError("a selector or a namespace needs a kind")
-    controllers = scheduler.controllers
-    with _changing(scheduler) as client:
-        objects = [
-            get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
-        ]
-        if kind:
-            objects += select_objects(client, kind_named(kind), namespace, selector)
-        for obj in {(type(obj), obj.key): obj for obj in objects}.values():
-            if isinstance(obj, Namespace) and obj.name in _PERMANENT:
-                text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
-                raise InputError(text)
-            if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
-                controllers.claims.protect(obj)
-            client.delete(type(obj), obj.name, obj.namespace)
-        return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
+        Parameters
+        ----------
+        what : Object, or anything that `load` reads, or iterable of them
+            Objects, files and directories, texts, dicts, or objects of a Kubernetes client.
 
+        Returns
+        -------
+        Change
+            What was created, and what has changed.
 
-def scale(scheduler: PodScheduler, reference: str, replicas: int) -> Change:
-    """Set the number of replicas of a workload."""
-    if not 0 <= replicas <= MAX_PODS:
-        raise InputError(f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas")
-    with _changing(scheduler) as client:
-        obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
-        return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
+        Raises
+        ------
+        InputError
+            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
+            let change; nothing is written.
+        """
+        check = None if self.handle.feature_gates[GATE] else refuse_comparisons
+        with self._changing() as client:
+            release = self.handle.release.version
+            return apply_objects(client, self.controllers, what, check, release)
 
+    @typed
+    def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
+        """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
+        pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
 
-def restart(scheduler: PodScheduler, reference: str) -> Change:
-    """Roll a workload out anew."""
-    with _changing(scheduler) as client:
-        obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
-        return _updated(client, obj, restarted(obj))
+        Parameters
+        ----------
+        *references : str
+            Such as ``deploy/web`` and ``node/n1``.
+        kind : str, optional
+            With it, the objects of this kind that a selector matches are deleted.
+        selector : str
+            A label selector; "" selects all objects of the kind.
+        namespace : str
+            Of the selected objects; "" for all namespaces.
 
+        Raises
+        ------
+        InputError
+            An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
+            deleted.
+        """
+        if (selector or namespace) and not kind:
+            raise InputError("a selector or a namespace needs a kind")
+        controllers = self.controllers
+        with self._changing() as client:
+            objects = [
+                get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
+            ]
+            if kind:
+                objects += select_objects(client, kind_named(kind), namespace, selector)
+            for obj in {(type(obj), obj.key): obj for obj in objects}.values():
+                if isinstance(obj, Namespace) and obj.name in _PERMANENT:
+                    text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
+                    raise InputError(text)
+                if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
+                    controllers.claims.protect(obj)
+                client.delete(type(obj), obj.name, obj.namespace)
+            return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
 
-def restart_all(scheduler: PodScheduler) -> Change:
-    """Restart all workloads, each after a run has placed the pods of the one before."""
-    changed, preempted = list[str](), dict[str, str]()
-    for struct in RESTARTABLE:
-        objects: list[Any] = scheduler.client.list(struct)[0]
-        for obj in sorted(objects, key=lambda obj: obj.key):
-            changed += restart(scheduler, f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-            preempted |= preemptions(scheduler.run()).preempted
-    return Change(changed=tuple(changed), deleted=tuple(preempted), preempted=preempted)
+    @typed
+    def scale(self, reference: str, replicas: int) -> Change:
+        """Set the number of replicas of a workload.
 
+        Parameters
+        ----------
+        reference : str
+            A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
+            or LeaderWorkerSet, such as ``deploy/web``.
 
-def autoscale_to(scheduler: PodScheduler, bound: Bound) -> Change:
-    """Give the targets of autoscalers their least or most replicas."""
-    if bound not in ("min", "max"):
-        raise ValueError(f"must be min or max, not {bound!r}")
-    with _changing(scheduler) as client:
-        return scale_to(client, bound)
+        Raises
+        ------
+        InputError
+            The workload does not exist or has no replicas, or the number is out of range.
+        """
+        if not 0 <= replicas <= MAX_PODS:
+            raise InputError(
+                f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
+            )
+        with self._changing() as client:
+            obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
+            return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
+    @typed
+    def restart(self, reference: str) -> Change:
+        """Roll a workload out anew, as ``kubectl rollout restart`` does.
 
-def run_cron_jobs(scheduler: PodScheduler) -> Change:
-    """Let each CronJob create its next Job."""
-    with _changing(scheduler) as client:
-        jobs: list[Job] = client.list(Job)[0]
-        stored: list[CronJob] = client.list(CronJob)[0]
-        crons = [cron for cron in stored if not (cron.spec.suspend or cron.metadata.deletion_timestamp)]
-        busy, taken = runs_under_way(jobs), {job.key for job in jobs}
-        new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
-        for entry in crons:
-            running = busy.get(entry.key, [])
-            if running and entry.spec.concurrency_policy == "Forbid":
-                kept[entry.full_name] = f"Job {running[0].name} has not finished, and its policy is Forbid"
-            else:
-                new.append(next_run(entry, taken))
-                replaced += running if entry.spec.concurrency_policy == "Replace" else []
-        for job in replaced:
-            client.delete(Job, job.name, job.namespace)
-        change = apply_objects(client, scheduler.controllers, new)
-        return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=change.kept | kept)
+        Parameters
+        ----------
+        reference : str
+            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
 
+        Raises
+        ------
+        InputError
+            The workload does not exist, or is of another kind.
+        """
+        with self._changing() as client:
+            obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
+            return _updated(client, obj, restarted(obj))
 
-def set_requests(scheduler: PodScheduler, what: str | Iterable[ResourceRequest]) -> Change:
-    """Give containers of workloads other requests."""
-    requests = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
-    with _changing(scheduler) as client, located(source=requests.source):
-        return write_requests(client, requests)
+    def restart_all(self) -> Change:
+        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
+        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
 
+        Returns
+        -------
+        Change
+            The workloads, by kind, namespace and name; as deleted the pods that were evicted for new ones.
+        """
+        changed, preempted = list[str](), dict[str, str]()
+        for struct in RESTARTABLE:
+            objects: list[Any] = self.client.list(struct)[0]
+            for obj in sorted(objects, key=lambda obj: obj.key):
+                changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
+                preempted |= preemptions(self.run()).preempted
+        return Change(changed=tuple(changed), deleted=tuple(preempted), preempted=preempted)
 
-def unsuspend(scheduler: PodScheduler) -> Change:
-    """Let all suspended workloads make their pods."""
-    changed: list[str] = []
-    with _changing(scheduler) as client:
-        waiting = still_suspended(client, scheduler.options.suspended)
-        objects = [obj for workload in waiting for obj in workload.objects]
-        created = apply_objects(client, scheduler.controllers, objects).created if objects else ()
-        kept = {workload.text: workload.why for workload in waiting if workload.why}
-        jobs: list[Job] = client.list(Job)[0]
-        queued = {
-            (workload.namespace, workload.name): workload
-            for workload in scheduler.options.suspended
-            if workload.is_job
-        }
-        for job in jobs:
-            waits = queued.get((job.namespace, job.name))
-            if not job.spec.suspend or (waits is not None and waits.why):
-                continue  # what its queue never admits is told as it is
-            spec, template = job.spec, job.spec.template
-            if waits is not None and waits.additions is not None:
-                template = replace(template, spec=waits.additions.to(template.spec))
-            running = replace(job, spec=replace(spec, suspend=False, template=template))
-            changed += _updated(client, job, running).changed
-    return Change(created=created, changed=tuple(changed), kept=kept)
+    def autoscale_to(self, bound: Literal["min", "max"]) -> Change:
+        """Give the targets of HorizontalPodAutoscalers and KEDA's ScaledObjects their least or most replicas.
 
+        Parameters
+        ----------
+        bound : {"min", "max"}
+            Of several autoscalers of one target, the widest bound counts.
 
-def label(scheduler: PodScheduler, reference: str, labels: Sequence[str]) -> Change:
-    """Set or remove labels of an object."""
-    struct, namespace, name = parse_reference(reference)
-    with _changing(scheduler) as client:
-        obj = get(client, struct, name, namespace)
-        return _updated(client, obj, labelled(obj, labels))
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the autoscalers without effect, and why.
 
+        Raises
+        ------
+        ValueError
+            There is no such bound.
+        """
+        if bound not in ("min", "max"):
+            raise ValueError(f"must be min or max, not {bound!r}")
+        with self._changing() as client:
+            return scale_to(client, bound)
 
-def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping[str, str] = {}) -> Change:
-    """Add nodes like another one."""
-    named, given = node_like(like), dict(labels)
-    is_template = not isinstance(named, str)
-    if isinstance(named, str):
-        name, of_copy = parse_copy(named)
-        given = of_copy | given
-    with _changing(scheduler) as client:
-        node = get(client, Node, name) if isinstance(named, str) else named
-        return add_copies(client, count, node, given, is_template)
+    def run_cron_jobs(self) -> Change:
+        """Let each CronJob create its next Job, all at once. One that is suspended creates none; neither does
+        one with the concurrencyPolicy Forbid that has a Job that has not finished. With Replace that Job is
+        deleted, with Allow the new one runs beside it (kubernetes v1.36, syncCronJob).
 
+        Returns
+        -------
+        Change
+            The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
+            the CronJobs that wait for a Job.
+        """
+        with self._changing() as client:
+            jobs: list[Job] = client.list(Job)[0]
+            stored: list[CronJob] = client.list(CronJob)[0]
+            crons = [cron for cron in stored if not (cron.spec.suspend or cron.metadata.deletion_timestamp)]
+            busy, taken = runs_under_way(jobs), {job.key for job in jobs}
+            new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
+            for entry in crons:
+                running = busy.get(entry.key, [])
+                if running and entry.spec.concurrency_policy == "Forbid":
+                    kept[entry.full_name] = (
+                        f"Job {running[0].name} has not finished, and its policy is Forbid"
+                    )
+                else:
+                    new.append(next_run(entry, taken))
+                    replaced += running if entry.spec.concurrency_policy == "Replace" else []
+            for job in replaced:
+                client.delete(Job, job.name, job.namespace)
+            change = apply_objects(client, self.controllers, new)
+            return replace(change, deleted=tuple(obj.full_name for obj in replaced), kept=change.kept | kept)
 
-def remove_nodes(scheduler: PodScheduler, nodes: str | Sequence[str]) -> Change:
-    """Remove nodes with the pods on them."""
-    with _changing(scheduler) as client:
-        selected = select_nodes(client, nodes)
-        pods = [*chain.from_iterable(_pods_on(scheduler, selected).values())]
-        return delete_nodes(client, selected, pods)
+    @typed
+    def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
+        """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
+        CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
 
+        Parameters
+        ----------
+        what : str or iterable of ResourceRequest
+            A file: VerticalPodAutoscalers with a recommendation, or rows with the fields workload,
+            container, cpu, memory and namespace, as CSV, JSON or YAML (see `read_requests`).
 
-def fail_zone(scheduler: PodScheduler, zone: str) -> Change:
-    """Remove all nodes of a zone, with the pods on them."""
-    client = scheduler.client
-    nodes: list[Node] = client.list(Node)[0]
-    names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
-    if not names:
-        raise InputError(f'no Node is in the zone "{zone}"')
-    return remove_nodes(scheduler, names)
+        Returns
+        -------
+        Change
+            What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
 
+        Raises
+        ------
+        InputError
+            The file is not valid, a workload does not replace its pods as moorage simulates it (bare pods,
+            Jobs that run, Rollouts, …), it or a container does not exist or is there twice, or a quantity is
+            none; nothing changes.
+        """
+        requests = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
+        with self._changing() as client, located(source=requests.source):
+            return write_requests(client, requests)
 
-def set_unschedulable(scheduler: PodScheduler, nodes: str | Sequence[str], value: bool) -> Change:
-    """Cordon or uncordon nodes."""
-    with _changing(scheduler) as client:
-        return Change(changed=mark_unschedulable(client, select_nodes(client, nodes), value))
+    def unsuspend(self) -> Change:
+        """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
+        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
 
-
-def drain(
-    scheduler: PodScheduler,
-    nodes: str | Sequence[str],
-    why_not: Callable[[Pod], str] = reason_to_stay,
-    respect_budgets: bool = True,
-) -> Change:
-    """Cordon nodes and evict their pods, but for those with a reason to stay."""
-    with _changing(scheduler) as client:
-        selected = select_nodes(client, nodes)
-        cordoned = mark_unschedulable(client, selected, True)
-        pods = chain.from_iterable(_pods_on(scheduler, selected).values())
-        grace_of = _grace_of_evictions(scheduler)
-        return replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
-
-
-def evict(scheduler: PodScheduler, pods: Iterable[Pod]) -> Change:
-    """Evict pods as far as disruption budgets allow it now."""
-    with _changing(scheduler) as client:
-        stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
-        left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
-        return evict_pods(client, left, lambda _: "", _grace_of_evictions(scheduler))
-
-
-def _grace_of_evictions(scheduler: PodScheduler) -> Callable[[Pod], int | None]:
-    controllers = scheduler.controllers
-    return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
-
-
-def taint(scheduler: PodScheduler, nodes: str | Sequence[str], taints: Sequence[str]) -> Change:
-    """Set or remove taints of nodes."""
-    with _changing(scheduler) as client:
+        Returns
+        -------
+        Change
+            `kept` has the workloads from which no pods follow, and why.
+        """
         changed: list[str] = []
-        for node in select_nodes(client, nodes):
-            changed += _updated(client, node, tainted(node, taints)).changed
-        return Change(changed=tuple(changed))
+        with self._changing() as client:
+            waiting = still_suspended(client, self.options.suspended)
+            objects = [obj for workload in waiting for obj in workload.objects]
+            created = apply_objects(client, self.controllers, objects).created if objects else ()
+            kept = {workload.text: workload.why for workload in waiting if workload.why}
+            jobs: list[Job] = client.list(Job)[0]
+            queued = {
+                (workload.namespace, workload.name): workload
+                for workload in self.options.suspended
+                if workload.is_job
+            }
+            for job in jobs:
+                waits = queued.get((job.namespace, job.name))
+                if not job.spec.suspend or (waits is not None and waits.why):
+                    continue  # what its queue never admits is told as it is
+                spec, template = job.spec, job.spec.template
+                if waits is not None and waits.additions is not None:
+                    template = replace(template, spec=waits.additions.to(template.spec))
+                running = replace(job, spec=replace(spec, suspend=False, template=template))
+                changed += _updated(client, job, running).changed
+        return Change(created=created, changed=tuple(changed), kept=kept)
+
+    def suspended(self) -> list[Suspended]:
+        """Return the workloads of other projects that the cluster has and that are suspended still."""
+        return still_suspended(self.client, self.options.suspended)
+
+    @typed
+    def label(self, reference: str, *labels: str) -> Change:
+        """Set or remove labels of an object.
+
+        Parameters
+        ----------
+        reference : str
+            Such as ``node/n1``.
+        *labels : str
+            Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
+
+        Raises
+        ------
+        InputError
+            The object does not exist, or a label is not valid.
+        """
+        struct, namespace, name = parse_reference(reference)
+        with self._changing() as client:
+            obj = get(client, struct, name, namespace)
+            return _updated(client, obj, labelled(obj, labels))
+
+    # ---- changes of nodes ----------------------------------------------------------------------------------
+
+    @typed
+    def add_nodes(
+        self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
+    ) -> Change:
+        """Add nodes like another one.
+
+        A new node has the labels, taints, capacity and images of the other one, and its own name and
+        hostname; for a node of the cluster it also has copies of its CSINode, of its ResourceSlices and of
+        its own CSIStorageCapacities. It is schedulable, and has no taints of a moment, such as
+        node.kubernetes.io/not-ready. Labels by which drivers tell where volumes are (``topologyKeys``) tell
+        the new node's name or zone. Its name is that of the other one and a number.
+
+        Parameters
+        ----------
+        like : str, Node, dict, text, or anything else that `load` reads
+            The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
+        zone : str, optional
+            The zone of the new nodes; by default the zone of the other one.
+        labels : mapping of str to str, optional
+            Other labels of the new nodes.
+
+        Returns
+        -------
+        Change
+            What was created: nodes, CSINodes, ResourceSlices, CSIStorageCapacities; and notes about labels
+            and storage of the new nodes that moorage cannot know.
+
+        Raises
+        ------
+        InputError
+            There is no such node, the template or a label is not valid, or the count is out of range.
+        TypeError
+            The template is nothing that `load` reads.
+        """
+        named, given = node_like(like), {**labels, **({ZONE: zone} if zone else {})}
+        is_template = not isinstance(named, str)
+        if isinstance(named, str):
+            name, of_copy = parse_copy(named)
+            given = of_copy | given
+        with self._changing() as client:
+            node = get(client, Node, name) if isinstance(named, str) else named
+            return add_copies(client, count, node, given, is_template)
+
+    @typed
+    def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
+        """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Returns
+        -------
+        Change
+            What was deleted: nodes, CSINodes, ResourceSlices, pods.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        with self._changing() as client:
+            selected = select_nodes(client, nodes)
+            pods = [*self._pods_on(selected)]
+            return delete_nodes(client, selected, pods)
+
+    @typed
+    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
+        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
+        places its pods, it is removed, and the next copy is added.
+
+        Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
+        ends, and the nodes that are left stay, too.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        surge : int
+            How many copies are added before the first node is drained.
+
+        Returns
+        -------
+        Change
+            The nodes that were added, cordoned and removed, the pods that were evicted, and the pods and
+            nodes that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or `surge` is not between 0 and the number of nodes.
+        """
+        old = [node.name for node in select_nodes(self.client, nodes)]
+        if not 0 <= surge <= len(old):
+            raise InputError(
+                f"must be between 0 and {len(old)}, the number of nodes, not {surge}", path="surge"
+            )
+        parts = [self.add_nodes(1, name) for name in old[:surge]]
+        for at, name in enumerate(old):
+            emptied, kept = self._empty(name)
+            parts += emptied
+            if kept:
+                waiting = {f"Node {left}": f"is upgraded after {name}" for left in old[at + 1 :]}
+                return replace(_together(parts), kept=kept | waiting)
+            if not surge:
+                parts.append(self.add_nodes(1, name))
+            parts.append(replace(self.remove_nodes(name), deleted=(f"Node {name}",)))
+            if surge and at + surge < len(old):
+                parts.append(self.add_nodes(1, old[at + surge]))
+        return _together(parts)
+
+    @typed
+    def fail_zone(self, zone: str) -> Change:
+        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
+
+        Raises
+        ------
+        InputError
+            No node is in the zone.
+        """
+        client = self.client
+        nodes: list[Node] = client.list(Node)[0]
+        names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
+        if not names:
+            raise InputError(f'no Node is in the zone "{zone}"')
+        return self.remove_nodes(names)
+
+    @typed
+    def cordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes unschedulable.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        return self._set_unschedulable(nodes, True)
+
+    @typed
+    def uncordon(self, nodes: str | Sequence[str]) -> Change:
+        """Make nodes schedulable again.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        return self._set_unschedulable(nodes, False)
+
+    @typed
+    def drain(
+        self,
+        nodes: str | Sequence[str],
+        *,
+        respect_budgets: bool = True,
+        force: bool = False,
+        delete_local_data: bool = True,
+    ) -> Change:
+        """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
+
+        Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
+        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
+        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
+        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        respect_budgets : bool
+            Whether disruption budgets have a say; False as ``--disable-eviction``.
+        force : bool
+            Whether pods without a controller are evicted; they do not come back.
+        delete_local_data : bool
+            Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
+
+        Returns
+        -------
+        Change
+            The nodes that were cordoned, the pods that were deleted, and those that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        with self._changing() as client:
+            selected = select_nodes(client, nodes)
+            cordoned = mark_unschedulable(client, selected, True)
+            why_not = partial(reason_to_stay, force=force, delete_local_data=delete_local_data)
+            pods, grace_of = [*self._pods_on(selected)], self._grace_of_evictions()
+            return replace(evict_pods(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
+
+    @typed
+    def evict(self, pods: Iterable[Pod]) -> Change:
+        """Evict pods as far as disruption budgets allow it now.
+
+        Parameters
+        ----------
+        pods : iterable of Pod
+            Their names, namespaces and UIDs count; those that are gone are left out.
+
+        Returns
+        -------
+        Change
+            The pods that were deleted, and those that were kept.
+        """
+        with self._changing() as client:
+            stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
+            left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
+            return evict_pods(client, left, lambda _: "", self._grace_of_evictions())
+
+    @typed
+    def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
+        """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
+
+        A pod that tolerates it for some seconds stays.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        *taints : str
+            Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
+            ``KEY:EFFECT-`` or ``KEY-`` to remove it.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or a taint is malformed or not found.
+        """
+        with self._changing() as client:
+            changed: list[str] = []
+            for node in select_nodes(client, nodes):
+                changed += _updated(client, node, tainted(node, taints)).changed
+            return Change(changed=tuple(changed))
+
+    def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
+        with self._changing() as client:
+            return Change(changed=mark_unschedulable(client, select_nodes(client, nodes), value))
+
+    def _grace_of_evictions(self) -> Callable[[Pod], int | None]:
+        controllers = self.controllers
+        return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
+
+    def _empty(self, node: str) -> tuple[list[Change], dict[str, str]]:
+        """Drain a node, and place its pods, until all are gone or none can go; return the pods that stay.
+
+        It ends: each round evicts a pod that stayed before.
+        """
+        parts = [self.drain(node)]
+        while True:
+            parts.append(preemptions(self.run()))
+            kept = parts[-2].unfinished
+            if not kept or not parts[-2].deleted:
+                return parts, kept
+            pods = [self.client.get(Pod, *name.removeprefix("Pod ").split("/")[::-1]) for name in kept]
+            parts.append(self.evict(pods))
 
 
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:
     if new == old:
         return Change()
     return Change(changed=(client.update(new).full_name,))
-
-
-# ---- upgrades: nodes are replaced one at a time ------------------------------------------------------------
-
-
-def upgrade_nodes(scheduler: PodScheduler, nodes: str | Sequence[str], surge: int) -> Change:
-    """Replace nodes by copies: see `Scheduler.upgrade_nodes`."""
-    old = [node.name for node in select_nodes(scheduler.client, nodes)]
-    if not 0 <= surge <= len(old):
-        raise InputError(f"must be between 0 and {len(old)}, the number of nodes, not {surge}", path="surge")
-    parts = [add_nodes(scheduler, 1, name) for name in old[:surge]]
-    for at, name in enumerate(old):
-        emptied, kept = _empty(scheduler, name)
-        parts += emptied
-        if kept:
-            waiting = {f"Node {left}": f"is upgraded after {name}" for left in old[at + 1 :]}
-            return replace(_together(parts), kept=kept | waiting)
-        if not surge:
-            parts.append(add_nodes(scheduler, 1, name))
-        parts.append(replace(remove_nodes(scheduler, name), deleted=(f"Node {name}",)))
-        if surge and at + surge < len(old):
-            parts.append(add_nodes(scheduler, 1, old[at + surge]))
-    return _together(parts)
-
-
-def _empty(scheduler: PodScheduler, node: str) -> tuple[list[Change], dict[str, str]]:
-    """Drain a node, and place its pods, until all are gone or none can go; return the pods that stay.
-
-    It ends: each round evicts a pod that stayed before.
-    """
-    parts = [drain(scheduler, node)]
-    while True:
-        parts.append(preemptions(scheduler.run()))
-        kept = parts[-2].unfinished
-        if not kept or not parts[-2].deleted:
-            return parts, kept
-        pods = [scheduler.client.get(Pod, *name.removeprefix("Pod ").split("/")[::-1]) for name in kept]
-        parts.append(evict(scheduler, pods))
 
 
 def _together(parts: Sequence[Change]) -> Change:

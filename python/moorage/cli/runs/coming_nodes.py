@@ -33,7 +33,6 @@ from moorage.autoscalers.scale_up_answer import (
 )
 from moorage.autoscalers.scaling_rounds import AutoscalerSettings, GroupScaler, grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
-from moorage.cluster.cluster_changes import drain
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
@@ -154,7 +153,7 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
     up = make_ahead(
         scheduler,
         coming.autoscaling,
-        lambda trial: drain(trial, nodes, lambda pod: "", respect_budgets=False),
+        lambda _: scheduler.drain(nodes, respect_budgets=False, force=True),
     )
     return _made_ahead(up, coming)
 

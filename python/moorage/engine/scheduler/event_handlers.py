@@ -667,30 +667,23 @@ class PodHandler:
                 self.on_add(pod, False)
 
 
-def watch(
-    informers: InformerFactory,
-    handle: FrameworkHandle,
-    queue: SchedulingQueue,
-    pods: PodHandler,
-    forget_failures: Callable[[AnyGroup], None],
-    groups: PodGroups | None,
-) -> None:
+def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[AnyGroup], None]) -> None:
     """Register the event handlers of the cache and the queue. Events of pods are processed last.
 
     Parameters
     ----------
     handle : FrameworkHandle
-        Has the cache.
+        Has the cache and the informers.
+    pods : PodHandler
+        Has the queue.
     forget_failures : callable
         Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
         it, so that remembered failures of pods are void.
-    groups : PodGroups or None
-        None where groups are ignored.
     """
-    cache = handle.cache
-    if groups is not None:  # before the queue learns of their events
+    cache, informers, queue = handle.cache, handle.informers, pods.queue
+    if queue.groups_pods:  # before the queue learns of their events
         for kind in GROUPS:
-            informers.informer(kind).add_event_handler(TreeHandler(queue, groups))
+            informers.informer(kind).add_event_handler(TreeHandler(queue, handle.shared(PodGroups)))
     informers.informer(Namespace).add_event_handler(namespace_handler(cache))
     lost = handle.shared(LostUses) if handle.release.replaced_nodes_lose_claims else None
     informers.informer(Node).add_event_handler(NodeHandler(cache, queue, lost))
@@ -710,3 +703,4 @@ def watch(
     informer = informers.informer(Pod)
     informer.add_event_handler(pods)
     pods.indexer = informer.indexer
+    watch_taint_rules(informers, queue, handle.feature_gates)

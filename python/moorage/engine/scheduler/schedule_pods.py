@@ -58,16 +58,13 @@ def schedule_one(context: SchedulerState, pod: Pod) -> Decision:
     if batch.route(0) & APART:
         return schedule_apart(context, pod, is_new=must_be_stored(context, pod))
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
-    try:
+    with context.taken_back_on_error([pod] if is_new else []):
         with context.cache.lock:
             engine = context.engine_of_route(batch.route(0))
             decision = Placing(context, engine, batch, ScheduleResult(context.cache.state, 1)).cycle(0)
         if decision.evicts:
             context.sync()
         return decision
-    except BaseException:
-        context.take_back([pod] if is_new else [])
-        raise
 
 
 def schedule_apart(context: SchedulerState, pod: Pod, *, is_new: bool) -> Decision:

@@ -44,7 +44,7 @@ from .cycle.engine import Engine, Rotation, disowned_on_error, make_engines, mak
 from .cycle.node_search import Batching
 from .cycle.results import GATED_WITH_GROUP, TERMINATING
 from .cycle.status_writes import patch_pod
-from .event_handlers import PodHandler, watch, watch_taint_rules
+from .event_handlers import PodHandler, watch
 from .options import ClaimControllers, Options, Undoable, WorkloadControllers, check_readable
 from .volume_classes import VolumeClasses
 
@@ -153,9 +153,7 @@ class SchedulerState:
             # Of the last signed pod, and whether its route has SIGNATURE.
             self._signature, self._turn = cast("bytes | None", None), 0
             self._begin_routes()
-            groups = self.groups if self.queue.groups_pods else None
-            watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
-            watch_taint_rules(self.informers, self.queue, gates)
+            watch(self.handle, self.pods, self._forget_failures)
             yield
 
     def _make_queue(self, engines: Sequence[Engine]) -> SchedulingQueue:

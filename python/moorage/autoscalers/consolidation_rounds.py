@@ -21,7 +21,7 @@ from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
 from .karpenter.cluster_view import ClusterView
-from .karpenter.disrupt import LONGEST, METHODS, REASONS, DisruptionPass, MethodResult, StayingNode, staying
+from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
@@ -335,7 +335,7 @@ def _too_late(result: MethodResult, number: int) -> str:
     """Say that Karpenter would not find a command in time."""
     return (
         f"Command {number} and its saving are not certain: Karpenter would look for it for some "
-        f"{result.seconds:.0f} s, and ends after {LONGEST[result.method]:.0f} s with what it has."
+        f"{result.seconds:.0f} s, and ends after {result.method.longest:.0f} s with what it has."
     )
 
 
@@ -343,13 +343,10 @@ def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
     """The nodes of the next command if Karpenter ignored preferences; none if nothing changes."""
     if view.options.ignores_preferences:
         return ()
-    disruption = DisruptionPass(view.with_options(replace(view.options, ignores_preferences=True)))
-    for method in METHODS:
-        if (command := disruption.play(method).command) is not None:
-            return tuple(
-                [candidate.state.node.name for candidate in command.candidates if candidate.state.node]
-            )
-    return ()
+    ignoring = view.with_options(replace(view.options, ignores_preferences=True))
+    command = DisruptionPass(ignoring).results()[-1].command
+    candidates = command.candidates if command is not None else ()
+    return tuple([candidate.state.node.name for candidate in candidates if candidate.state.node])
 
 
 def _prices(view: ClusterView) -> NodesPrice:
@@ -402,14 +399,9 @@ class ConsolidationRounds:
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""
-        disruption, results = DisruptionPass(self.view()), list[MethodResult]()
-        for method in METHODS:
-            results.append(disruption.play(method))
-            if results[-1].command is not None:
-                break
-        return results
+        return DisruptionPass(self.view()).results()
 
-    def take(self, method: str, command: Command) -> None:
+    def take(self, method: Method, command: Command) -> None:
         """Do what a command says, and place the pods."""
         scheduler = self._scheduler
         going = {
@@ -444,7 +436,7 @@ class ConsolidationRounds:
         )
         self.steps.append(
             RemovalStep(
-                REASONS[method],
+                method.reason,
                 command.decision,
                 tuple(names),
                 tuple(new_nodes.values()),

@@ -33,7 +33,7 @@ from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
 from .consolidation_rounds import ConsolidationRounds
 from .group_settings import GroupSettings, ScaleDown, flags_of, groups_of
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
-from .karpenter.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, DisruptionPass, why_stays
+from .karpenter.disrupt import DisruptionPass, why_stays
 from .karpenter.disruption_candidates import consolidatable_at, next_change
 from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
@@ -258,12 +258,8 @@ def _moves(command: Command) -> dict[str, tuple[str, ...]]:
 
 def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
     """What is done with the node alone, and for which reason."""
-    disruption = DisruptionPass(view)
-    for method in (EMPTINESS, DRIFT, SINGLE):
-        command = disruption.play(method, name).command
-        if command is not None:
-            return REASONS[method], command
-    return None
+    result = DisruptionPass(view).results(name)[-1]
+    return (result.method.reason, result.command) if result.command is not None else None
 
 
 def _why(view: ClusterView, name: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
+from moorage.autoscalers.karpenter.disrupt import Method
 from moorage.autoscalers.karpenter.disruption_candidates import HASH, HASH_VERSION
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import INITIALIZED
@@ -49,7 +50,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """A command of a method, and when it is validated."""
 
     time: float
-    method: str
+    method: Method
     command: Command
 
 

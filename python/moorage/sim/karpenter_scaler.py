@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from moorage.answers.asked_pods import pending_pods
 from moorage.answers.pod_moves import pods_to_move
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
-from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, REASONS, VALIDATION_DELAY, DisruptionPass
+from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, VALIDATION_DELAY, DisruptionPass, Method
 from moorage.autoscalers.karpenter.disruption_candidates import consolidatable_at, next_change, offered_until
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import is_true
@@ -140,7 +140,7 @@ class Disrupter:
         disruption = self._disruption(now)
         if proposal is not None:
             state.proposal = None
-            command = disruption.validated(proposal.method, proposal.command)
+            command = proposal.method.validated(disruption, proposal.command)
             if command is not None and self._begin(proposal.method, command, now):
                 return
             methods = methods[methods.index(proposal.method) + 1 :]
@@ -166,7 +166,7 @@ class Disrupter:
         self._nodes.note_hashes()
         return DisruptionPass(self._nodes.question(now).view())
 
-    def _begin(self, method: str, command: Command, now: float) -> bool:
+    def _begin(self, method: Method, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""
         state, claims = self.state, command.new_claims()
         if any(claim.launched is None for claim in claims):
@@ -174,9 +174,9 @@ class Disrupter:
         states = {candidate.claim.name: candidate.state for candidate in command.candidates}
         going = {name: of_node.node.name for name, of_node in states.items() if of_node.node}
         self._scheduler.taint([*going.values()], _TAINT)
-        why = f"replaces {number_of(len(going), 'node', 'nodes')}: {REASONS[method]}"
+        why = f"replaces {number_of(len(going), 'node', 'nodes')}: {method.reason}"
         coming = tuple([self._nodes.launch(claim, now, why) for claim in claims])
-        state.replacing.append(Replacing(now, going, coming, REASONS[method]))
+        state.replacing.append(Replacing(now, going, coming, method.reason))
         state.nominated |= dict.fromkeys(command.moves, now + NOMINATED)
         state.next_pass, state.passed_mark = now, ()
         return True

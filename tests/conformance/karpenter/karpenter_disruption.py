@@ -12,14 +12,17 @@ from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
 
 Json = dict[str, Any]
 
+NAMES = dict(zip(METHODS, ("emptiness", "drift", "multi", "single"), strict=True))
+"""What vectors call the methods."""
+
 
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario."""
     world = KarpenterWorld.of(scenario, seed, catalogue)
     disruption = DisruptionPass(world.view())
-    results = {method: disruption.play(method) for method in METHODS}
-    first = next((method for method, result in results.items() if result.command is not None), "")
-    methods = {method: shown(result, scenario, seed) for method, result in results.items()}
+    results = {name: disruption.play(method) for method, name in NAMES.items()}
+    first = next((name for name, result in results.items() if result.command is not None), "")
+    methods = {name: shown(result, scenario, seed) for name, result in results.items()}
     return {"name": scenario["name"], "methods": methods, "first": first}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from moorage.autoscalers import NewClaim
 from moorage.kube import DaemonSet, Pod, decode_object
 from tests.doors.autoscalers import (
-    METHODS,
     VALIDATION_DELAY,
     Catalogue,
     Command,
@@ -25,6 +24,7 @@ from tests.doors.autoscalers import (
 )
 from tests.doors.engine import tolerates
 
+from .karpenter_disruption import NAMES
 from .karpenter_mode import KarpenterWorld, rounded
 
 Json = dict[str, Any]
@@ -104,20 +104,20 @@ class _Loop:
         return True
 
     def disrupt(self) -> bool:
-        for method in METHODS:
+        for method, name in NAMES.items():
             world = self.world()
             view = world.view()
             command = DisruptionPass(view).play(method).command
             if command is not None:
-                if method != "drift":
+                if name != "drift":
                     self.now += timedelta(seconds=VALIDATION_DELAY)
-                self.apply(world, method, command)
+                self.apply(world, name, command)
                 return True
         return False
 
-    def apply(self, world: KarpenterWorld, method: str, command: Command) -> None:
+    def apply(self, world: KarpenterWorld, kind: str, command: Command) -> None:
         gone = sorted(one.name for one in command.candidates)
-        step: Json = {"kind": method, "now": self.stamp, "removed": gone, "created": [], "bound": {}}
+        step: Json = {"kind": kind, "now": self.stamp, "removed": gone, "created": [], "bound": {}}
         self.objects = [one for one in self.objects if self.stays(one, gone)]
         self.create_all(world, command.new_claims(), step)
         self.bind_all(command.moves, step)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import zip_longest
-from typing import NamedTuple
+from math import inf
+from typing import ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from moorage.kube import NodePool
 
+from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .claim_template import idle_pools
 from .cluster_view import ClusterView, NoPoolsError, Removal
 from .disruption_candidates import (
@@ -21,7 +24,6 @@ from .disruption_candidates import (
     by_ratio,
     count_nodes,
     is_consolidatable,
-    node_event,
     object_of,
     sentence,
 )
@@ -37,18 +39,12 @@ from .disruption_moves import (
 )
 
 # ---- a pass of Karpenter over its nodes: which go, and what comes in their place ---------------------------
-# Rules: Karpenter v1.15.0, pkg/controllers/disruption: controller.go, emptiness.go, drift.go,
-# multinodeconsolidation.go, singlenodeconsolidation.go and validation.go.
+# Rules: Karpenter v1.15.0, pkg/controllers/disruption: controller.go, types.go, emptiness.go, drift.go,
+# consolidation.go, multinodeconsolidation.go, singlenodeconsolidation.go and validation.go.
 
-EMPTINESS, DRIFT, MULTI, SINGLE = "emptiness", "drift", "multi", "single"
-METHODS = (EMPTINESS, DRIFT, MULTI, SINGLE)
-"""In the order in which a pass asks them; the first with a command acts."""
-REASONS = {EMPTINESS: "Empty", DRIFT: "Drifted", MULTI: "Underutilized", SINGLE: "Underutilized"}
 VALIDATION_DELAY = 15.0
 """Seconds after which a command must still hold."""
 MOST_CANDIDATES = 101
-LONGEST = {MULTI: 60.0, SINGLE: 180.0}
-"""Seconds after which a method ends with what it has."""
 SECONDS_A_NODE = 0.001
 """What a simulation takes for each node of the cluster: Karpenter's own code took 0.7 to 1.3 ms of processor
 time with 400 instance types."""
@@ -71,7 +67,7 @@ class MethodResult(Struct):
         How long Karpenter takes for it, roughly.
     """
 
-    method: str
+    method: Method
     candidates: list[NodeCandidate] = msgspec.field(default_factory=list)
     budgets: dict[str, int] = msgspec.field(default_factory=dict)
     command: Command | None = None
@@ -82,177 +78,282 @@ class MethodResult(Struct):
     @property
     def is_late(self) -> bool:
         """Whether Karpenter would not get so far."""
-        return self.seconds > LONGEST.get(self.method, self.seconds)
+        return self.seconds > self.method.longest
 
 
 class DisruptionPass:
-    """The methods of a pass, over one cluster."""
+    """A pass over one cluster, which asks the methods for commands."""
 
     def __init__(self, view: ClusterView) -> None:
-        self.view = view
-        self._now = view.situation.now
-        self._simulations = Simulations(view)
+        self.view, self.now = view, view.situation.now
+        self.simulations = Simulations(view)
         self._events: list[NodeEvent] = []
         self._pools = sorted(view.objects.list(NodePool), key=lambda pool: pool.name)
         self._counts = count_nodes(view.states)
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
 
-    def play(self, method: str, only: str = "") -> MethodResult:
+    def results(self, only: str = "") -> list[MethodResult]:
+        """Play the methods up to the first that acts; `only` names a node that alone may go."""
+        results = list[MethodResult]()
+        for method in METHODS:
+            results.append(self.play(method, only))
+            if results[-1].command is not None:
+                break
+        return results
+
+    def play(self, method: Method, only: str = "") -> MethodResult:
         """Play one method, and validate its command as if the cluster stayed as it is."""
         result = self.propose(method, only)
         if result.command is not None:
-            result.command = self.validated(method, result.command, VALIDATION_DELAY)
+            result.command = method.validated(self, result.command, VALIDATION_DELAY)
             result.events = self._told()
         return result
 
-    def propose(self, method: str, only: str = "") -> MethodResult:
-        """Ask one method for a command, which is still to be validated; `only` names a node that alone may
-        go."""
-        self._events, self._simulations.hosts, self._simulations.count = [], 0, 0
-        candidates, to_go = self._candidates(method, self._now)
+    def propose(self, method: Method, only: str = "") -> MethodResult:
+        """Ask one method for a command, which is still to be validated."""
+        self._events, self.simulations.hosts, self.simulations.count = [], 0, 0
+        candidates = self.candidates(method, self.now)
         if only:
-            to_go = [each for each in to_go if each.name == only]
-        budgets = self._budgets(method, self._now)
-        result = MethodResult(method, to_go, dict(budgets))
+            candidates.to_go = [each for each in candidates.to_go if each.name == only]
+        budgets = self.budgets(method, self.now)
+        result = MethodResult(method, candidates.to_go, dict(budgets))
         try:
-            if to_go:
-                result.command = self._command(method, candidates, to_go, budgets)
+            if candidates.to_go:
+                result.command = method.compute_command(self, candidates, budgets)
         except NoPoolsError:
-            if method != SINGLE:  # which only logs it
-                result.error = NO_SCHEDULER
-        result.seconds = self._simulations.count * len(self.view.states) * SECONDS_A_NODE
-        if self._simulations.count:
+            result.error = NO_SCHEDULER
+        result.seconds = self.simulations.count * len(self.view.states) * SECONDS_A_NODE
+        if self.simulations.count:
             for pool, text in self.view.templates[1].items():
-                self._tell(f"nodepool/{pool}", "NoCompatibleInstanceTypes", text, "Warning")
+                self.tell(f"nodepool/{pool}", "NoCompatibleInstanceTypes", text, "Warning")
         result.events = self._told()
         return result
-
-    def validated(self, method: str, command: Command, delay: float = 0.0) -> Command | None:
-        """The command as it still holds some seconds after the time of this cluster; None if it does not.
-
-        Another `DisruptionPass` may have proposed it, before."""
-        if method == DRIFT:  # is not validated
-            return command
-        still, left = self._still(method, command, delay)
-        if method == EMPTINESS:
-            allowed = self._within(still, left)
-            return Command(allowed) if allowed else None
-        why = self._invalid(command, still, left, delay)
-        if why and method == SINGLE:
-            (each,) = command.candidates
-            text = f"{command.text_about(each)}, reason: {why} (savings: ${command.savings:.2f})"
-            rejected = f"Consolidation rejected: {text}"
-            self._events.append(node_event(each.state, "ConsolidationRejected", rejected))
-        return None if why else command
 
     def _told(self) -> list[NodeEvent]:
         return sorted(set(self._events), key=lambda event: (event.object, event.reason, event.message))
 
-    def _tell(self, about: str, reason: str, message: str, kind: str = "Normal") -> None:
-        self._events.append(NodeEvent(about, kind, reason, message))
+    # ---- what methods ask for ------------------------------------------------------------------------------
 
-    def _command(
-        self, method: str, candidates: Candidates, to_go: list[NodeCandidate], budgets: dict[str, int]
-    ) -> Command | None:
-        if method == EMPTINESS:
-            return self._emptiness(to_go, budgets)
-        if method == DRIFT:
-            return self._drift(candidates.drifted_first(to_go), budgets)
-        totals = PoolTotals(self.view, candidates.found)
-        return (self._multi if method == MULTI else self._single)(to_go, budgets, totals)
+    def tell(self, about: str | NodeCandidate, reason: str, message: str, kind: str = "Normal") -> None:
+        """Note an event about an object or a candidate."""
+        name = about if isinstance(about, str) else object_of(about.state)
+        self._events.append(NodeEvent(name, kind, reason, message))
 
-    # ---- what the methods share ----------------------------------------------------------------------------
-
-    def _candidates(self, method: str, now: float) -> tuple[Candidates, list[NodeCandidate]]:
-        """All candidates, and those that a method takes up."""
-        nominated = now - self._now < VALIDATION_DELAY + 5
-        candidates = Candidates(self.view, now, method == DRIFT, nominated)
-        if method == EMPTINESS:
-            empty = candidates.empty()
-        elif method == DRIFT:
-            empty = candidates.drifted()
-        else:
-            empty = candidates.underutilized()
+    def candidates(self, method: Method, now: float) -> Candidates:
+        """The candidates, and those that a method takes up."""
+        nominated = now - self.now < VALIDATION_DELAY + 5
+        candidates = Candidates(self.view, now, method.is_eventual, nominated)
+        candidates.to_go = [each for each in candidates.found if method.should_disrupt(candidates, each)]
         self._events += candidates.events
-        return candidates, empty
+        return candidates
 
-    def _budgets(self, method: str, now: float) -> dict[str, int]:
+    def budgets(self, method: Method, now: float) -> dict[str, int]:
+        """By pool, how many nodes may go for the reason of a method."""
         there, going = self._counts
-        left, reason = {}, REASONS[method]
+        left = {}
         for pool in self._pools:
             count = there.get(pool.name, 0)
-            allowed = allowed_by_budgets(pool, count, reason, now)
+            allowed = allowed_by_budgets(pool, count, method.reason, now)
             left[pool.name] = max(allowed - going.get(pool.name, 0), 0)
             if count and not allowed:
-                text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
-                self._tell(f"nodepool/{pool.name}", "DisruptionBlocked", text)
+                text = f"No allowed disruptions for disruption reason {method.reason} due to blocking budget"
+                self.tell(f"nodepool/{pool.name}", "DisruptionBlocked", text)
         return left
 
-    @staticmethod
-    def _within(candidates: Sequence[NodeCandidate], budgets: dict[str, int]) -> list[NodeCandidate]:
-        """The candidates that budgets allow, in order; each takes one from the budget of its pool."""
-        chosen = []
-        for candidate in candidates:
-            if budgets[candidate.pool.name]:
-                budgets[candidate.pool.name] -= 1
-                chosen.append(candidate)
-        return chosen
-
-    def _still(
-        self, method: str, command: Command, delay: float
+    def still(
+        self, method: Method, command: Command, delay: float
     ) -> tuple[list[NodeCandidate], dict[str, int]]:
-        """The candidates of a command as they are when it is validated, and the budgets of then."""
+        """The candidates of a command as they are some seconds later, and the budgets of then."""
         names = {candidate.name for candidate in command.candidates}
-        now = self._now + delay
-        _, to_go = self._candidates(method, now)
-        return [each for each in to_go if each.name in names], self._budgets(method, now)
+        to_go = self.candidates(method, self.now + delay).to_go
+        return [each for each in to_go if each.name in names], self.budgets(method, self.now + delay)
 
-    # ---- methods -------------------------------------------------------------------------------------------
+    def simulated(self, candidates: Sequence[NodeCandidate], now: float, most: int | None) -> SimulatedMoves:
+        """Where the pods of candidates go, on so many new nodes at most."""
+        fresh = self.simulations.fresh(now) - {candidate.name for candidate in candidates}
+        removal = Removal(strict=False, fresh=fresh, most_claims=most if self._may_end_early else None)
+        return self.simulations.without(candidates, now, removal)
 
-    def _emptiness(self, to_go: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
-        """Nodes without pods whose disruption costs anything are deleted together."""
-        within = self._within(by_ratio(to_go), budgets)
+
+def _within(candidates: Iterable[NodeCandidate], budgets: dict[str, int]) -> list[NodeCandidate]:
+    """The candidates that budgets allow, in order; each takes one from the budget of its pool."""
+    chosen = []
+    for candidate in candidates:
+        if budgets[candidate.pool.name]:
+            budgets[candidate.pool.name] -= 1
+            chosen.append(candidate)
+    return chosen
+
+
+# ---- methods -----------------------------------------------------------------------------------------------
+
+
+class Method(Struct, frozen=True):
+    """A way in which nodes go: which candidates it takes up, its command about them, and its reason."""
+
+    reason: ClassVar[str]
+    longest: ClassVar[float] = inf
+    """Seconds after which it ends with what it has."""
+    is_eventual: ClassVar[bool] = False
+    """Whether pods do not matter on claims that have a termination grace period."""
+
+    def should_disrupt(self, candidates: Candidates, candidate: NodeCandidate) -> bool:
+        """Whether it takes a candidate up."""
+        raise NotImplementedError
+
+    def compute_command(
+        self, disruption: DisruptionPass, candidates: Candidates, budgets: dict[str, int]
+    ) -> Command | None:
+        """Return its command, if it has one, about the candidates that it has taken up."""
+        raise NotImplementedError
+
+    def validated(self, disruption: DisruptionPass, command: Command, delay: float = 0.0) -> Command | None:
+        """The command as it still holds some seconds after the time of a cluster; None if it does not. Some
+        methods do not look again; another pass may have proposed it, before."""
+        return command
+
+
+class Emptiness(Method, frozen=True):
+    """Nodes without pods whose disruption costs anything are deleted together."""
+
+    reason = "Empty"
+
+    def should_disrupt(self, candidates: Candidates, candidate: NodeCandidate) -> bool:
+        if candidate.pool.spec.replicas is not None or not candidates.is_enabled(candidate):
+            return False
+        return candidate.is_empty and candidates.is_consolidatable(candidate)
+
+    def compute_command(
+        self, disruption: DisruptionPass, candidates: Candidates, budgets: dict[str, int]
+    ) -> Command | None:
+        within = _within(by_ratio(candidates.to_go), budgets)
         return Command(within) if within else None
 
-    def _drift(self, oldest: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
-        """The node that drifted first, those without pods before others, whatever its replacement costs."""
-        for each in oldest:
+    def validated(self, disruption: DisruptionPass, command: Command, delay: float = 0.0) -> Command | None:
+        allowed = _within(*disruption.still(self, command, delay))
+        return Command(allowed) if allowed else None
+
+
+class Drift(Method, frozen=True):
+    """The node that drifted first, those without pods before others, whatever its replacement costs."""
+
+    reason = "Drifted"
+    is_eventual = True
+
+    def should_disrupt(self, candidates: Candidates, candidate: NodeCandidate) -> bool:
+        return candidate.pool.spec.replicas is None and candidates.drifted_since(candidate) is not None
+
+    def compute_command(
+        self, disruption: DisruptionPass, candidates: Candidates, budgets: dict[str, int]
+    ) -> Command | None:
+        to_go = candidates.to_go
+        for each in sorted(to_go, key=lambda each: (bool(each.pods), candidates.drifted_since(each))):
             if not budgets[each.pool.name]:
                 continue
-            outcome = self._simulations.without([each], self._now, Removal(strict=False))
-            if outcome.errors:
-                freed = self._freed(each)
-                if freed is not None:
-                    return Command([each], [], freed.moves, NO_RESERVED_CAPACITY)
-                text = sentence(outcome.error_text())
-                self._events.append(node_event(each.state, "DisruptionBlocked", text))
-                continue
-            return Command([each], outcome.claims, outcome.moves)
+            outcome = disruption.simulations.without([each], disruption.now, Removal(strict=False))
+            if not outcome.errors:
+                return Command([each], outcome.claims, outcome.moves)
+            freed = self._freed(disruption, each)
+            if freed is not None:
+                return Command([each], [], freed.moves, NO_RESERVED_CAPACITY)
+            disruption.tell(each, "DisruptionBlocked", sentence(outcome.error_text()))
         return None
 
-    def _freed(self, candidate: NodeCandidate) -> SimulatedMoves | None:
+    @staticmethod
+    def _freed(disruption: DisruptionPass, candidate: NodeCandidate) -> SimulatedMoves | None:
         """Where pods go once the reservation of their node is free; None if that does not help them."""
-        reservation_id = self.view.vocabulary.known_labels.reservation_labels[0]
+        view = disruption.view
+        reservation_id = view.vocabulary.known_labels.reservation_labels[0]
         reservation = candidate.state.labels.get(reservation_id, "")
-        if not self.view.options.terminate_first or candidate.capacity_type != "reserved" or not reservation:
+        if not view.options.terminate_first or candidate.capacity_type != "reserved" or not reservation:
             return None
-        outcome = self._simulations.without([candidate], self._now, Removal(strict=True, freed=reservation))
+        removal = Removal(strict=True, freed=reservation)
+        outcome = disruption.simulations.without([candidate], disruption.now, removal)
         return None if outcome.errors else outcome
 
-    def _multi(
-        self, to_go: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
+
+class ConsolidationMethod(Method, frozen=True):
+    """Nodes go whose pods cost less elsewhere."""
+
+    reason = "Underutilized"
+
+    def should_disrupt(self, candidates: Candidates, candidate: NodeCandidate) -> bool:
+        labels, pool = candidate.state.labels, candidate.pool
+        if pool.spec.replicas is not None:
+            return False
+        if candidate.instance_type is None:
+            return candidates.refuse(candidate, f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found')
+        for label in (CAPACITY_TYPE, ZONE):
+            if label not in labels:
+                return candidates.refuse(candidate, f'Node does not have label "{label}"')
+        if not candidates.is_enabled(candidate) or candidate.is_empty:
+            return False
+        if pool.spec.disruption.consolidation_policy == "WhenEmpty":
+            policy = "has consolidation policy WhenEmpty, but node is not empty"
+            return candidates.refuse(candidate, f'NodePool "{pool.name}" {policy}')
+        return candidates.is_consolidatable(candidate)
+
+    def validated(self, disruption: DisruptionPass, command: Command, delay: float = 0.0) -> Command | None:
+        why = self._why_invalid(disruption, command, delay)
+        if why and len(command.candidates) == 1:
+            (each,) = command.candidates
+            text = f"{command.text_about(each)}, reason: {why} (savings: ${command.savings:.2f})"
+            disruption.tell(each, "ConsolidationRejected", f"Consolidation rejected: {text}")
+        return None if why else command
+
+    def _why_invalid(self, disruption: DisruptionPass, command: Command, delay: float) -> str:
+        """Why a command holds no more when it is validated; "" if it does."""
+        still, left = disruption.still(self, command, delay)
+        if len(still) != len(command.candidates):
+            return "churn"
+        if len(_within(still, left)) != len(still):
+            return "budget"
+        outcome = disruption.simulated(still, disruption.now + delay, 1)
+        if outcome.errors or len(outcome.claims) != len(command.replacements):
+            return "scheduling"
+        for claim, new in zip(command.replacements, outcome.claims, strict=True):
+            now = {new.offers.types[place].name for place in new.places}
+            if not {claim.offers.types[place].name for place in claim.places} <= now:
+                return "scheduling"
+        return ""
+
+    @staticmethod
+    def _move(disruption: DisruptionPass, candidates: Sequence[NodeCandidate]) -> Command | None:
+        """What is done with candidates together; None if nothing, of which a single one is told."""
+        alone = len(candidates) == 1
+        outcome = disruption.simulated(candidates, disruption.now, None if alone else 1)
+        command = move(disruption.view, candidates, outcome)
+        if isinstance(command, str):
+            if alone:
+                disruption.tell(candidates[0], "Unconsolidatable", sentence(command))
+            return None
+        if command.replacements:
+            savings = f"(savings: ${command.savings:.2f})"
+            for candidate in candidates:
+                text = f"Consolidation candidate: {command.text_about(candidate)} {savings}"
+                disruption.tell(candidate, "ConsolidationCandidate", text)
+        return command
+
+
+class MultiNodeConsolidation(ConsolidationMethod, frozen=True):
+    """The most of the first candidates that go together, by bisection."""
+
+    longest = 60.0
+
+    def compute_command(
+        self, disruption: DisruptionPass, candidates: Candidates, budgets: dict[str, int]
     ) -> Command | None:
-        """The most of the first candidates that go together, by bisection."""
-        disruptable = self._within(by_ratio(to_go), budgets)
+        totals = PoolTotals(disruption.view, candidates.found)
+        disruptable = _within(by_ratio(candidates.to_go), budgets)
         low, high = 1, min(len(disruptable), MOST_CANDIDATES) - 1
         best: Command | None = None
         scores: dict[str, Score] = {}
         rejected: dict[str, Score] = {}
         while low <= high:
             middle = (low + high) // 2
-            command = self._move(disruptable[: middle + 1])
+            command = self._move(disruption, disruptable[: middle + 1])
             if command is not None:
-                command = without_same_type(self.view, command)
+                command = without_same_type(disruption.view, command)
             if command is not None:
                 of_pools = totals.scores(command)
                 if all(score.is_approved for score in of_pools.values()):
@@ -262,66 +363,32 @@ class DisruptionPass:
             low, high = (middle + 1, high) if command is not None else (low, middle - 1)
         for pool, score in (rejected if best is None else scores).items():
             if score.is_approved:
-                self._tell(f"nodepool/{pool}", "ConsolidationApproved", str(score))
+                disruption.tell(f"nodepool/{pool}", "ConsolidationApproved", str(score))
         return best
 
-    def _single(
-        self, to_go: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
+
+class SingleNodeConsolidation(ConsolidationMethod, frozen=True):
+    """The first candidate whose pods cost less elsewhere; pools take turns."""
+
+    longest = 180.0
+
+    def compute_command(
+        self, disruption: DisruptionPass, candidates: Candidates, budgets: dict[str, int]
     ) -> Command | None:
-        """The first candidate whose pods cost less elsewhere; pools take turns."""
-        for each in _in_turns(by_ratio(to_go)):
-            if not budgets[each.pool.name] or not totals.could_pass(each):
-                continue
-            command = self._move([each])
-            if command is None:
-                continue
-            scores = totals.scores(command).values()
-            if not all(score.is_approved for score in scores):
-                continue
-            for score in scores:
-                self._events.append(node_event(each.state, "ConsolidationApproved", str(score)))
-            return command
+        totals = PoolTotals(disruption.view, candidates.found)
+        with suppress(NoPoolsError):  # which it only logs
+            for each in _in_turns(by_ratio(candidates.to_go)):
+                if not budgets[each.pool.name] or not totals.could_pass(each):
+                    continue
+                command = self._move(disruption, [each])
+                if command is None:
+                    continue
+                scores = totals.scores(command).values()
+                if all(score.is_approved for score in scores):
+                    for score in scores:
+                        disruption.tell(each, "ConsolidationApproved", str(score))
+                    return command
         return None
-
-    # ---- consolidation -------------------------------------------------------------------------------------
-
-    def _simulated(self, candidates: Sequence[NodeCandidate], now: float, most: int | None) -> SimulatedMoves:
-        fresh = self._simulations.fresh(now) - {candidate.name for candidate in candidates}
-        removal = Removal(strict=False, fresh=fresh, most_claims=most if self._may_end_early else None)
-        return self._simulations.without(candidates, now, removal)
-
-    def _move(self, candidates: Sequence[NodeCandidate]) -> Command | None:
-        """What is done with candidates together; None if nothing, of which a single one is told."""
-        alone = len(candidates) == 1
-        outcome = self._simulated(candidates, self._now, None if alone else 1)
-        command = move(self.view, candidates, outcome)
-        if isinstance(command, str):
-            if alone:
-                self._events.append(node_event(candidates[0].state, "Unconsolidatable", sentence(command)))
-            return None
-        if command.replacements:
-            savings = f"(savings: ${command.savings:.2f})"
-            for candidate in candidates:
-                text = f"Consolidation candidate: {command.text_about(candidate)} {savings}"
-                self._events.append(node_event(candidate.state, "ConsolidationCandidate", text))
-        return command
-
-    def _invalid(
-        self, command: Command, still: list[NodeCandidate], left: dict[str, int], delay: float
-    ) -> str:
-        """Why a command holds no more when it is validated; "" if it does."""
-        if len(still) != len(command.candidates):
-            return "churn"
-        if len(self._within(still, left)) != len(still):
-            return "budget"
-        outcome = self._simulated(still, self._now + delay, 1)
-        if outcome.errors or len(outcome.claims) != len(command.replacements):
-            return "scheduling"
-        for claim, new in zip(command.replacements, outcome.claims, strict=True):
-            now = {new.offers.types[place].name for place in new.places}
-            if not {claim.offers.types[place].name for place in claim.places} <= now:
-                return "scheduling"
-        return ""
 
 
 def _in_turns(candidates: Sequence[NodeCandidate]) -> Iterator[NodeCandidate]:
@@ -331,6 +398,11 @@ def _in_turns(candidates: Sequence[NodeCandidate]) -> Iterator[NodeCandidate]:
         by_pool.setdefault(candidate.pool.name, []).append(candidate)
     for turn in zip_longest(*(by_pool[pool] for pool in sorted(by_pool))):
         yield from (each for each in turn if each is not None)
+
+
+EMPTINESS, DRIFT, SINGLE = Emptiness(), Drift(), SingleNodeConsolidation()
+METHODS: tuple[Method, ...] = (EMPTINESS, DRIFT, MultiNodeConsolidation(), SINGLE)
+"""In the order in which a pass asks them; the first with a command acts."""
 
 
 # ---- why nodes of pools stay: Karpenter's own message, or what it leaves unsaid ----------------------------
@@ -368,7 +440,7 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
                 known = events.get(event.object)
                 if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
                     events[event.object] = event
-    silent = _silent(view, {method: result.budgets for method, result in results.items()})
+    silent = _silent(view, results)
     staying_nodes = []
     for state in view.states:
         if state.claim is None or state.name in going:
@@ -383,21 +455,21 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
     return tuple(staying_nodes)
 
 
-def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, str]:
+def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str, str]:
     """Why candidates stay of which Karpenter tells nothing."""
     candidates = Candidates(view, view.situation.now)
     totals = PoolTotals(view, candidates.found)
     reasons = {}
     for each in candidates.found:
-        pool, method = each.pool, "emptiness" if each.is_empty else "single"
+        pool, method = each.pool, EMPTINESS if each.is_empty else SINGLE
         if not (each.is_empty or view.pools):
             idle = idle_pools(view.objects.list(NodePool))
             why = f"Karpenter removes only empty nodes now, since no NodePool makes nodes for pods: {idle}"
         elif not is_consolidatable(pool, each.claim, view.situation.now):
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
-        elif not budgets[method][pool.name]:
-            why = f"the budgets of NodePool {pool.name} allow no disruption for {REASONS[method]} now"
+        elif not results[method].budgets[pool.name]:
+            why = f"the budgets of NodePool {pool.name} allow no disruption for {method.reason} now"
         elif not totals.could_pass(each):
             why = "policy Balanced: even its deletion saves too little for what it disturbs"
         elif is_balanced(pool):

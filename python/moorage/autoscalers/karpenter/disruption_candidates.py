@@ -262,6 +262,11 @@ class Candidates:
         Whether pods do not matter on claims that have a termination grace period.
     nominated : bool
         Whether nominations still hold.
+
+    Attributes
+    ----------
+    found, to_go : list of NodeCandidate
+        All, and those that a method takes up.
     """
 
     def __init__(self, view: ClusterView, now: float, eventual: bool = False, nominated: bool = True) -> None:
@@ -271,6 +276,7 @@ class Candidates:
         self._pools = {pool.name: pool for pool in view.objects.list(NodePool)}
         self.events: list[NodeEvent] = []
         self.found: list[NodeCandidate] = []
+        self.to_go: list[NodeCandidate] = []
         for state in view.states:
             candidate = self._candidate(state)
             if isinstance(candidate, NodeCandidate):
@@ -329,62 +335,26 @@ class Candidates:
                     return with_values("pdb prevents pod evictions", PodDisruptionBudget=keys)
         return ""
 
-    # ---- which of them a method takes up -------------------------------------------------------------------
+    # ---- what methods ask of them --------------------------------------------------------------------------
 
-    def empty(self) -> list[NodeCandidate]:
-        return [each for each in self.found if self._is_empty(each)]
-
-    def drifted(self) -> list[NodeCandidate]:
-        return [
-            each for each in self.found if each.pool.spec.replicas is None and self._drifted(each) is not None
-        ]
-
-    def drifted_first(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Candidates by the time since when they are drifted, those without pods before others."""
-        return sorted(candidates, key=lambda candidate: (bool(candidate.pods), self._drifted(candidate)))
-
-    def underutilized(self) -> list[NodeCandidate]:
-        return [each for each in self.found if self._is_underutilized(each)]
-
-    def _drifted(self, candidate: NodeCandidate) -> float | None:
-        return drifted_since(self.view, candidate.pool, candidate.claim, self.now)
-
-    def _refuse(self, candidate: NodeCandidate, why: str) -> bool:
+    def refuse(self, candidate: NodeCandidate, why: str) -> bool:
+        """Note why a candidate is not taken up; return False."""
         self.events.append(node_event(candidate.state, "Unconsolidatable", why))
         return False
 
-    def _is_enabled(self, candidate: NodeCandidate) -> bool:
+    def is_enabled(self, candidate: NodeCandidate) -> bool:
+        """Whether nodes of its pool are consolidated at all."""
         if candidate.pool.spec.disruption.consolidate_after in (None, "Never"):
-            return self._refuse(candidate, f'NodePool "{candidate.pool.name}" has consolidation disabled')
+            return self.refuse(candidate, f'NodePool "{candidate.pool.name}" has consolidation disabled')
         return True
 
-    def _is_empty(self, candidate: NodeCandidate) -> bool:
-        if candidate.pool.spec.replicas is not None or not self._is_enabled(candidate):
-            return False
-        return candidate.is_empty and is_consolidatable(
-            candidate.pool, candidate.claim, self.now_of_conditions
-        )
+    def is_consolidatable(self, candidate: NodeCandidate) -> bool:
+        """The condition Consolidatable, which is written when a pass begins."""
+        return is_consolidatable(candidate.pool, candidate.claim, self.view.situation.now)
 
-    def _is_underutilized(self, candidate: NodeCandidate) -> bool:
-        labels, pool = candidate.state.labels, candidate.pool
-        if pool.spec.replicas is not None:
-            return False
-        if candidate.instance_type is None:
-            return self._refuse(candidate, f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found')
-        for label in (CAPACITY_TYPE, ZONE):
-            if label not in labels:
-                return self._refuse(candidate, f'Node does not have label "{label}"')
-        if not self._is_enabled(candidate) or candidate.is_empty:
-            return False
-        if pool.spec.disruption.consolidation_policy == "WhenEmpty":
-            policy = "has consolidation policy WhenEmpty, but node is not empty"
-            return self._refuse(candidate, f'NodePool "{pool.name}" {policy}')
-        return is_consolidatable(pool, candidate.claim, self.now_of_conditions)
-
-    @property
-    def now_of_conditions(self) -> float:
-        """The conditions of claims are written when a pass begins."""
-        return self.view.situation.now
+    def drifted_since(self, candidate: NodeCandidate) -> float | None:
+        """Since when the condition Drifted holds; None if it does not."""
+        return drifted_since(self.view, candidate.pool, candidate.claim, self.now)
 
 
 def by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:

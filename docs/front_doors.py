@@ -16,6 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from make_schemas import meanings
+
+from moorage.document import Document
+
 FRONT_DOORS = (
     "moorage",
     "moorage.kube",
@@ -29,6 +33,7 @@ FRONT_DOORS = (
     "moorage.engine.volume.metrics",
     "moorage.engine.devices",
     "moorage.engine.preemption",
+    "moorage.document",
     "moorage.answers",
     "moorage.autoscalers",
     "moorage.sim",
@@ -143,6 +148,8 @@ def of_object(name: str, value: Any) -> Iterator[str]:
     yield from _markdown(_doc(value))
     if not inspect.isclass(value):
         return
+    if fields := [*_fields(value)] if issubclass(value, Document) else []:
+        yield from ("", "**Fields**", "", *fields)
     bases = [homes()[id(base)] for base in value.__mro__[1:] if id(base) in homes()]
     if bases:
         yield from (
@@ -161,6 +168,15 @@ def of_object(name: str, value: Any) -> Iterator[str]:
         yield from ("", f"#### {name}.{key}", "")
         yield from _signature(key, member) if inspect.isroutine(member) else ()
         yield from _markdown(_doc(member))
+
+
+def _fields(document: type[Document]) -> Iterator[str]:
+    """Iterate over lines that list the fields of a document."""
+    texts = meanings(document)
+    for field in document.__struct_fields__:
+        yield f"- `{field}` : {_type(inspect.signature(document).parameters[field].annotation)}"
+        if field in texts:
+            yield f"  {texts[field]}"
 
 
 def _link(text: str, heading: str) -> str:

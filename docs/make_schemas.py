@@ -7,7 +7,9 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
+from functools import reduce
 from importlib import import_module
+from operator import or_
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,12 +18,20 @@ from msgspec.json import schema_components
 from msgspec.structs import fields
 
 from moorage.document import Document
+from moorage.kube.model.cluster import AboutInput
 
 SCHEMAS = Path(__file__).parent.parent / "python/moorage/cli/schemas"
 ANSWERS = {
-    "sweep": "moorage.sim.sweep_result:SweepDocument",
+    "capacity": ["moorage.answers.template_capacity:CapacityDocument"],
+    "nodes": [
+        "moorage.answers.node_room:NodesDocument",
+        "moorage.answers.node_room:NamespacesDocument",
+    ],
+    "sweep": ["moorage.sim.sweep_result:SweepDocument"],
 }
-"""The Struct of each command's answer."""
+"""The Structs of the answers of each command."""
+READS_CLUSTERS = ("capacity", "nodes", "plan", "explain")
+"""The commands that print the fields of `AboutInput` after those of the answer."""
 
 
 def structs(base: type[Document] = Document) -> Iterator[type[Document]]:
@@ -54,25 +64,35 @@ def described(document: type[Document], schema: dict[str, Any]) -> dict[str, Any
         kind.pop("default", None)
         if len(kind.get("enum", ())) == 1:
             kind = {"const": kind["enum"][0]}
+        choices = kind.get("anyOf", ())
+        if choices and all("type" in choice for choice in choices):  # a value or null
+            kind = reduce(or_, choices) | {"type": [choice["type"] for choice in choices]}
         properties[name] = ({"description": texts[field.name]} if field.name in texts else {}) | kind
-        required += [] if UnsetType in get_args(field.type) else [name]
+        is_omitted = document.__struct_config__.omit_defaults and not field.required
+        required += [] if is_omitted or UnsetType in get_args(field.type) else [name]
     closed = {"additionalProperties": False}
     return {"type": "object", "properties": properties, "required": required} | closed
 
 
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of a command's answer."""
-    module, _, document = ANSWERS[name].partition(":")
-    whole = getattr(import_module(module), document)
-    _, components = schema_components([whole], ref_template="#/$defs/{name}")
+    places = [place.split(":") for place in ANSWERS[name]]
+    wholes = [getattr(import_module(module), document) for module, document in places]
+    about = [AboutInput] if name in READS_CLUSTERS else []
+    _, components = schema_components([*wholes, *about], ref_template="#/$defs/{name}")
     for part in structs():
         if part.__name__ in components:
             components[part.__name__] = described(part, components[part.__name__])
+    answers = [components.pop(whole.__name__) for whole in wholes]
+    for more in [components.pop(part.__name__) for part in about]:
+        for answer in answers:
+            answer["properties"] |= more["properties"]
+            answer["required"] += more["required"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"https://moorage.dev/schemas/{name}.v1.json",
         "title": f"Output of moorage {name}",
-        **components.pop(document),
+        **(answers[0] if len(answers) == 1 else {"anyOf": answers}),
         **({"$defs": components} if components else {}),
     }
 

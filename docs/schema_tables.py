@@ -23,11 +23,13 @@ def table(file: Path) -> Iterator[str]:
         "| field | type | meaning |",
         "|---|---|---|",
     )
-    for path, kind, meaning in _fields(schema, schema, "", 0):
+    for path, kind, meaning in dict.fromkeys(_fields(schema, schema, "", 0)):  # answers share fields
         yield f"| `{path}` | {kind} | {meaning} |"
 
 
-def _fields(schema: Mapping[str, Any], root: Mapping[str, Any], path: str, level: int) -> Iterator[list[str]]:
+def _fields(
+    schema: Mapping[str, Any], root: Mapping[str, Any], path: str, level: int
+) -> Iterator[tuple[str, str, str]]:
     """Iterate over the fields of an object: path, type, meaning."""
     if level > _MOST_LEVELS:  # a schema may contain itself
         return
@@ -37,11 +39,13 @@ def _fields(schema: Mapping[str, Any], root: Mapping[str, Any], path: str, level
     for name, value in schema.get("properties", {}).items():
         field = _resolved(value, root)
         whole = f"{path}.{name}" if path else name
-        yield [whole, _type(field), _escaped(value.get("description") or field.get("description", ""))]
+        yield whole, _type(field), _escaped(value.get("description") or field.get("description", ""))
         yield from _parts(field, root, whole, level + 1)
 
 
-def _parts(field: Mapping[str, Any], root: Mapping[str, Any], path: str, level: int) -> Iterator[list[str]]:
+def _parts(
+    field: Mapping[str, Any], root: Mapping[str, Any], path: str, level: int
+) -> Iterator[tuple[str, str, str]]:
     yield from _fields(field, root, path, level)
     for word, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(field.get(word), dict):

@@ -10,13 +10,15 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, to_builtins
 
 Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
 
 
-class Document(Struct, rename="camel", forbid_unknown_fields=True):
+class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """An answer, or a part of one.
 
-    A field that an answer may lack has the type ``… | UnsetType`` and the default ``UNSET``. An answer of
-    its own has ``kw_only`` and begins with ``api_version`` and ``kind``, each a `Literal` with its default.
+    A field that an answer may lack has the type ``… | UnsetType`` and the default ``UNSET``; or its default
+    stands for it, in a part with ``omit_defaults``. An answer of its own has ``kw_only`` and begins with
+    ``api_version`` and ``kind``, each a `Literal` with its default.
     """
 
     def to_dict(self) -> dict[str, Any]:

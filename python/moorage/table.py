@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from moorage._core.base.arrow_export import ArrowColumn, array_capsule, schema_capsule, stream_capsule
 
+from .document import Document
 from .errors import MoorageError, missing, printable
 
 if TYPE_CHECKING:
@@ -163,9 +164,13 @@ class Tabular:
         """
         raise NotImplementedError
 
+    def document(self) -> Document:
+        """Return the result as its document."""
+        raise NotImplementedError
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as a JSON value."""
-        raise NotImplementedError
+        return self.document().to_dict()
 
     def to_arrow(self) -> Table:
         """Return the table of the result, which Arrow libraries read:

@@ -15,6 +15,7 @@ from moorage.kube import Pod
 
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
+from .template_capacity import CapacityDocument
 
 # ---- check and plan: lines and tables ----------------------------------------------------------------------
 
@@ -45,36 +46,29 @@ def _grid(table: Titled) -> Grid:
 # ---- capacity, with the use of nodes before ----------------------------------------------------------------
 
 
-def capacity_page(document: Mapping[str, Any], use: NodeUse, lines: Sequence[str]) -> Page:
+def capacity_page(document: CapacityDocument, use: NodeUse, lines: Sequence[str]) -> Page:
     """Return the page of a capacity.
 
     Parameters
     ----------
-    document : mapping
-        ``capacity.moorage.dev/v1``.
     use : NodeUse
         Without the replicas that were counted.
     lines : sequence of str
         What the command prints: the answer, then what stops the next one.
     """
     replicas: Counter[str] = Counter()
-    for each in document["templates"]:
-        replicas.update(each["nodes"])
-    names = ", ".join(each["name"] for each in document["templates"])
+    for each in document.templates:
+        replicas.update(each.nodes)
+    names = ", ".join(each.name for each in document.templates)
     page = Page(f"Capacity for {names}", lines[0])
-    facts = [
-        KeyFigure(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]
-    ]
-    gang = document.get("gang")
-    rounds = f"gangs of {amount(gang['size'])}" if gang else "rounds"
+    facts = [KeyFigure(f"replicas of {each.name}", amount(each.count)) for each in document.templates]
+    rounds = f"gangs of {amount(document.gang.size)}" if document.gang else "rounds"
     facts += [
         KeyFigure("nodes with replicas", amount(len(replicas))),
-        KeyFigure(rounds, amount(document["rounds"])),
+        KeyFigure(rounds, amount(document.rounds)),
     ]
     skipped = [
-        f"{each['name']} is not scheduled now: {each['skipped']}"
-        for each in document["templates"]
-        if "skipped" in each
+        f"{each.name} is not scheduled now: {each.skipped}" for each in document.templates if each.skipped
     ]
     page.add("Summary", KeyFigures(facts), Lines(skipped, True) if skipped else None)
     page.add("What stops the next one", Lines(lines[1:]), _binding_rule(document))
@@ -83,13 +77,13 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse, lines: Sequence[str
     return page
 
 
-def _binding_rule(document: Mapping[str, Any]) -> Grid:
+def _binding_rule(document: CapacityDocument) -> Grid:
     rows: list[list[Cell]] = []
-    for each in document["binding"]:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in each["reasons"].items())
-        rows.append([each["value"] or "(none)", each["nodes"], each["resource"], reasons])
-    caption = f"Reasons against the next replica, by {document['label']}"
-    return shortened(caption, (document["label"], "nodes", "resource that binds", "reasons"), rows)
+    for each in document.binding:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in each.reasons.items())
+        rows.append([each.value or "(none)", each.nodes, each.resource, reasons])
+    caption = f"Reasons against the next replica, by {document.label}"
+    return shortened(caption, (document.label, "nodes", "resource that binds", "reasons"), rows)
 
 
 def _placement_map(use: NodeUse, replicas: Mapping[str, int]) -> Any:
@@ -101,12 +95,12 @@ def _placement_map(use: NodeUse, replicas: Mapping[str, int]) -> Any:
     return heat_map(use, {f"replicas, in % of the most ({most:,})": part})
 
 
-def _nodes(document: Mapping[str, Any]) -> Grid:
+def _nodes(document: CapacityDocument) -> Grid:
     rows: list[list[Cell]] = []
-    for each in document["templates"]:
-        most = max(each["nodes"].values(), default=1)
-        for node, count in sorted(each["nodes"].items(), key=lambda item: -item[1]):
-            rows.append([each["name"], node, Bar(100 * count / most, amount(count))])
+    for each in document.templates:
+        most = max(each.nodes.values(), default=1)
+        for node, count in sorted(each.nodes.items(), key=lambda item: -item[1]):
+            rows.append([each.name, node, Bar(100 * count / most, amount(count))])
     headings = ("template", "node", "replicas")
     return shortened("Replicas by node, the most first", headings, rows, (0,), "-o csv has every node.")
 

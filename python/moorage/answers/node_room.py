@@ -6,20 +6,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.autoscalers.group_labels import PROVIDER_LABELS
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import admission_of
+from moorage.document import Count, Document
 from moorage.errors import InputError, no_label
 from moorage.kube import Pod
 from moorage.kube.apiserver.pod_requests import pod_limits
+from moorage.kube.apiserver.resource_quotas import QuotaUsage
 from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.model.workload import Job, ReplicaSet
@@ -96,66 +96,57 @@ HOLDERS = 3
 NO_LABEL, EMPTY = "(none)", "(empty)"
 
 
-class Holder(Struct, frozen=True):
-    """A workload that holds room on nodes.
-
-    Attributes
-    ----------
-    namespace : str
-    workload : str
-        Such as ``deployment/web``.
-    pods : int
-        How many of its pods are there.
-    requested : dict of str to int
-        What they request, by resource: cpu in millicores, others in their own units.
-    """
+class Holder(Document, frozen=True):
+    """A workload that holds room on nodes."""
 
     namespace: str
     workload: str
-    pods: int
-    requested: dict[str, int]
+    """Such as ``deployment/web``."""
+    pods: Count
+    """How many of its pods are there."""
+    requested: dict[str, Count]
+    """By resource; cpu in millicores."""
 
 
-class Room(Struct, frozen=True):
+class Room(Document, frozen=True):
     """The room on a node, or on the nodes with one value of a label.
 
-    Attributes
-    ----------
-    name : str
-        Of the node, or the value of the label: "(none)" for the nodes without it, "(empty)" for an empty one.
-    nodes : int
-    zone, pool : str
-        That of all its nodes; "" where they differ, or have none.
-    schedulable : int
-        How many of the nodes are not cordoned.
-    allocatable, requested, free : dict of str to int
-        By resource: cpu in millicores, others in their own units. pods, cpu and memory are always there, even
-        if no node has any yet. Free is the sum over the nodes, of which none has less than 0.
-    largest : dict of str to int
-        The requests of the largest pod that still fits: what is free on the schedulable node with room for a
-        pod that has the largest part of its cpu and memory together to spare. Empty where no pod fits.
-    taints : tuple of str
-        ``KEY=VALUE:EFFECT``, of any of the nodes.
-    holders : tuple of Holder
-        The workloads there, those with the largest share of a resource first.
+    pods, cpu and memory are always among its resources, even if no node has any yet.
     """
 
     name: str
-    nodes: int
+    """Of the node, or the value of the label: "(none)" for the nodes without it, "(empty)" for an empty
+    one."""
+    nodes: Count
     zone: str
+    """Of all its nodes; empty where they differ, or have none."""
     pool: str
-    schedulable: int
-    allocatable: dict[str, int]
-    requested: dict[str, int]
-    free: dict[str, int]
-    largest: dict[str, int]
+    """As zone: by the label of a NodePool, else of a provider's node group, else the machine type."""
+    schedulable: Count
+    """Nodes that are not cordoned."""
+    allocatable: dict[str, Count]
+    """By resource; cpu in millicores."""
+    requested: dict[str, Count]
+    """By resource; cpu in millicores."""
+    free: dict[str, Count]
+    """The sum of what is free on each node, of which none has less than 0."""
+    largest: dict[str, Count]
+    """Requests of the largest pod that still fits: what is free on the schedulable node with room for a pod
+    that has the largest part of its cpu and memory together to spare. Empty where none does."""
     taints: tuple[str, ...]
+    """``KEY=VALUE:EFFECT``, of any of the nodes."""
     holders: tuple[Holder, ...]
+    """The three workloads with the largest share of a resource; of selected nodes all."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the room as a JSON value."""
-        holders = [asdict(holder) for holder in self.holders]
-        return asdict(self) | {"taints": list(self.taints), "holders": holders}
+
+class NodesDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage nodes``."""
+
+    api_version: Literal["nodes.moorage.dev/v1"] = "nodes.moorage.dev/v1"
+    kind: Literal["Nodes"] = "Nodes"
+    by: str
+    """node, or the label as given."""
+    items: Sequence[Room]
 
 
 def node_room(scheduler: PodScheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:
@@ -253,35 +244,39 @@ def _taints(node: Node) -> list[str]:
 # ---- namespaces and their quotas ---------------------------------------------------------------------------
 
 
-class NamespaceUse(Struct, frozen=True):
-    """What the pods of a namespace request that have a node, and its quotas, which count all pods.
+class UseOfQuota(Document, frozen=True):
+    """How much of a quota is used of a resource, as quantities."""
 
-    Attributes
-    ----------
-    name : str
-    pods : int
-    requests, limits : dict of str to str
-        Quantities by resource.
-    quotas : dict of str to (dict of str to (str, str))
-        By quota and resource, what is used and what is allowed.
-    """
+    used: str
+    hard: str
+
+
+class Quota(Document, frozen=True):
+    """The use of a quota, which counts all pods."""
 
     name: str
-    pods: int
-    requests: dict[str, str]
-    limits: dict[str, str]
-    quotas: dict[str, dict[str, tuple[str, str]]]
+    resources: dict[str, UseOfQuota]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the use as a JSON value."""
-        quotas = [
-            {
-                "name": quota,
-                "resources": {name: {"used": used, "hard": hard} for name, (used, hard) in its.items()},
-            }
-            for quota, its in self.quotas.items()
-        ]
-        return asdict(self) | {"quotas": quotas}
+
+class NamespaceUse(Document, frozen=True):
+    """What the pods of a namespace request, and its quotas."""
+
+    name: str
+    pods: Count
+    """That have a node."""
+    requests: dict[str, str]
+    """Quantities by resource."""
+    limits: dict[str, str]
+    """Quantities by resource."""
+    quotas: tuple[Quota, ...]
+
+
+class NamespacesDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage nodes --by namespace``."""
+
+    api_version: Literal["nodes.moorage.dev/v1"] = "nodes.moorage.dev/v1"
+    kind: Literal["Namespaces"] = "Namespaces"
+    items: Sequence[NamespaceUse]
 
 
 def namespace_use(scheduler: PodScheduler, only: str = "") -> list[NamespaceUse]:
@@ -305,10 +300,14 @@ def namespace_use(scheduler: PodScheduler, only: str = "") -> list[NamespaceUse]
             len(pods[name]),
             _sum(pod_requests(pod) for pod in pods[name]),
             _sum(pod_limits(pod) for pod in pods[name]),
-            {quota.name: quota.use() for quota in admission.quotas_of(name)},
+            tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
         )
         for name in sorted(names)
     ]
+
+
+def _use_of(quota: QuotaUsage) -> Quota:
+    return Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
 
 
 def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, str]:

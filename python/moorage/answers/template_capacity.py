@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import admission_of
+from moorage.document import Count, Document, Positive
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.engine.scheduler.cycle.results import Failure
 from moorage.engine.scheduler.options import check_readable
@@ -43,55 +44,77 @@ Shares = Pod | Sequence[Pod | tuple[Pod, int]]
 """A template, or several: each alone (share 1) or with its number of replicas in a round."""
 
 
-class TemplateCapacity(Struct, frozen=True):
-    """The capacity for one template.
-
-    Attributes
-    ----------
-    name : str
-        ``namespace/name`` of the template.
-    share : int
-        Replicas in a round.
-    count : int
-        Replicas that fit.
-    nodes : dict of str to int
-        Node to its number of replicas, in list order; nodes without any are left out.
-    skipped : str
-        Why this scheduler does not schedule pods of the template now ("gated", "other scheduler"); "" where
-        it does. The count is what fits once it does, by the first profile if none has their scheduler name.
-    """
+class TemplateCapacity(Document, frozen=True, omit_defaults=True):
+    """The capacity for one template."""
 
     name: str
-    share: int
-    count: int
-    nodes: dict[str, int]
+    """``namespace/name`` of the template."""
+    share: Positive
+    """Replicas in a round."""
+    count: Count
+    """Replicas that fit."""
+    nodes: dict[str, Count]
+    """Node to its number of replicas, in list order; nodes without any are left out."""
     skipped: str = ""
+    """Why the scheduler does not schedule pods of the template now ("gated", "other scheduler"). The count is
+    what fits once it does, by the first profile if none has their scheduler name."""
 
 
-class Binding(Struct, frozen=True):
-    """What stops the next replica on the nodes with one value of a label.
-
-    Attributes
-    ----------
-    value : str
-        Value of the label; "" for nodes without it.
-    nodes : int
-        Number of these nodes.
-    reasons : dict of str to int
-        Reason to number of nodes that give it, the most frequent first.
-    devices : dict of str to int
-        Request for devices with the rule that leaves too few, to number of nodes.
-    """
+class Binding(Document, frozen=True, omit_defaults=True):
+    """What stops the next replica on the nodes with one value of a label."""
 
     value: str
-    nodes: int
-    reasons: dict[str, int]
-    devices: dict[str, int] = {}
+    """Value of the label; empty for nodes without it."""
+    nodes: Count
+    resource: str
+    """The resource that most of the nodes lack; empty for none."""
+    reasons: dict[str, Count]
+    """Reason to number of nodes that give it, the most frequent first."""
+    devices: dict[str, Positive] = {}
+    """Request for devices with the rule that leaves too few, to number of nodes."""
 
-    @property
-    def resource(self) -> str:
-        """The resource that most of the nodes lack; "" where none of them lacks any."""
-        return next(filter(None, map(resource_of, self.reasons)), "")
+
+class GangCapacity(Document, frozen=True, omit_defaults=True):
+    """Whole gangs of pods, which count only together."""
+
+    size: Positive
+    """Pods of a gang."""
+    count: Count
+    """Whole gangs that fit."""
+    rest: Count
+    """Pods of the next gang that fit; they do not count. Of a group that is bound to a topology, the most
+    that fit in one domain."""
+    domains: dict[str, Positive] = {}
+    """Of a group that is bound to a topology: gangs in each domain that has some, by LABEL=VALUE."""
+
+
+class NextReplica(Document, frozen=True):
+    """The replica that fits nowhere or is refused."""
+
+    template: str
+    message: str
+    """FitError text, or that of admission."""
+    reasons: dict[str, Count]
+    """Reason to number of nodes."""
+
+
+class CapacityDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage capacity``."""
+
+    api_version: Literal["capacity.moorage.dev/v1"] = "capacity.moorage.dev/v1"
+    kind: Literal["Capacity"] = "Capacity"
+    count: Count
+    """Replicas that fit, of all templates together."""
+    rounds: Count
+    """Complete rounds, in each of which every template has its share."""
+    templates: tuple[TemplateCapacity, ...]
+    gang: GangCapacity | UnsetType = UNSET
+    """With --gang: whole gangs of pods that count only together."""
+    next: NextReplica | UnsetType = UNSET
+    """The replica that fits nowhere or is refused; absent where the limit ended the count."""
+    label: str
+    """Label key of binding."""
+    binding: tuple[Binding, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,24 +205,18 @@ class Capacity(Tabular):
         counts = np.array([n for *_, n in rows], dtype=np.int64)
         return Table({"template": [r[0] for r in rows], "node": [r[1] for r in rows], "replicas": counts})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the capacity as a JSON value."""
-        templates = [
-            {"name": each.name, "share": each.share, "count": each.count, "nodes": each.nodes}
-            | ({"skipped": each.skipped} if each.skipped else {})
-            for each in self.templates
-        ]
-        binding = [
-            {"value": each.value, "nodes": each.nodes, "resource": each.resource, "reasons": each.reasons}
-            | ({"devices": each.devices} if each.devices else {})
-            for each in self.binding
-        ]
-        stop = {"template": self.failed, "message": self.message, "reasons": self.reasons}
-        counts = {"count": self.count, "rounds": self.rounds, "templates": templates}
-        if self.gang:
-            domains = {"domains": self.domains} if self.domains else {}
-            counts |= {"gang": {"size": self.gang, "count": self.rounds, "rest": self.rest} | domains}
-        return counts | ({"next": stop} if self.failed else {}) | {"label": self.label, "binding": binding}
+    def document(self) -> CapacityDocument:
+        """Return the answer of ``moorage capacity``."""
+        gang, stop = self.gang, NextReplica(self.failed, self.message, self.reasons)
+        return CapacityDocument(
+            count=self.count,
+            rounds=self.rounds,
+            templates=self.templates,
+            gang=GangCapacity(gang, self.rounds, self.rest, self.domains) if gang else UNSET,
+            next=stop if self.failed else UNSET,
+            label=self.label,
+            binding=self.binding,
+        )
 
 
 class _Replicas(Struct):
@@ -574,7 +591,9 @@ def _binding(scheduler: PodScheduler, pod: Pod, label: str) -> tuple[Binding, ..
             counts.update(dict.fromkeys(verdicts.statuses[kind].reasons, n))
         rows = verdicts.rows[values == value].tolist()
         missing = Counter(text for row in rows for text in devices.get(row, ()))
-        out.append(Binding(names[value] or "", len(rows), _by_count(counts), _by_count(missing)))
+        reasons = _by_count(counts)
+        lacking = next(filter(None, map(resource_of, reasons)), "")
+        out.append(Binding(names[value] or "", len(rows), lacking, reasons, _by_count(missing)))
     return tuple(sorted(out, key=lambda each: each.value))
 
 

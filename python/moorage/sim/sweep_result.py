@@ -140,7 +140,7 @@ def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[str], list[list
 Group = tuple[str, str, str]
 
 
-class SampledMeasure(Document, kw_only=True):
+class SampledMeasure(Document, frozen=True, kw_only=True):
     """The mean of a measure over seeds."""
 
     configuration: str
@@ -156,7 +156,7 @@ class SampledMeasure(Document, kw_only=True):
     """Half the width of the 95 % confidence interval of the mean; missing for one run."""
 
 
-class MeasuredReplay(Document):
+class MeasuredReplay(Document, frozen=True):
     """The measures of a replay."""
 
     configuration: str
@@ -166,7 +166,7 @@ class MeasuredReplay(Document):
     measures: dict[str, float]
 
 
-class SweepDocument(Document, kw_only=True):
+class SweepDocument(Document, frozen=True, kw_only=True):
     """The answer of ``moorage sweep``."""
 
     api_version: Literal["sweep.moorage.dev/v1"] = "sweep.moorage.dev/v1"

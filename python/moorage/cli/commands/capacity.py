@@ -116,7 +116,6 @@ def capacity(  # noqa: PLR0913
     from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
     from ..runs.simulation import input_warnings
     from .planning_output import write_capacity
-    from .printing import about_input
 
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
@@ -156,7 +155,7 @@ def capacity(  # noqa: PLR0913
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)
-    write_capacity(output, answer, verbose, scheduler, about_input(cluster, warnings), alone)
+    write_capacity(output, answer, verbose, scheduler, cluster.about(warnings), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:
@@ -224,7 +223,6 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     from ..runs.simulation import SimulationSetup
     from .planning_output import write_namespaces, write_nodes
-    from .printing import about_input
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
@@ -254,7 +252,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         rooms = _sorted(rooms, sort_by)
     facts = facts_of(cluster, ())
     print_notes(setup.warnings, cluster, facts=facts)
-    about = about_input(cluster, [*facts, *setup.warnings])
+    about = cluster.about([*facts, *setup.warnings])
     if of_namespaces:
         write_namespaces(output, uses, about)
         return

@@ -21,12 +21,10 @@ from .printing import (
     COMMENT_ROWS,
     CommandLine,
     PrintedTable,
-    about_input,
     first_rows,
     ignore_broken_pipe,
     notice,
     print_names,
-    release_document,
     without_folders,
     write_answer,
 )
@@ -74,7 +72,7 @@ def write_verdict(
     groups = [] if form == "csv" else group_fits(simulation, homeless)
 
     def document() -> dict[str, Any]:
-        about = about_input(simulation.cluster, warnings) | {"groups": groups}
+        about = simulation.cluster.about(warnings).to_dict() | {"groups": groups}
         about |= {"removed": list(map(_removed_document, removed))} | simulation.basis_document()
         return _document(verdict) | about
 
@@ -105,7 +103,7 @@ def write_verdict(
         titled = [(title, *table) for title, table in tables.items()]
         shown = [without_folders(line) if isinstance(line, CommandLine) else line for line in lines]
         result = answer_page("Check", shown, KeyFigures(facts), titled)
-        return result, [release_document(simulation.cluster)], warnings
+        return result, [simulation.cluster.release], warnings
 
     write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)
 

@@ -123,7 +123,7 @@ def explain(
     from ..runs.simulation import SimulationSetup
     from ..runs.targets import merge_alike
     from .explain_output import write_explanations
-    from .printing import about_input, ignore_broken_pipe, print_lines
+    from .printing import ignore_broken_pipe, print_lines
 
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:
@@ -157,7 +157,7 @@ def explain(
     warnings = [*facts, *warnings]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
     if explained or not (unmade or pinned) or output != "table":
-        about = about_input(setup.cluster, warnings)
+        about = setup.cluster.about(warnings)
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():
@@ -174,7 +174,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
     from ..runs.simulation import SimulationSetup
     from ..runs.targets import about_nodes
-    from .printing import about_input, write_answer
+    from .printing import write_answer
 
     setup = SimulationSetup.of(options)
     scheduler = setup.make()
@@ -197,15 +197,15 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
     warnings = [*setup.warnings, *verdict.notes]
-    about = about_input(setup.cluster, warnings)
+    about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
     head = {"apiVersion": "explain.moorage.dev/v1", "kind": "NodeFate"}
     write_answer(
         output,
-        lambda: head | verdict.to_dict() | about,
+        lambda: head | verdict.to_dict() | about.to_dict(),
         lines,
         [],
-        page=lambda: (answer_page(f"Node {name}", lines, None, []), [about["release"]], warnings),
+        page=lambda: (answer_page(f"Node {name}", lines, None, []), [about.release], warnings),
     )
     return 0 if verdict.decision else 1
 

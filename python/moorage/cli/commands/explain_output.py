@@ -24,6 +24,7 @@ from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highes
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.errors import number_of
+from moorage.kube.model.cluster import AboutInput
 
 from ..runs.simulation import skip_reason
 from ..runs.targets import ExplainedTarget, Target
@@ -46,7 +47,7 @@ def write_explanations(
     limit: int | None,
     nodes: Sequence[str],
     is_list: bool,
-    about: Mapping[str, Any],
+    about: AboutInput,
 ) -> None:
     """Print explanations.
 
@@ -60,8 +61,6 @@ def write_explanations(
         Names of nodes to show in detail.
     is_list : bool
         Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
-    about : mapping of str to object
-        Fields of JSON about the input.
     """
     blocks = [list(_blocks(entry, limit, nodes)) for entry in explained]
     with ignore_broken_pipe():
@@ -76,9 +75,9 @@ def write_explanations(
         if form == "html":
             from moorage.answers.answer_pages import explanation_page
 
-            write_page(explanation_page(listed["items"], blocks), [about["release"]], about["warnings"])
+            write_page(explanation_page(listed["items"], blocks), [about.release], about.warnings)
         else:
-            write_value(form, (listed if is_list else documents[0]) | dict(about))
+            write_value(form, (listed if is_list else documents[0]) | about.to_dict())
 
 
 class CaptionedTable(NamedTuple):

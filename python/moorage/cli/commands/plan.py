@@ -357,7 +357,6 @@ def _answer(
     from ..runs.pod_templates import read_templates
     from ..runs.simulation import SimulationSetup
     from .planning_output import write_plan
-    from .printing import about_input
 
     with Stages("reading", "planning") as stage:
         setup = SimulationSetup.of(options, grows=False)
@@ -388,7 +387,7 @@ def _answer(
     if coming is None and not asks_pools:
         warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
     print_notes(warnings, cluster)
-    write_plan(options["output"], answer, about_input(cluster, warnings))
+    write_plan(options["output"], answer, cluster.about(warnings))
 
 
 def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:

@@ -11,7 +11,14 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan
-from moorage.answers.node_room import FIRST, PODS, NamespaceUse, Room
+from moorage.answers.node_room import (
+    FIRST,
+    PODS,
+    NamespacesDocument,
+    NamespaceUse,
+    NodesDocument,
+    Room,
+)
 from moorage.answers.placement_bound import Bound
 from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
@@ -24,9 +31,9 @@ from moorage.table import Tabular
 from .printing import COMMENT_ROWS, PrintedTable, columns_table, print_names, write_answer
 
 if TYPE_CHECKING:
-    from .printing import PageOf
+    from moorage.kube.model.cluster import AboutInput
 
-CAPACITY_API = "capacity.moorage.dev/v1"
+    from .printing import PageOf
 
 
 def write_capacity(
@@ -34,7 +41,7 @@ def write_capacity(
     capacity: Capacity,
     verbose: bool,
     scheduler: Scheduler,
-    about: Mapping[str, Any],
+    about: AboutInput,
     alone: Mapping[str, int],
 ) -> None:
     """Print a capacity.
@@ -47,8 +54,6 @@ def write_capacity(
         Whether tables show the replicas on each node.
     scheduler : Scheduler
         Of which the capacity is.
-    about : mapping of str to object
-        Fields of JSON about the input.
     alone : mapping of str to int
         Where no round fits, how many replicas of the templates that do not stop it fit by themselves.
     """
@@ -57,8 +62,8 @@ def write_capacity(
         from moorage.answers.answer_pages import capacity_page
         from moorage.answers.node_use import current_use
 
-        result = capacity_page(_document(capacity), current_use(scheduler), lines)
-        return result, [about["release"]], about["warnings"]
+        result = capacity_page(document, current_use(scheduler), lines)
+        return result, [about.release], about.warnings
 
     gangs = ", ".join(f"{number} in {domain}" for domain, number in capacity.domains.items())
     fit = ", ".join(f"{count} of {name}" for name, count in alone.items())
@@ -70,12 +75,9 @@ def write_capacity(
     )
     lines = [*filter(None, texts)]
     tables = [_counts(capacity), _binding(capacity), *([_nodes(capacity)] if verbose else [])]
-    document = _document(capacity) | dict(about)
-    write_answer(form, lambda: document, lines, tables, lambda: _nodes(capacity), page)
-
-
-def _document(capacity: Capacity) -> dict[str, Any]:
-    return {"apiVersion": CAPACITY_API, "kind": "Capacity"} | capacity.to_dict()
+    document = capacity.document()
+    whole = document.to_dict() | about.to_dict()
+    write_answer(form, lambda: whole, lines, tables, lambda: _nodes(capacity), page)
 
 
 def _capacity_headline(capacity: Capacity) -> str:
@@ -141,7 +143,7 @@ TITLES = {
 PLAN_API = "plan.moorage.dev/v1"
 
 
-def write_plan(form: str, answer: Tabular, about: Mapping[str, Any]) -> None:
+def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
     """Print an answer.
 
     Parameters
@@ -149,8 +151,6 @@ def write_plan(form: str, answer: Tabular, about: Mapping[str, Any]) -> None:
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
     answer : Tabular
         A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, or a `Consolidation`.
-    about : mapping of str to object
-        Fields of JSON about the input.
     """
     kind = type(answer).__name__
     table = columns_table(answer.table(), 12 if form == "csv" else 6)
@@ -164,10 +164,10 @@ def write_plan(form: str, answer: Tabular, about: Mapping[str, Any]) -> None:
             (caption, *table),
             *((more.headings[0].capitalize(), *more) for more in _more_plans(answer)),
         ]
-        return answer_page(title, lines, None, tables), [about["release"]], about["warnings"]
+        return answer_page(title, lines, None, tables), [about.release], about.warnings
 
     def document() -> dict[str, Any]:
-        return {"apiVersion": PLAN_API, "kind": kind} | answer.to_dict() | dict(about)
+        return {"apiVersion": PLAN_API, "kind": kind} | answer.to_dict() | about.to_dict()
 
     write_answer(form, document, lines, chain([table], _more_plans(answer, COMMENT_ROWS)), page=page)
 
@@ -221,10 +221,8 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
 
 # ---- nodes output ------------------------------------------------------------------------------------------
 
-NODES_API = "nodes.moorage.dev/v1"
 
-
-def write_nodes(form: str, rooms: Sequence[Room], by: str, about: Mapping[str, Any]) -> None:
+def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) -> None:
     """Print the room on nodes.
 
     Parameters
@@ -233,16 +231,13 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: Mapping[str, A
         ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
     by : str
         The label that the rows are for; "" for nodes.
-    about : mapping
-        Fields about the input, for documents.
     """
     if form == "name":
         print_names(f"node/{room.name}" for room in rooms)
         return
 
     def document() -> dict[str, Any]:
-        head = {"apiVersion": NODES_API, "kind": "Nodes", "by": by or "node"}
-        return head | {"items": [room.to_dict() for room in rooms]} | dict(about)
+        return NodesDocument(by=by or "node", items=rooms).to_dict() | about.to_dict()
 
     tables = [_table(rooms, by, form == "wide")]
     write_answer(form, document, [_nodes_headline(rooms)], tables, lambda: _raw_table(rooms, by))
@@ -264,19 +259,16 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     return f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
 
 
-def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: Mapping[str, Any]) -> None:
+def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: AboutInput) -> None:
     """Print what namespaces request.
 
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
-    about : mapping
-        Fields about the input, for documents.
     """
 
     def document() -> dict[str, Any]:
-        head = {"apiVersion": NODES_API, "kind": "Namespaces"}
-        return head | {"items": [use.to_dict() for use in uses]} | dict(about)
+        return NamespacesDocument(items=uses).to_dict() | about.to_dict()
 
     columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
     rows = [
@@ -297,8 +289,8 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: Mapping[str
 
 def _quotas(use: NamespaceUse) -> str:
     return "; ".join(
-        f"{quota}: " + ", ".join(f"{name} {used}/{hard}" for name, (used, hard) in its.items())
-        for quota, its in use.quotas.items()
+        f"{quota.name}: " + ", ".join(f"{name} {of.used}/{of.hard}" for name, of in quota.resources.items())
+        for quota in use.quotas
     )
 
 

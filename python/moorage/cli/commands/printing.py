@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from moorage.answers.page import Page
-    from moorage.kube.model.cluster import Cluster, LeftOut, RefusedObject
+    from moorage.kube.model.cluster import DecidingRelease, LeftOut, RefusedObject
     from moorage.table import Table as Columns
 
-    PageOf = tuple[Page, Iterable[Mapping[str, str]], Iterable[str]]
+    PageOf = tuple[Page, Iterable[DecidingRelease | None], Iterable[str]]
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""
@@ -295,42 +295,11 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def about_input(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a document about the input: its release, and what was left out.
-
-    Parameters
-    ----------
-    warnings : iterable of str
-        All that the command prints.
-
-    Returns
-    -------
-    dict
-        ``release`` has the release of Kubernetes that decides, ``newPods`` the workloads whose new pods
-        differ from their templates, ``leftOut`` those that are not simulated, ``warnings`` a sentence each,
-        ``refused`` what the API server would refuse of the change, if that is anything.
-    """
-    about = {"release": release_document(cluster), "newPods": cluster.siblings.documents()}
-    return about | left_out_document(cluster.left_out, warnings) | refused_document(cluster.refused_objects)
-
-
 def refused_document(refused: Iterable[RefusedObject]) -> dict[str, Any]:
     """Return the field of a document about objects of the change that the API server would refuse; none
     without any."""
-    documents = [obj._asdict() for obj in refused]
+    documents = [obj.to_dict() for obj in refused]
     return {"refused": documents} if documents else {}
-
-
-def release_document(cluster: Cluster) -> dict[str, str]:
-    """Return the release of Kubernetes that decides for a cluster, and why.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        As a command has loaded it.
-    """
-    assert cluster.release is not None
-    return cluster.release._asdict()
 
 
 def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]:
@@ -346,28 +315,25 @@ def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> d
     dict
         ``leftOut`` has the workloads that are not simulated, ``warnings`` a sentence each.
     """
-    documents = [
-        {"group": obj.group, "kind": obj.kind, "namespace": obj.namespace, "name": obj.name}
-        | {"replicas": obj.replicas, "why": obj.why}
-        for obj in left_out
-    ]
-    return {"leftOut": documents, "warnings": list(warnings)}
+    return {"leftOut": [obj.document() for obj in left_out], "warnings": list(warnings)}
 
 
 # ---- pages -------------------------------------------------------------------------------------------------
 #
 # Pages of commands: what a result is about stands on each.
 
-Release = Mapping[str, str]
-"""``version`` and ``reason`` of a release that decides; the reason may be ""."""
 FOLDERS = re.compile(r"(^|[=, '])/(?:(?:[^/=,; ]| (?!-))*/)+")
 """The folders of an absolute path: where a command ran is not what it was asked."""
 
 
-def write_page(page: Page, releases: Iterable[Release], warnings: Iterable[str]) -> None:
+def write_page(page: Page, releases: Iterable[DecidingRelease | None], warnings: Iterable[str]) -> None:
     """Print a page, with the title, input, changes, release and warnings of the current command."""
     context = click.get_current_context()
-    texts = (f"{release['version']} ({release['reason']})".replace(" ()", "") for release in releases)
+    texts = (
+        f"{release.version} ({release.reason})".replace(" ()", "")
+        for release in releases
+        if release is not None
+    )
     command = [*context.command_path.split(), *map(without_folders, context.meta[ARGUMENTS])]
     about = {
         "Input": " + ".join(_inputs(context.params)),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.errors import number_of, printable
+from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import DEFAULT
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
@@ -79,9 +80,9 @@ def write_history(
     write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)
 
 
-def _decides(options: Mapping[str, Any]) -> list[dict[str, str]]:
+def _decides(options: Mapping[str, Any]) -> list[DecidingRelease]:
     """Return the release that decides in a replay."""
-    return [{"version": options["version"] or DEFAULT, "reason": ""}]
+    return [DecidingRelease(options["version"] or DEFAULT, "")]
 
 
 def write_measures(form: str, history: History, measured: dict[str, Measurement]) -> None:

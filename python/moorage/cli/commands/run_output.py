@@ -37,14 +37,12 @@ from .printing import (
     COMMENT_ROWS,
     PICTURES,
     PrintedTable,
-    about_input,
     first_rows,
     ignore_broken_pipe,
     left_out_document,
     notice,
     print_names,
     refused_document,
-    release_document,
     without_folders,
     write_answer,
     write_picture,
@@ -109,7 +107,7 @@ def write_simulation(
         fields, scheduler = _simulation_document(simulation, outcomes), simulation.scheduler
         use = current_use(scheduler)
         result = simulation_page(fields, use, lambda key: document(scheduler.explain(key)), [*lines()])
-        return result, [fields["release"]], fields["warnings"]
+        return result, [simulation.cluster.release], fields["warnings"]
 
     def lines() -> Iterator[str]:
         yield _headline(simulation, outcomes)
@@ -284,10 +282,8 @@ def _simulation_document(simulation: Simulation, outcomes: Sequence[PodOutcome] 
     out |= simulation.basis_document()
     if simulation.scale_up is not None:
         out["newNodes"] = simulation.scale_up.to_dict()
-    out |= {"summary": shown} | about_input(
-        simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
-    )
-    return out
+    about = simulation.cluster.about([*facts_of(simulation.cluster), *simulation.warnings()])
+    return out | {"summary": shown} | about.to_dict()
 
 
 def _use(use: Use) -> dict[str, Any]:
@@ -353,7 +349,7 @@ def write_comparison(
         shown = _comparison_document(alternatives, releases)
         for entry in shown["alternatives"]:
             entry["name"] = without_folders(entry["name"])
-        each = [] if releases else [release_document(run.simulation.cluster) for run in alternatives]
+        each = [] if releases else [run.simulation.cluster.release for run in alternatives]
         return comparison_page(shown, lines), each, warnings
 
     pods = _pods(alternatives, releases)
@@ -453,7 +449,7 @@ def _comparison_document(
     }
     if releases is None:
         for shown, run in zip(document["alternatives"], alternatives, strict=True):
-            shown["release"] = release_document(run.simulation.cluster)
+            shown["release"] = run.simulation.cluster.release
         moved = [{"pod": key, "places": places} for key, places in differing(alternatives).items()]
         return document | {"differences": moved}
     pods = [

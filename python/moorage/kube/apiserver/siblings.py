@@ -13,10 +13,11 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
+from moorage.document import Count, Document
 from moorage.errors import examples, number_of
 
 from ..model.meta import Object, Struct
@@ -41,20 +42,15 @@ _WHOLE = frozenset({"node_selector_terms"})
 """Lists that are replaced as a whole: one more of these terms would let a pod go to more nodes."""
 
 
-class FieldChange(NamedTuple):
-    """A field that differs.
-
-    Attributes
-    ----------
-    field : str
-        Its path, for example ``spec.containers[istio-proxy]``.
-    before, after : object
-        JSON values; None where the field is missing.
-    """
+class FieldChange(Document, frozen=True):
+    """A field that differs."""
 
     field: str
+    """Its path, for example ``spec.containers[istio-proxy]``."""
     before: Any
+    """In a pod of the template after admission; null where it is missing."""
     after: Any
+    """In the new pods."""
 
     @property
     def text(self) -> str:
@@ -68,6 +64,20 @@ class FieldChange(NamedTuple):
             return name
         instead = "" if self.before in (None, "") else f" instead of {self.before}"
         return f"{name} {self.after}{instead}"
+
+
+class NewPods(Document, frozen=True):
+    """A workload whose new pods differ from its template."""
+
+    namespace: str
+    workload: str
+    vertical_pod_autoscaler: str | UnsetType = UNSET
+    """The name of the one that sets their requests."""
+    like: str | UnsetType = UNSET
+    """The pod that they are like: the newest of those that were running."""
+    others: Count | UnsetType = UNSET
+    """How many running pods differ from that one."""
+    changes: list[FieldChange] | UnsetType = UNSET
 
 
 def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[FieldChange]:
@@ -440,17 +450,16 @@ class Siblings:
             sentences.append(f"{head}: {examples(list(sized), _SHOWN)}.")
         return sentences
 
-    def documents(self) -> list[dict[str, Any]]:
-        """Return, as JSON values, the workloads with new pods that differ from their templates."""
+    def documents(self) -> list[NewPods]:
+        """Return the workloads with new pods that differ from their templates."""
         documents = []
         for (workload, _), (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
-            document: dict[str, Any] = {"namespace": workload.namespace, "workload": workload.text}
-            if autoscaler:
-                document["verticalPodAutoscaler"] = autoscaler
-            if difference is not None:
-                document |= {"like": difference.model.name, "others": difference.others}
-                document["changes"] = [change._asdict() for change in difference.changes()]
-            documents.append(document)
+            head = workload.namespace, workload.text, autoscaler or UNSET
+            if difference is None:
+                documents.append(NewPods(*head))
+            else:
+                like, others = difference.model.name, difference.others
+                documents.append(NewPods(*head, like, others, [*difference.changes()]))
         return documents
 
 

@@ -11,11 +11,12 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
+from moorage.document import Count, Document
 from moorage.table import Table, Tabular
 
-from ..apiserver.siblings import Siblings
+from ..apiserver.siblings import NewPods, Siblings
 from ..plain import plain
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
@@ -39,24 +40,17 @@ class RefusedPod(NamedTuple):
     message: str
 
 
-class RefusedObject(NamedTuple):
-    """An object of a change that the API server would refuse; the cluster is as it was without it.
-
-    Attributes
-    ----------
-    group, kind, namespace, name : str
-    source : str
-        The file.
-    message : str
-        The API server's text.
-    """
+class RefusedObject(Document, frozen=True):
+    """An object of a change that the API server would refuse; the cluster is as it was without it."""
 
     group: str
     kind: str
     namespace: str
     name: str
     source: str
+    """The file."""
     message: str
+    """The API server's text."""
 
     @property
     def text(self) -> str:
@@ -100,16 +94,24 @@ UNKNOWN = "but moorage does not know whether {} makes pods"
 """Why the pods of a kind that is not in the table of kinds are left out, with its name."""
 
 
+class LeftOutWorkload(Document, frozen=True):
+    """A workload whose pods are not made, as documents have it."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    replicas: Count
+    """How many of them are no listed pod."""
+    why: str
+    """Why they are not made, as a clause."""
+
+
 class LeftOut(NamedTuple):
-    """A workload whose pods are not made, as its kind is not simulated.
+    """A workload whose pods are not made, as its kind is not simulated; see `LeftOutWorkload`.
 
     Attributes
     ----------
-    group, kind, namespace, name : str
-    replicas : int
-        How many of them are no listed pod.
-    why : str
-        Why they are not made, as a clause.
     digest : str
         Hash of the spec of the workload.
     """
@@ -121,6 +123,10 @@ class LeftOut(NamedTuple):
     replicas: int
     why: str = "which is not simulated"
     digest: str = ""
+
+    def document(self) -> LeftOutWorkload:
+        """Return what documents have of it."""
+        return LeftOutWorkload(*self[:-1])
 
     @property
     def mark(self) -> str:
@@ -192,19 +198,13 @@ class Suspended(NamedTuple):
         return f"{self.full_kind} {self.namespace}/{self.name}"
 
 
-class DecidingRelease(NamedTuple):
-    """The release of Kubernetes that decides, and where its name is from.
-
-    Attributes
-    ----------
-    version : str
-        For example "1.36".
-    reason : str
-        A clause, for example "kubelet of node n1: v1.36.2".
-    """
+class DecidingRelease(Document, frozen=True):
+    """The release of Kubernetes that decides, and where its name is from."""
 
     version: str
+    """A minor version, for example 1.36."""
     reason: str
+    """A clause, for example "kubelet of node n1: v1.36.2"."""
 
 
 class Joined(NamedTuple):
@@ -225,6 +225,23 @@ class Joined(NamedTuple):
     objects: Sequence[Object]
     pods: Sequence[Pod]
     turns: Mapping[str, str]
+
+
+class AboutInput(Document, frozen=True):
+    """What the document of an answer says about the input."""
+
+    release: DecidingRelease
+    """The release of Kubernetes that decides, and what told it."""
+    new_pods: list[NewPods]
+    """Workloads whose new pods differ from their templates, since running pods do, or a VerticalPodAutoscaler
+    recommends it."""
+    left_out: list[LeftOutWorkload]
+    """Workloads whose pods are not made, as their kind is not simulated."""
+    warnings: list[str]
+    """Warnings about the input and the run, a sentence each."""
+    refused: list[RefusedObject] | UnsetType = UNSET
+    """Objects of the change that the API server would refuse, with the file and the text of the server; the
+    answer is without them."""
 
 
 @dataclass(slots=True, repr=False)
@@ -290,6 +307,23 @@ class Cluster(Tabular):
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
     joined: Joined | None = field(default=None, init=False, compare=False)
+
+    def about(self, warnings: Iterable[str]) -> AboutInput:
+        """Return what documents say about the input of a command.
+
+        Parameters
+        ----------
+        warnings : iterable of str
+            All that the command prints.
+        """
+        assert self.release is not None
+        return AboutInput(
+            self.release,
+            self.siblings.documents(),
+            [obj.document() for obj in self.left_out],
+            [*warnings],
+            [*self.refused_objects] or UNSET,
+        )
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

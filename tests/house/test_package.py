@@ -196,7 +196,7 @@ def test_type_checkers_see_the_same_names_of_a_room(room: str) -> None:
 
 
 def test_rooms_import_their_names_at_first_use() -> None:
-    assert ROOMS == ["answers", "autoscalers", "kube", "sim"]
+    assert ROOMS == ["answers", "autoscalers", "cluster", "kube", "sim"]
     result = run(f"import sys\nfor room in {ROOMS}: __import__(f'moorage.{{room}}')\nprint(*sys.modules)")
     loaded = {module for module in result.stdout.split() if module.startswith("moorage.")}
     assert {module for module in loaded if not module.startswith(("moorage._core", "moorage._version"))} == {

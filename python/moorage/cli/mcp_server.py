@@ -30,11 +30,12 @@ from mcp_types import (
 from mcp_types import Tool as McpTool
 
 from moorage._version import __version__
+from moorage.cluster.verbs import BY_NAME, VERBS
 from moorage.errors import InputError, MoorageError, located, shorten
 from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
 from moorage.live.web_server import HttpRequest, Reply, WebServer, is_foreign
 
-from .options.change_options import OPTIONS, ChangingCommand
+from .options.change_options import ChangingCommand
 from .options.option_types import GROUPS
 from .questions import OF_TERMINAL, long_name, named_questions
 
@@ -54,10 +55,10 @@ _LEFT_OUT = (
     | ChangingCommand.changes
 )
 """Parameters that a tool does not have: those about the cluster, forms, the scheduler; changes are a list."""
-_CHANGES = "; ".join(f"{option.name.removeprefix('--')} {option.metavar}".strip() for option in OPTIONS)
+_CHANGES = "; ".join(f"{verb.name} {verb.metavar}".strip() for verb in VERBS)
 _CHANGE = {
     "type": "string",
-    "pattern": rf"^\s*(--)?({'|'.join(option.name.removeprefix('--') for option in OPTIONS)})(\s|$)",
+    "pattern": rf"^\s*(--)?({'|'.join(BY_NAME)})(\s|$)",
     "description": f"One of: {_CHANGES}",
 }
 _COMMON: dict[str, dict[str, Any]] = {

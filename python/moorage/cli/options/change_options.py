@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from moorage.cluster.verbs import BY_NAME, VERBS, ChangeVerb
 from moorage.errors import InputError, either, located
 
 from .option_types import (
@@ -29,69 +29,7 @@ if TYPE_CHECKING:
 
     from .option_types import Complete
 
-NODES = "NODE|LABEL=VALUE"
 _GIVEN = "moorage.given"
-
-
-class ChangeOption(NamedTuple):
-    """An option that changes the cluster.
-
-    Attributes
-    ----------
-    name : str
-        As ``--drain``.
-    metavar : str
-    help : str
-    words : int
-        Number of arguments; none for a flag.
-    """
-
-    name: str
-    metavar: str
-    help: str
-    words: int = 1
-
-
-OPTIONS = (
-    ChangeOption(
-        "--add-nodes",
-        "NODE=N[,zone=ZONE][,LABEL=VALUE…]",
-        "Add N copies of NODE, in its zone or in ZONE, with other labels.",
-    ),
-    ChangeOption(
-        "--remove-nodes", NODES, "Remove nodes and the pods on them. zone=a selects by the topology label."
-    ),
-    ChangeOption("--fail-zone", "ZONE", "Remove all nodes of a zone and the pods on them."),
-    ChangeOption("--cordon", NODES, "Make nodes unschedulable."),
-    ChangeOption("--uncordon", NODES, "Make nodes schedulable."),
-    ChangeOption("--drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
-    ChangeOption(
-        "--upgrade-nodes",
-        f"{NODES} SURGE",
-        "Replace nodes by copies one at a time, SURGE new ones first: drain a node, remove it, add the next.",
-        2,
-    ),
-    ChangeOption("--taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", 2),
-    ChangeOption("--label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", 2),
-    ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, such as deploy/web=12."),
-    ChangeOption("--restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
-    ChangeOption(
-        "--restart-all", "", "Restart all workloads one after the other; each needs room for its surge.", 0
-    ),
-    ChangeOption(
-        "--hpa", "min|max", "Scale all targets of HPAs and KEDA to their minimum or maximum of replicas."
-    ),
-    ChangeOption(
-        "--set-requests",
-        "FILE",
-        "Set the requests of containers to those of a file: VPAs, or CSV or JSON with "
-        "workload, container, cpu and memory.",
-    ),
-    ChangeOption("--cronjobs", "", "Run each CronJob once, all at the same time.", 0),
-    ChangeOption(
-        "--unsuspend", "", "Let suspended Jobs, JobSets and the like run, as if Kueue had admitted them.", 0
-    ),
-)
 
 
 class RequestedChange(NamedTuple):
@@ -107,6 +45,11 @@ class RequestedChange(NamedTuple):
 
     option: str
     words: tuple[str, ...]
+
+    @property
+    def verb(self) -> ChangeVerb:
+        """What it does."""
+        return BY_NAME[self.option.removeprefix("--")]
 
     @property
     def text(self) -> str:
@@ -130,44 +73,10 @@ class RequestedChange(NamedTuple):
         from moorage.cluster.change import select_nodes
 
         with located(source=self.option):
-            words: Sequence[str | list[str]] = self.words
-            if self.option in _ON_NODES:
-                selected = select_nodes(scheduler.client, self.words[0], nodes)
-                words = [[node.name for node in selected], *self.words[1:]]
-            return _MAKERS[self.option](scheduler, *words)
-
-
-_ON_NODES = frozenset(option.name for option in OPTIONS if option.metavar.startswith(NODES))
-
-
-def _add_nodes(scheduler: Scheduler, text: str) -> Change:
-    match = re.fullmatch(r"([^,=]+)=([0-9]{1,9})(,.*)?", text)
-    if match is None:
-        raise InputError("must be NODE=N[,zone=ZONE][,LABEL=VALUE…] with a whole number N", obj=text)
-    return scheduler.add_nodes(int(match[2]), match[1] + (match[3] or ""))
-
-
-def _upgrade_nodes(scheduler: Scheduler, nodes: list[str], surge: str) -> Change:
-    if re.fullmatch("[0-9]{1,6}", surge) is None:
-        raise InputError(f"the number of new nodes that come first must be a whole number, not {surge!r}")
-    return scheduler.upgrade_nodes(nodes, int(surge))
-
-
-def _scale(scheduler: Scheduler, text: str) -> Change:
-    match = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
-    if match is None:
-        raise InputError("must be KIND/NAME=N with a whole number N", obj=text)
-    return scheduler.scale(match[1], int(match[2]))
-
-
-def _label(scheduler: Scheduler, reference: str, label: str) -> Change:
-    return scheduler.label(reference if "/" in reference else f"node/{reference}", label)
-
-
-def _autoscale(scheduler: Scheduler, bound: str) -> Change:
-    if bound not in ("min", "max"):
-        raise InputError(f"must be min or max, not {bound!r}")
-    return scheduler.autoscale_to("min" if bound == "min" else "max")
+            verb, words = self.verb, list[Any](self.words)
+            if verb.is_of_nodes:
+                words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
+            return verb.make(scheduler, *verb.read(*words))
 
 
 def left_as_is(change: RequestedChange, effect: Change, scheduler: Scheduler) -> list[str]:
@@ -184,42 +93,10 @@ def left_as_is(change: RequestedChange, effect: Change, scheduler: Scheduler) ->
     kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
     if effect.kept or effect.created or effect.changed or effect.deleted:
         return [*(f"{change.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
-    kinds, otherwise = _WITHOUT_EFFECT.get(change.option, ((), "it has this already"))
+    kinds, why = change.verb.kinds, change.verb.idle
     if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
         why = f"the input has no {either(kinds)}"
-    else:
-        why = otherwise
     return [f"{change.text} has no effect: {why}."]
-
-
-_WITHOUT_EFFECT: dict[str, tuple[tuple[str, ...], str]] = {
-    "--restart-all": (("Deployment", "StatefulSet", "DaemonSet"), ""),  # each has a restart
-    "--hpa": (("HorizontalPodAutoscaler", "ScaledObject"), "every target has these replicas already"),
-    "--set-requests": ((), "the containers have these requests already"),
-    "--cronjobs": (("CronJob",), "each is suspended"),
-    "--unsuspend": ((), "nothing is suspended"),
-}
-"""Which kinds a change is about, and why it has no effect where there are such objects."""
-
-
-_MAKERS: dict[str, Callable[..., Change]] = {
-    "--add-nodes": _add_nodes,
-    "--remove-nodes": lambda scheduler, nodes: scheduler.remove_nodes(nodes),
-    "--fail-zone": lambda scheduler, zone: scheduler.fail_zone(zone),
-    "--cordon": lambda scheduler, nodes: scheduler.cordon(nodes),
-    "--uncordon": lambda scheduler, nodes: scheduler.uncordon(nodes),
-    "--drain": lambda scheduler, nodes: scheduler.drain(nodes),
-    "--upgrade-nodes": _upgrade_nodes,
-    "--taint": lambda scheduler, nodes, taint: scheduler.taint(nodes, taint),
-    "--label": _label,
-    "--scale": _scale,
-    "--restart": lambda scheduler, reference: scheduler.restart(reference),
-    "--restart-all": lambda scheduler: scheduler.restart_all(),
-    "--hpa": _autoscale,
-    "--set-requests": lambda scheduler, file: scheduler.set_requests(file),
-    "--cronjobs": lambda scheduler: scheduler.run_cron_jobs(),
-    "--unsuspend": lambda scheduler: scheduler.unsuspend(),
-}
 
 
 class Given(NamedTuple):
@@ -233,7 +110,7 @@ class Given(NamedTuple):
 class ChangingCommand(AnsweringCommand):
     """A command that knows in which order options were given."""
 
-    changes = frozenset(option.name.removeprefix("--").replace("-", "_") for option in OPTIONS)
+    changes = frozenset(verb.name.replace("-", "_") for verb in VERBS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command`."""
@@ -272,13 +149,13 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate the function of a `ChangingCommand` with the options of changes, for `requested_changes`."""
-    for option in reversed(OPTIONS):
-        if option.words:
-            taken: dict[str, Any] = {"multiple": True, "nargs": option.words, "metavar": option.metavar}
-            taken["shell_complete"] = _offered(option.metavar)
+    for verb in reversed(VERBS):
+        if verb.words:
+            taken: dict[str, Any] = {"multiple": True, "nargs": verb.words, "metavar": verb.metavar}
+            taken["shell_complete"] = _offered(verb.metavar)
         else:
             taken = {"count": True}
-        command = click.option(option.name, help=option.help, **taken)(command)
+        command = click.option(f"--{verb.name}", help=verb.help, **taken)(command)
     return pod_times_option(command)
 
 
@@ -350,15 +227,14 @@ def parse_changes(text: str) -> list[RequestedChange]:
     InputError
         A change is not known, or has not so many arguments.
     """
-    known = {option.name.removeprefix("--"): option for option in OPTIONS}
     parts = [part.split() for part in text.split(";")]
-    first = known.get(parts[0][0]) if parts[0] else None
+    first = BY_NAME.get(parts[0][0]) if parts[0] else None
     if first is None or (len(parts[0]) == 1 and first.words):
         return []
     changes = []
     for words in parts:
-        option = known.get(words[0]) if words else None
-        if option is None or len(words) != option.words + 1:
+        verb = BY_NAME.get(words[0]) if words else None
+        if verb is None or len(words) != verb.words + 1:
             raise InputError(f"not a change: {' '.join(words)!r}", obj=text)
-        changes.append(RequestedChange(option.name, tuple(words[1:])))
+        changes.append(RequestedChange(f"--{verb.name}", tuple(words[1:])))
     return changes

@@ -16,6 +16,7 @@ from msgspec.structs import replace as with_fields
 
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.node_changes import MIRROR_ANNOTATION
+from moorage.cluster.verbs import BY_NAME
 from moorage.engine.framework.configuration import load_configuration
 from moorage.engine.plugins.registry import in_tree, read_configuration
 from moorage.errors import ConfigurationError, InputError, located, nearest
@@ -29,7 +30,7 @@ from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
 
 from ..messages import Stages
-from ..options.change_options import OPTIONS, RequestedChange, parse_changes
+from ..options.change_options import RequestedChange, parse_changes
 from ..options.inputs import (
     changed_gates,
     is_input,
@@ -197,10 +198,9 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
 def _other_forms(name: str) -> str:
     """Return what an error adds about what else an alternative may be."""
     word = name.split()[0] if name.strip() else ""
-    metavars = {option.name.removeprefix("--"): option.metavar for option in OPTIONS}
-    if metavars.get(word):
-        return f"and the change {word} is written {word} {metavars[word]}"
-    known = [AS_IS, "kubernetes", *metavars]
+    if word in BY_NAME and BY_NAME[word].words:
+        return f"and the change {word} is written {word} {BY_NAME[word].metavar}"
+    known = [AS_IS, "kubernetes", *BY_NAME]
     forms = f"and not {AS_IS}, a change such as 'drain n1', or a release such as 'kubernetes 1.36'"
     return forms + nearest(word, known)
 

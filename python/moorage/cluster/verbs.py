@@ -1,0 +1,164 @@
+"""The verbs of a change: one table for options of commands, alternatives of a comparison and agents' tools.
+
+What a verb does, the method of `ChangingScheduler` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from .change import Change
+    from .cluster_changes import ChangingScheduler
+
+NODES = "NODE|LABEL=VALUE"
+
+
+class ChangeVerb(NamedTuple):
+    """A verb of a change.
+
+    Attributes
+    ----------
+    method : str
+        Of `ChangingScheduler`, which makes the change.
+    metavar : str
+        The words that follow its name in a command, with spaces between them.
+    help : str
+    read : callable
+        Returns the arguments of the method, from the words of a command; with a list of nodes for `NODES`.
+    word : str
+        Its name in commands, if that is not the method's.
+    kinds : tuple of str
+        Those that it is about; without an object of them it has no effect.
+    idle : str
+        Why it has no effect where there are such objects.
+    """
+
+    method: str
+    metavar: str
+    help: str
+    read: Callable[..., Sequence[Any]] = lambda *words: words
+    word: str = ""
+    kinds: tuple[str, ...] = ()
+    idle: str = "it has this already"
+
+    @property
+    def name(self) -> str:
+        """As commands have it, without dashes in front."""
+        return self.word or self.method.replace("_", "-")
+
+    @property
+    def words(self) -> int:
+        """How many words follow the name."""
+        return len(self.metavar.split())
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether its first argument selects nodes."""
+        return self.metavar.startswith(NODES)
+
+    def make(self, scheduler: ChangingScheduler, *arguments: Any) -> Change:
+        """Make the change; the arguments are those of the method."""
+        change: Change = getattr(scheduler, self.method)(*arguments)
+        return change
+
+
+def _copies(text: str) -> tuple[int, str]:
+    match = re.fullmatch(r"([^,=]+)=([0-9]{1,9})(,.*)?", text)
+    if match is None:
+        raise InputError("must be NODE=N[,zone=ZONE][,LABEL=VALUE…] with a whole number N", obj=text)
+    return int(match[2]), match[1] + (match[3] or "")
+
+
+def _with_surge(nodes: list[str], surge: str) -> tuple[list[str], int]:
+    if re.fullmatch("[0-9]{1,6}", surge) is None:
+        raise InputError(f"the number of new nodes that come first must be a whole number, not {surge!r}")
+    return nodes, int(surge)
+
+
+def _replicas(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
+    if match is None:
+        raise InputError("must be KIND/NAME=N with a whole number N", obj=text)
+    return match[1], int(match[2])
+
+
+def _labels(reference: str, label: str) -> tuple[str, str]:
+    return reference if "/" in reference else f"node/{reference}", label
+
+
+def _bound(bound: str) -> tuple[str]:
+    if bound not in ("min", "max"):
+        raise InputError(f"must be min or max, not {bound!r}")
+    return (bound,)
+
+
+VERBS = (
+    ChangeVerb(
+        "add_nodes",
+        "NODE=N[,zone=ZONE][,LABEL=VALUE…]",
+        "Add N copies of NODE, in its zone or in ZONE, with other labels.",
+        _copies,
+    ),
+    ChangeVerb(
+        "remove_nodes",
+        NODES,
+        "Remove nodes and the pods on them. zone=a selects by the topology label.",
+    ),
+    ChangeVerb("fail_zone", "ZONE", "Remove all nodes of a zone and the pods on them."),
+    ChangeVerb("cordon", NODES, "Make nodes unschedulable."),
+    ChangeVerb("uncordon", NODES, "Make nodes schedulable."),
+    ChangeVerb("drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
+    ChangeVerb(
+        "upgrade_nodes",
+        f"{NODES} SURGE",
+        "Replace nodes by copies one at a time, SURGE new ones first: drain a node, remove it, add the next.",
+        _with_surge,
+    ),
+    ChangeVerb("taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint."),
+    ChangeVerb("label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", _labels),
+    ChangeVerb("scale", "KIND/NAME=N", "Set the replicas of a workload, such as deploy/web=12.", _replicas),
+    ChangeVerb("restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
+    ChangeVerb(
+        "restart_all",
+        "",
+        "Restart all workloads one after the other; each needs room for its surge.",
+        kinds=("Deployment", "StatefulSet", "DaemonSet"),
+        idle="",  # each has a restart
+    ),
+    ChangeVerb(
+        "autoscale_to",
+        "min|max",
+        "Scale all targets of HPAs and KEDA to their minimum or maximum of replicas.",
+        _bound,
+        word="hpa",
+        kinds=("HorizontalPodAutoscaler", "ScaledObject"),
+        idle="every target has these replicas already",
+    ),
+    ChangeVerb(
+        "set_requests",
+        "FILE",
+        "Set the requests of containers to those of a file: VPAs, or CSV or JSON with "
+        "workload, container, cpu and memory.",
+        idle="the containers have these requests already",
+    ),
+    ChangeVerb(
+        "run_cron_jobs",
+        "",
+        "Run each CronJob once, all at the same time.",
+        word="cronjobs",
+        kinds=("CronJob",),
+        idle="each is suspended",
+    ),
+    ChangeVerb(
+        "unsuspend",
+        "",
+        "Let suspended Jobs, JobSets and the like run, as if Kueue had admitted them.",
+        idle="nothing is suspended",
+    ),
+)
+BY_NAME = {verb.name: verb for verb in VERBS}

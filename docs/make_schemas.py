@@ -27,6 +27,12 @@ ANSWERS = {
         "moorage.answers.node_room:NodesDocument",
         "moorage.answers.node_room:NamespacesDocument",
     ],
+    "plan": [
+        "moorage.answers.new_nodes:NodesNeededDocument",
+        "moorage.answers.node_emptying:EmptyingPlanDocument",
+        "moorage.answers.placement_bound:BoundDocument",
+        "moorage.autoscalers.consolidation_rounds:ConsolidationDocument",
+    ],
     "sweep": ["moorage.sim.sweep_result:SweepDocument"],
 }
 """The Structs of the answers of each command."""

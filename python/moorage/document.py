@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, to_builtins
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0)]
 
 
 class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from math import inf
 from types import MappingProxyType
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
@@ -17,6 +18,7 @@ from moorage._core.state.pod_spec import pinned_node
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.controllers.availability import Rollout
 from moorage.controllers.store_control import admission_of
+from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler.schedule_pods import replica
 from moorage.errors import InputError, nearest, number_of
 from moorage.kube.apiserver.admission import RefusedError
@@ -26,7 +28,7 @@ from moorage.table import Table, Tabular
 
 from .asked_pods import as_template, pending_pods, store_with_claims, without_evictions
 from .node_count import NodeBound, Packing, bound_of_nodes, missing_domains, pack, share_of_daemons
-from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND, PlanStatus
 from .placement_bound import ASSUMPTIONS, Relaxation, relax
 from .pod_moves import fits_nowhere_else
 
@@ -36,6 +38,37 @@ NOWHERE = "{} fits on none of the templates: {}"
 TOO_SMALL = "The template {} is left out: it has no room for the pod of {}: {}"
 AWAITS = "waits for other pods of its group"
 EVICTS = "has a place only if other pods are evicted"
+
+
+class NodesNeededDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage plan nodes``, without the notes, which commands show as warnings."""
+
+    api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
+    kind: Literal["NodesNeeded"] = "NodesNeeded"
+    status: PlanStatus
+    nodes: Count
+    counts: dict[str, Count]
+    """New nodes by template."""
+    packed: dict[str, Count] | None
+    """Fewest new nodes by template on which a way to put the pods was found; null for none."""
+    prices: dict[str, Amount]
+    """Price per hour of a node by template, where it is known."""
+    price_per_hour: float | None
+    """Of counts; null if a price is not known."""
+    cheapest: dict[str, Count] | None
+    """New nodes by template of the cheapest way that was found; null without prices."""
+    cheapest_per_hour: float | None
+    lower_bound: int | None
+    bound_by: str
+    """linear program, or a resource."""
+    unplaced: dict[str, str]
+    """Reason by pod."""
+    skipped: dict[str, Count]
+    """Pending pods that were left out, by reason."""
+    over_limits: tuple[str, ...]
+    """The limits of NodePools and node groups that forbid so many nodes, a text each."""
+    proof: str | UnsetType = UNSET
+    """Why no answer exists; only with impossible."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,24 +182,24 @@ class NodesNeeded(Tabular):
         prices = {"price": np.array([self.prices.get(name, np.nan) for name in names])} if self.prices else {}
         return Table({"template": names, **columns, **prices})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as a JSON value, without the notes, which commands show as warnings."""
-        plan = {
-            "status": self.status,
-            "nodes": self.nodes,
-            "counts": self.counts,
-            "packed": self.packed,
-            "prices": self.prices,
-            "pricePerHour": self.price(self.counts),
-            "cheapest": self.cheapest,
-            "cheapestPerHour": None if self.cheapest is None else self.price(self.cheapest),
-            "lowerBound": self.lower_bound,
-            "boundBy": self.bound_by,
-            "unplaced": self.unplaced,
-            "skipped": self.skipped or {},
-            "overLimits": list(self.over_limits),
-        }
-        return plan | ({"proof": self.proof} if self.proof else {})
+    def document(self) -> NodesNeededDocument:
+        """Return the answer of ``moorage plan nodes``."""
+        return NodesNeededDocument(
+            status=self.status,
+            nodes=self.nodes,
+            counts=self.counts,
+            packed=self.packed,
+            prices=self.prices,
+            price_per_hour=self.price(self.counts),
+            cheapest=self.cheapest,
+            cheapest_per_hour=None if self.cheapest is None else self.price(self.cheapest),
+            lower_bound=self.lower_bound,
+            bound_by=self.bound_by,
+            unplaced=self.unplaced,
+            skipped=self.skipped or {},
+            over_limits=self.over_limits,
+            proof=self.proof or UNSET,
+        )
 
 
 def nodes_needed(

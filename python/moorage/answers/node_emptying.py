@@ -7,23 +7,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
-from msgspec.structs import asdict
+from msgspec import UNSET, Meta, UnsetType
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
+from moorage.document import Document
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
 from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.pod import Pod
-from moorage.table import Table, Tabular, rows_of
+from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
 from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
+PlanStatus = Annotated[str, Meta(extra_json_schema={"enum": [FOUND, IMPOSSIBLE, NOT_FOUND]})]
 ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"
 LARGEST = (
     "{}: {} requested by pods that must be on a node, {} allocatable (or requested, where that is more) on "
@@ -31,6 +33,20 @@ LARGEST = (
 )
 FREE = "{}: {} wanted on one node, {} free on all nodes together"
 SIZE = "{}: {} wanted on one node, no schedulable node has more than {}"
+
+
+class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage plan drain`` and ``plan defragment``."""
+
+    api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
+    kind: Literal["EmptyingPlan"] = "EmptyingPlan"
+    status: PlanStatus
+    nodes: tuple[str, ...]
+    """Emptied nodes, in order."""
+    moves: tuple[Move, ...]
+    blockers: tuple[Blocker, ...]
+    proof: str | UnsetType = UNSET
+    """Why no answer exists; only with impossible."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,11 +110,15 @@ class EmptyingPlan(Tabular):
         columns = ("pod", "source", "target")
         return Table({name: [getattr(move, name) for move in moves] for name in columns})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as a JSON value."""
-        blockers = [asdict(blocker) for blocker in self.blockers]
-        head = {"status": self.status, "nodes": list(self.nodes), "moves": rows_of(self.table())}
-        return head | {"blockers": blockers} | ({"proof": self.proof} if self.proof else {})
+    def document(self) -> EmptyingPlanDocument:
+        """Return the answer of ``moorage plan drain`` or ``plan defragment``."""
+        return EmptyingPlanDocument(
+            status=self.status,
+            nodes=self.nodes,
+            moves=self.moves,
+            blockers=self.blockers,
+            proof=self.proof or UNSET,
+        )
 
 
 # ---- one node ----------------------------------------------------------------------------------------------

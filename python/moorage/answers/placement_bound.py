@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from msgspec import Struct
 from moorage._core.state.pod_spec import pinned_node
 from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.cluster import PodScheduler
+from moorage.document import Count, Document
 from moorage.errors import InputError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import NodeSelector, Pod
@@ -283,22 +284,29 @@ def _scarce(relaxation: Relaxation, kind: PodKind, pool: int, room: int) -> str:
 TOLERANCE = 1e-6
 
 
-class Price(Struct, frozen=True):
-    """What one more unit of a resource in a pool would add to the bound.
+class Price(Document, frozen=True):
+    """What one more unit of a resource in a pool would add to the bound."""
 
-    Attributes
-    ----------
-    nodes : tuple of str
-        The nodes of the pool: those that take the same kinds of pods.
-    resource : str
-    price : float
-        Added weight per unit (millicore, byte, or one), as long as nothing else binds. Where a node has no
-        room for one more whole pod, the weight of the pod over what it requests.
-    """
-
-    nodes: tuple[str, ...]
     resource: str
     price: float
+    """Added weight per unit (millicore, byte, or one), as long as nothing else binds. Where a node has no
+    room for one more whole pod, the weight of the pod over what it requests."""
+    nodes: tuple[str, ...]
+    """The nodes of the pool: those that take the same kinds of pods."""
+
+
+class BoundDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage plan bound``."""
+
+    api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
+    kind: Literal["Bound"] = "Bound"
+    pods: Count
+    bound: float
+    placed: float
+    gap: float
+    prices: tuple[Price, ...]
+    relaxed: tuple[str, ...]
+    skipped: dict[str, Count]
 
 
 @dataclass(frozen=True, repr=False)
@@ -361,11 +369,10 @@ class Bound(Tabular):
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the bound as a JSON value."""
-        prices = [{"resource": p.resource, "price": p.price, "nodes": list(p.nodes)} for p in self.prices]
-        numbers = {"pods": self.pods, "bound": self.bound, "placed": self.placed, "gap": self.gap}
-        return numbers | {"prices": prices, "relaxed": list(self.relaxed), "skipped": self.skipped}
+    def document(self) -> BoundDocument:
+        """Return the answer of ``moorage plan bound``."""
+        numbers = {name: getattr(self, name) for name in BoundDocument.__struct_fields__[2:]}
+        return BoundDocument(**numbers)
 
 
 def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:
@@ -432,6 +439,6 @@ def _prices(
         members = np.flatnonzero(relaxation.pool == pool)
         names = tuple(scheduler.cache.state.view.names_of(relaxation.rows[members]))
         worth = price * float(relaxation.free[resource][members].sum())
-        priced.append((worth, Price(names, resource, price)))
+        priced.append((worth, Price(resource, price, names)))
     priced.sort(key=lambda each: (-each[0], each[1].resource, each[1].nodes))
     return tuple([price for _, price in priced])

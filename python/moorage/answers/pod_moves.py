@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.node_changes import NO_CONTROLLER, mark_unschedulable, stays
 from moorage.controllers.store_control import admission_of
+from moorage.document import Document
 from moorage.kube import Object, PodDisruptionBudget
 from moorage.kube.apiserver.admission import RefusedError
 from moorage.kube.model.node import Node
@@ -29,39 +29,24 @@ NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
 LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
 
 
-class Move(Struct, frozen=True):
-    """The move of one pod.
-
-    Attributes
-    ----------
-    pod : str
-        ``namespace/name`` of the pod that is evicted. The name of the one that takes its place may differ.
-    source, target : str
-        Nodes.
-    """
+class Move(Document, frozen=True):
+    """The move of one pod between nodes."""
 
     pod: str
+    """``namespace/name`` of the pod that is evicted. The name of the one that takes its place may differ."""
     source: str
     target: str
 
 
-class Blocker(Struct, frozen=True):
-    """A pod that prevents its node from being emptied.
-
-    Attributes
-    ----------
-    pod : str
-        ``namespace/name``.
-    node : str
-    reason : str
-    lasts : bool
-        Whether no order of moves changes that.
-    """
+class Blocker(Document, frozen=True):
+    """A pod that prevents its node from being emptied."""
 
     pod: str
+    """``namespace/name``."""
     node: str
     reason: str
     lasts: bool
+    """Whether no order of moves changes that."""
 
     @property
     def text(self) -> str:

@@ -10,6 +10,7 @@ from moorage.lazy import names_at_first_use
 if TYPE_CHECKING:
     from .consolidation_rounds import Consolidation as Consolidation
     from .consolidation_rounds import RemovalStep as RemovalStep
+    from .consolidation_rounds import StepDocument as StepDocument
     from .group_settings import GroupSettings as GroupSettings
     from .group_settings import NodeGroup as NodeGroup
     from .group_settings import ScaleDown as ScaleDown
@@ -31,7 +32,7 @@ else:
     __getattr__, __dir__, __all__ = names_at_first_use(
         __name__,
         {
-            ".consolidation_rounds": "Consolidation RemovalStep",
+            ".consolidation_rounds": "Consolidation RemovalStep StepDocument",
             ".group_settings": "GroupSettings NodeGroup ScaleDown",
             ".karpenter.karpenter_options": "KarpenterOptions",
             ".karpenter.new_nodes_result": "Launch NewClaim PodError Provisioning TypePrice",

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from moorage.cluster import ChangingScheduler
+from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
@@ -32,7 +34,7 @@ from .karpenter.type_columns import Catalogue
 from .launched_nodes import assume_claims, remove_claims
 from .providers.instance_type import POOL, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
-from .scale_up_answer import NewNode, UnplacedPod, kinds_of
+from .scale_up_answer import ComingNode, NewNode, UnplacedPod, WaitingPod, kinds_of
 from .scaling_rounds import AutoscalerSettings, grow, left_pods, make_nodes
 
 # ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
@@ -79,30 +81,32 @@ _BETWEEN = 600.0
 """Seconds between commands, besides the longest consolidateAfter."""
 
 
-class RemovalStep(NamedTuple):
-    """A command, and what came of it.
+class StepDocument(Document, frozen=True):
+    """A command, and what came of it, as documents have it."""
 
-    Attributes
-    ----------
-    reason : str
-        Empty, Drifted or Underutilized.
-    decision : str
-        delete, replace or terminate-first.
-    replacements, extra : tuple of NewNode
-        Nodes in place of those that go, and those that came because kube-scheduler placed pods otherwise.
-    saved : float or None
-        Per hour, as Karpenter reckons; None without prices.
-    moved : int
-        Pods that were evicted.
-    kept : dict of str to str
-        Pods that cannot be evicted, and why: their nodes stay.
-    lost : tuple of str
-        Pods that no controller makes again.
-    waiting : tuple of UnplacedPod
-        Pods that have no node afterwards and had one before.
-    placed : dict of str to str
-        The nodes that pods have got from kube-scheduler.
-    """
+    reason: Annotated[str, Meta(extra_json_schema={"enum": ["Empty", "Drifted", "Underutilized"]})]
+    decision: Annotated[str, Meta(extra_json_schema={"enum": ["delete", "replace", "terminate-first"]})]
+    nodes: tuple[str, ...]
+    replacements: list[ComingNode]
+    """Nodes in place of those that go."""
+    saved: float | None
+    """Per hour, as Karpenter reckons; null without prices."""
+    moved: Count
+    """Pods that were evicted."""
+    kept: dict[str, str]
+    """Pods that cannot be evicted, and why: their nodes stay."""
+    lost: tuple[str, ...]
+    """Pods that no controller makes again."""
+    waiting: list[WaitingPod]
+    """Pods that have no node afterwards and had one before."""
+    extra: list[ComingNode]
+    """Nodes that come because kube-scheduler places pods otherwise than planned."""
+    placed: dict[str, str]
+    """By key of a pod, the node that it has got."""
+
+
+class RemovalStep(NamedTuple):
+    """A command, and what came of it: the fields of `StepDocument`."""
 
     reason: str
     decision: str
@@ -116,20 +120,48 @@ class RemovalStep(NamedTuple):
     extra: tuple[NewNode, ...]
     placed: dict[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the step as a JSON value."""
-        document = self._asdict()
-        for name in ("replacements", "extra", "waiting"):
-            document[name] = [each.to_dict() for each in getattr(self, name)]
-        return document
+    def document(self) -> StepDocument:
+        """Return what documents have of the step."""
+        parts = {
+            name: [each.document() for each in getattr(self, name)]
+            for name in ("replacements", "extra", "waiting")
+        }
+        return StepDocument(**self._asdict() | parts)
 
 
-class Draw(NamedTuple):
+class Draw(Document, frozen=True):
     """How it ends with another seed: the nodes, and how many pods wait that had a node."""
 
     seed: int
     after: NodesPrice
-    waiting: int
+    waiting: Count
+
+
+class ConsolidationDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage plan consolidate``."""
+
+    api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
+    kind: Literal["Consolidation"] = "Consolidation"
+    karpenter_version: str
+    seed: int
+    before: NodesPrice
+    after: NodesPrice
+    least_price_per_hour: Amount | None
+    """The least that any packing of the pods could cost; null without prices."""
+    complete: bool
+    """Whether nothing more would happen."""
+    young_nodes: tuple[str, ...]
+    """Where nothing goes at once: the nodes on which pods came or went less than consolidateAfter ago."""
+    begins: str | None
+    """When consolidateAfter is over for all of them, and the steps begin; null where they begin at once."""
+    gone_without_preferences: tuple[str, ...]
+    """Where nothing more happens: the nodes that would go next if Karpenter ignored preferred terms of
+    pods."""
+    steps: list[StepDocument]
+    stays: tuple[StayingNode, ...]
+    """The nodes that are left, and why."""
+    draws: tuple[Draw, ...]
+    """How it ends with each seed that was tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,22 +275,22 @@ class Consolidation(Tabular):
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON value."""
-        return {
-            "karpenterVersion": self.karpenter_version,
-            "seed": self.seed,
-            "before": self.before._asdict(),
-            "after": self.after._asdict(),
-            "leastPricePerHour": self.least,
-            "complete": self.complete,
-            "youngNodes": list(self.young),
-            "begins": self.begins or None,
-            "goneWithoutPreferences": list(self.ignoring),
-            "steps": [step.to_dict() for step in self.steps],
-            "stays": [stay._asdict() for stay in self.stays],
-            "draws": [draw._asdict() | {"after": draw.after._asdict()} for draw in self.draws],
-        }
+    def document(self) -> ConsolidationDocument:
+        """Return the answer of ``moorage plan consolidate``."""
+        return ConsolidationDocument(
+            karpenter_version=self.karpenter_version,
+            seed=self.seed,
+            before=self.before,
+            after=self.after,
+            least_price_per_hour=self.least,
+            complete=self.complete,
+            young_nodes=self.young,
+            begins=self.begins or None,
+            gone_without_preferences=self.ignoring,
+            steps=[step.document() for step in self.steps],
+            stays=self.stays,
+            draws=self.draws,
+        )
 
 
 def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:

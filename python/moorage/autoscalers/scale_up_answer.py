@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta
+
+from moorage.document import Amount, Count, Document
 from moorage.errors import number_of
 from moorage.kube import Object
 from moorage.table import Table, Tabular
@@ -17,7 +20,33 @@ from .karpenter.karpenter_options import VERSION as KARPENTER_VERSION
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
 KARPENTER, CLUSTER_AUTOSCALER, SCHEDULER = "Karpenter", "cluster-autoscaler", "kube-scheduler"
+REFUSERS = [KARPENTER, CLUSTER_AUTOSCALER, f"{KARPENTER} and {CLUSTER_AUTOSCALER}", SCHEDULER]
 VERSIONS = {KARPENTER: KARPENTER_VERSION, CLUSTER_AUTOSCALER: flags.VERSION}
+
+
+class ComingNode(Document, frozen=True):
+    """A node that comes, as documents have it."""
+
+    name: str
+    autoscaler: Annotated[str, Meta(extra_json_schema={"enum": [KARPENTER, CLUSTER_AUTOSCALER]})]
+    pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price_per_hour: Amount | None
+    round: Count
+    pods: tuple[str, ...]
+
+
+class WaitingPod(Document, frozen=True):
+    """A pod that has no node at the end, as documents have it."""
+
+    pod: str
+    refused_by: Annotated[str, Meta(extra_json_schema={"enum": REFUSERS})]
+    karpenter: str
+    cluster_autoscaler: str
+    """Its text, if it refuses the pod."""
+    scheduler: str
 
 
 class NewNode(NamedTuple):
@@ -41,19 +70,9 @@ class NewNode(NamedTuple):
         group = "" if self.by == KARPENTER else self.pool
         return " ".join(filter(None, (group, self.instance_type, self.capacity_type, self.zone)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the node as a JSON value."""
-        return {
-            "name": self.name,
-            "autoscaler": self.by,
-            "pool": self.pool,
-            "instanceType": self.instance_type,
-            "zone": self.zone,
-            "capacityType": self.capacity_type,
-            "pricePerHour": self.price,
-            "round": self.round,
-            "pods": list(self.pods),
-        }
+    def document(self) -> ComingNode:
+        """Return what documents have of the node."""
+        return ComingNode(self.name, self.by, *self[1:-2])
 
 
 class UnplacedPod(NamedTuple):
@@ -75,15 +94,10 @@ class UnplacedPod(NamedTuple):
             return "; ".join(f"{who}: {why}" for who, why in self.refusals.items())
         return f"{SCHEDULER}: {self.scheduler}; the autoscaler sees room for it and makes no other node"
 
-    def to_dict(self) -> dict[str, str]:
-        """Return the pod as a JSON value."""
-        return {
-            "pod": self.pod,
-            "refusedBy": self.refused_by,
-            "karpenter": self.refusals.get(KARPENTER, ""),
-            "clusterAutoscaler": self.refusals.get(CLUSTER_AUTOSCALER, ""),
-            "scheduler": self.scheduler,
-        }
+    def document(self) -> WaitingPod:
+        """Return what documents have of the pod."""
+        karpenter, cluster_autoscaler = (self.refusals.get(name, "") for name in VERSIONS)
+        return WaitingPod(self.pod, self.refused_by, karpenter, cluster_autoscaler, self.scheduler)
 
 
 class LatePod(NamedTuple):
@@ -197,8 +211,8 @@ class ScaleUp(Tabular):
             "complete": self.complete,
             "pricePerHour": self.price,
             "newlyPlaced": len(self.placed),
-            "nodes": [node.to_dict() for node in self.nodes],
-            "waiting": [pod.to_dict() for pod in self.waiting],
+            "nodes": [node.document().to_dict() for node in self.nodes],
+            "waiting": [pod.document().to_dict() for pod in self.waiting],
             "late": [late_pod._asdict() for late_pod in self.late],
         }
 

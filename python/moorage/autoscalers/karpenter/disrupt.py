@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
 
+from moorage.document import Document
 from moorage.kube import NodePool
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -410,11 +411,12 @@ METHODS: tuple[Method, ...] = (EMPTINESS, DRIFT, MultiNodeConsolidation(), SINGL
 _REFUSALS = ("DisruptionBlocked", "Unconsolidatable", "ConsolidationRejected")
 
 
-class StayingNode(NamedTuple):
-    """A node that stays; `reason` is that of Karpenter's event, "" where it has none."""
+class StayingNode(Document, frozen=True):
+    """A node that stays, and why."""
 
     node: str
     reason: str
+    """That of Karpenter's event; empty where it has none."""
     message: str
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from math import isfinite
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.kube import Node, NodeOverlay, NodePool
 
@@ -262,12 +262,14 @@ def _priced(offering: Offering, change: str) -> Offering:
 # ---- what nodes that are there cost, by the prices of a provider's instance types --------------------------
 
 
-class NodesPrice(NamedTuple):
-    """How many nodes there are, their price per hour, and how many have no known price."""
+class NodesPrice(Document, frozen=True):
+    """How many nodes there are, and what they cost."""
 
-    nodes: int
-    price: float
-    unknown: int
+    nodes: Count
+    price: Amount
+    """Per hour, of the nodes whose price is known."""
+    unknown: Count
+    """Nodes without a known price."""
 
     @classmethod
     def of(cls, prices: Sequence[float | None]) -> NodesPrice:

@@ -140,7 +140,6 @@ TITLES = {
     "Bound": ("How many pods can be placed at most", "What is the limit"),
 }
 """Of a page and its first table, by the kind of the answer."""
-PLAN_API = "plan.moorage.dev/v1"
 
 
 def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
@@ -167,7 +166,7 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
         return answer_page(title, lines, None, tables), [about.release], about.warnings
 
     def document() -> dict[str, Any]:
-        return {"apiVersion": PLAN_API, "kind": kind} | answer.to_dict() | about.to_dict()
+        return answer.to_dict() | about.to_dict()
 
     write_answer(form, document, lines, chain([table], _more_plans(answer, COMMENT_ROWS)), page=page)
 

@@ -239,7 +239,7 @@ class ScaleUpReport(NamedTuple):
     def _prices(self) -> str:
         if self.before is None or self.up.price is None:
             return ""
-        before, price, unknown = self.before
+        before, price, unknown = msgspec.structs.astuple(self.before)
         without = f", without {number_of(unknown, 'node', 'nodes')} of unknown price" if unknown else ""
         after = before + len(self.up.nodes)
         return (

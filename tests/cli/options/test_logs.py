@@ -155,7 +155,8 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
         if len(followed) == 1:
             raise UnreachableError("away")
         follow(service)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if len(followed) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(ExtenderService, "follow", note)
     server.faults += [
@@ -164,7 +165,8 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
     ]
     code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)
     told = [line.rpartition("error=")[2] for line in err.splitlines() if " WARNING " in line]
-    assert (code, told, len(followed)) == (0, ["not yet", "away"], 2)
+    assert (code, told) == (0, ["not yet", "away"])
+    assert len(followed) >= 2
 
 
 @pytest.mark.usefixtures("without_pauses")
@@ -176,6 +178,10 @@ def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_
             server.faults.append(cannot_read)  # for good
             return answers(500, "InternalError", "unable to decrypt")(handler)
         return False
+
+    def unreadable(metrics: str) -> bool:
+        lines = [line for line in metrics.splitlines() if 'unreadable_kind_seconds{kind="CSINode"' in line]
+        return any(not line.endswith(" 0.0") for line in lines)
 
     def use(match: re.Match[str]) -> dict[str, tuple[int, str]]:
         def ask(method: str, path: str, body: str | None = None) -> tuple[int, str]:
@@ -189,8 +195,8 @@ def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_
         server.faults.append(cannot_read)
         server.cut()
         end = time.monotonic() + 60.0
-        while ask("GET", "/readyz")[0] == 200 and time.monotonic() < end:
-            pass
+        while not unreadable(ask("GET", "/metrics")[1]) and time.monotonic() < end:
+            pass  # other kinds, too, are away for a moment after the cut
         verb = ask("POST", "/filter", '{"Pod": {}, "NodeNames": []}')
         return {"filter": verb} | {path: ask("GET", path) for path in ("/livez", "/readyz", "/metrics")}
 
@@ -200,8 +206,7 @@ def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_
     assert json.loads(told["filter"][1])["Error"] == ""
     assert told["/livez"][0] == 200, "a new process would have no copy"
     assert "[-]kinds failed" in told["/readyz"][1]
-    scraped = [one for one in told["/metrics"][1].splitlines() if "unreadable_kind_seconds{" in one]
-    assert [one for one in scraped if 'kind="CSINode"' in one and not one.endswith(" 0.0")]
+    assert unreadable(told["/metrics"][1])
 
 
 def test_the_process_ends_at_once_without_the_lease(

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+from threading import Event, Lock
 
 import pytest
 from tests.doors.cli import ENDS, IN_A_HURRY, allow_many_connections, ending_on_signals
@@ -19,14 +20,30 @@ def send(number: signal.Signals) -> None:
 def test_the_first_ends_gracefully_and_the_second_at_once(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, codes, before = list[str](), list[int](), signal.getsignal(number)
+    ended, codes, before = Event(), list[int](), signal.getsignal(number)
     monkeypatch.setattr(os, "_exit", codes.append)
-    with ending_on_signals(lambda: calls.append("end")):
+    with ending_on_signals(ended.set):
         send(number)
-        assert (calls, codes) == (["end"], [])
+        assert ended.wait(60)
+        assert codes == []
         send(signal.SIGTERM)
     assert codes == [IN_A_HURRY]
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_while_a_lock_is_held_waits_for_nobody() -> None:
+    """As where it comes while the main thread is within the wait of an Event."""
+    lock, ended = Lock(), Event()
+
+    def end() -> None:
+        if lock.acquire(timeout=60):
+            ended.set()
+
+    with ending_on_signals(end):
+        with lock:
+            send(signal.SIGTERM)
+            assert not ended.is_set()
+        assert ended.wait(60)
 
 
 def test_stacks_are_written(capfd: pytest.CaptureFixture[str]) -> None:

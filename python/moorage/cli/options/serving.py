@@ -570,19 +570,31 @@ IN_A_HURRY = 1
 def ending_on_signals(end: Callable[[], object]) -> Iterator[None]:
     """Call a function at the first of `ENDS`, and end the process at the second one, during the block.
 
+    A thread of its own calls it: a handler of signals interrupts the main thread anywhere, and would wait
+    for ever for a lock that this one holds, as that of an Event on which it waits.
+
     SIGUSR1 writes the stacks of all threads to stderr, and SIGQUIT as well before it ends the process, as
     with programs in Go. SIGUSR2 is ignored. (kube-scheduler handles only SIGTERM and SIGINT; the others end
     it.)
     """
-    calls = 0
+    from queue import SimpleQueue
+    from threading import Thread
+
+    calls, signals = 0, SimpleQueue[bool]()
 
     def handle(*_: object) -> None:
         nonlocal calls
         calls += 1
         if calls > 1:
             os._exit(IN_A_HURRY)
-        end()
+        signals.put(True)
 
+    def call() -> None:
+        if signals.get():
+            end()
+
+    caller = Thread(target=call, name="end on signals", daemon=True)
+    caller.start()
     handlers = dict.fromkeys(ENDS, handle) | {signal.SIGUSR2: signal.SIG_IGN}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     if (stderr := sys.__stderr__) is not None:
@@ -596,6 +608,8 @@ def ending_on_signals(end: Callable[[], object]) -> Iterator[None]:
             faulthandler.unregister(number)
         for number, handler in before.items():
             signal.signal(number, handler)
+        signals.put(False)
+        caller.join()
 
 
 def allow_many_connections() -> None:

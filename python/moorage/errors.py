@@ -240,3 +240,17 @@ def located(
     except (InputError, errors) as error:
         refusal = error if isinstance(error, InputError) else InputError(str(error))
         raise refusal.located(source=source, obj=obj, path=path) from None
+
+
+_MISSING = re.compile(
+    r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
+)
+
+
+def with_hint(message: str) -> str:
+    """Return a text of the API server, with the command that gets the object that it misses."""
+    match = _MISSING.search(message)
+    if match is None:
+        return message
+    kind, name = filter(None, match.groups())
+    return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"

@@ -32,6 +32,12 @@ from moorage.answers.explain.room_evidence import RoomEvidence as RoomEvidence
 # The decisions of this run are counted, and compared with those of a whole one.
 from moorage.answers.explain.situations import Turns as Turns
 
+# What explanations that count as alike are about.
+from moorage.answers.explain.targets import Target as Target
+
+# Explanations that count as alike, made by hand.
+from moorage.answers.explain.targets import merge_alike as merge_alike
+
 # A reduced series, compared with the whole one.
 from moorage.answers.figures import m4 as m4
 
@@ -51,3 +57,16 @@ from moorage.answers.page import Grid as Grid
 from moorage.answers.page import Lines as Lines
 from moorage.answers.page import amount as amount
 from moorage.answers.page import shortened as shortened
+
+# The gate in the format of records of a control plane.
+from moorage.answers.runs.gate import judge as judge
+
+# Templates as options give them, for questions that have to agree.
+from moorage.answers.runs.pod_templates import read_templates as read_templates
+from moorage.answers.runs.simulation import Simulation as Simulation
+
+# Outcomes as values, compared with records of a control plane.
+from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup
+
+# The values of a summary.
+from moorage.answers.runs.summary import Use as Use

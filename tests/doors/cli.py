@@ -65,21 +65,5 @@ from moorage.cli.questions import named_questions as named_questions
 from moorage.cli.questions import parameters_of as parameters_of
 from moorage.cli.questions import question_of as question_of
 
-# The gate in the format of records of a control plane.
-from moorage.cli.runs.gate import judge as judge
-
-# Templates as options give them, for questions that have to agree.
-from moorage.cli.runs.pod_templates import read_templates as read_templates
-from moorage.cli.runs.simulation import Simulation as Simulation
-
-# Outcomes as values, compared with records of a control plane.
-from moorage.cli.runs.simulation import SimulationSetup as SimulationSetup
-
-# What explanations that count as alike are about.
-from moorage.cli.runs.targets import Target as Target
-
-# Explanations that count as alike, made by hand.
-from moorage.cli.runs.targets import merge_alike as merge_alike
-
 # Files of the page, as a browser gets them.
 from moorage.cli.serve_twin import page_files as page_files

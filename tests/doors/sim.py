@@ -46,9 +46,6 @@ from moorage.sim.replay_report import verification_page as verification_page
 
 # Documented: the policies that a profile can name.
 from moorage.sim.scheduling_policies import policies as policies
-
-# The values of a summary.
-from moorage.sim.summary import Use as Use
 from moorage.sim.sweep import EXECUTORS as EXECUTORS
 
 # Documented names one level below the room's own.

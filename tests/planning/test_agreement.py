@@ -131,7 +131,7 @@ def test_questions_agree(objects: list[dict[str, Any]]) -> None:
 
 def of_deployment(scheduler: mo.Scheduler) -> Pod:
     """A template as ``capacity --pod deploy/web`` makes it."""
-    from tests.doors.cli import read_templates
+    from tests.doors.answers import read_templates
 
     cluster = Cluster(others=[*scheduler.client.list(Deployment)[0]])
     cluster.others += scheduler.client.list(ReplicaSet)[0]

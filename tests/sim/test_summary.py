@@ -6,7 +6,7 @@ from moorage import Scheduler
 from moorage.kube import Cluster, Node, Pod
 from moorage.sim import Summary, summarize
 from tests import make
-from tests.doors.sim import Use
+from tests.doors.answers import Use
 
 
 def node(name: str, zone: str, pods: int, **resources: str) -> Node:

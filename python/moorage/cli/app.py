@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage._version import __version__
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, with_hint
 
 from .options.option_types import PLUGIN, CommandGroup, GroupedCommand
 
 if TYPE_CHECKING:
-    from .options.inputs import PreparedInput
+    from moorage.answers.runs.loaded_cluster import PreparedInput
 
 COMMANDS = {
     "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
@@ -104,7 +104,7 @@ def _files_hint(error: click.UsageError) -> str:
 
 
 def _fail(message: str) -> int:
-    from .messages import print_message, with_hint
+    from .messages import print_message
 
     print_message("error", with_hint(message))
     return 2

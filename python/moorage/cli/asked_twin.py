@@ -22,6 +22,7 @@ import click
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage.answers.page import Page
+from moorage.answers.runs.loaded_cluster import PreparedInput
 from moorage.errors import InputError, MoorageError, located
 from moorage.kube.read.files import source_name
 from moorage.kube.read.read_objects import Listed
@@ -33,14 +34,13 @@ from moorage.live.web_server import Reply
 
 from .app import app, run
 from .commands.check import check
-from .options.inputs import PreparedInput
+from .options.inputs import prepare
 from .questions import TwinQuestion, question_of
-from .runs.loaded_cluster import prepare
 
 DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""
 MOST_NOTES = 20
-_ROOMS = ("cli.commands", "cli.runs", "cluster", "autoscalers", "answers")
+_ROOMS = ("cli.commands", "cluster", "autoscalers", "answers")
 """What questions import and read: once, before the first fork, and not in each child."""
 
 _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")

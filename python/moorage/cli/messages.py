@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -28,20 +27,6 @@ TICK = 0.1
 """Seconds between two looks at it on a terminal."""
 FIRST_OF_A_LOG, TICK_OF_A_LOG = 5.0, 30.0
 """The same where stderr is kept: the first line, and the others."""
-
-
-_MISSING = re.compile(
-    r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
-)
-
-
-def with_hint(message: str) -> str:
-    """Return a text of the API server, with the command that gets the object that it misses."""
-    match = _MISSING.search(message)
-    if match is None:
-        return message
-    kind, name = filter(None, match.groups())
-    return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
 
 
 class CommandNote(NamedTuple):

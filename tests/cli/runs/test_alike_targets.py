@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msgspec.structs import replace as replaced
-from tests.doors.cli import Target, merge_alike
+from tests.doors.answers import Target, merge_alike
 from tests.doors.kube import Workload
 from tests.make import node, pod
 

@@ -13,12 +13,12 @@ from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
-    left_as_is,
     places_first,
     requested_changes,
 )
 from ..options.inputs import (
     NO_NODE,
+    begun,
     facts_of,
     input_options,
     load_input,
@@ -112,9 +112,9 @@ def capacity(  # noqa: PLR0913
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
-    from ..runs.loaded_cluster import begin
-    from ..runs.pod_templates import as_gang, read_templates, template_group_warnings
-    from ..runs.simulation import input_warnings
+    from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
+    from moorage.answers.runs.simulation import input_warnings
+
     from .planning_output import write_capacity
 
     namespace = options["namespace"] or "default"
@@ -122,7 +122,7 @@ def capacity(  # noqa: PLR0913
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
-        loaded = begin(cluster, scheduler_settings(options, cluster))
+        loaded = begun(cluster, scheduler_settings(options, cluster))
         scheduler = loaded.scheduler
         read = read_templates(templates, loaded.completed, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
@@ -131,14 +131,14 @@ def capacity(  # noqa: PLR0913
         scheduler.apply(read.others)
         without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
         for change in requested_changes():
-            without_effect += left_as_is(change, change.make(scheduler, nodes), scheduler)
+            without_effect += change.left_as_is(change.make(scheduler, nodes), scheduler)
         if places_first(options["after_run"]):
             scheduler.run()
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
         coming = coming_nodes(options, cluster)
         if coming is not None:
-            from ..runs.coming_nodes import ahead_of_replicas
+            from moorage.answers.runs.coming_nodes import ahead_of_replicas
 
             without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:
@@ -219,9 +219,9 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     Exit codes: 0 if it ran; 2 for bad input.
     """
     from moorage.answers.node_room import namespace_use
+    from moorage.answers.runs.simulation import SimulationSetup
     from moorage.cluster.change import select_nodes
 
-    from ..runs.simulation import SimulationSetup
     from .planning_output import write_namespaces, write_nodes
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
@@ -236,7 +236,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         cluster = load_input(options)
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
-        setup = SimulationSetup(cluster, scheduler_settings(options, cluster), requested_changes())
+        settings = scheduler_settings(options, cluster)
+        setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
         if places_first(options["after_run"]):
             scheduler.run()

@@ -15,6 +15,8 @@ from ..messages import Stages
 from ..options.change_options import ChangingCommand, change_options, requested_changes
 from ..options.inputs import (
     ReleaseChoice,
+    asked_scheduler,
+    begun,
     facts_of,
     input_options,
     load_before_and_after,
@@ -42,12 +44,11 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.simulation import Simulation, SimulationSetup
     from moorage.answers.scheduler import Scheduler
     from moorage.answers.survival import Survival
     from moorage.kube import Cluster
     from moorage.kube.model.cluster import DecidingRelease
-
-    from ..runs.simulation import Simulation, SimulationSetup
 
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
@@ -142,10 +143,9 @@ def check(
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
+    from moorage.answers.runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
     from moorage.answers.scheduler import Scheduler
 
-    from ..runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
-    from ..runs.loaded_cluster import begin
     from .check_output import write_verdict
 
     for option, has_it in _OF_LOSSES.items():
@@ -170,16 +170,18 @@ def check(
             stage()
             done = setup.run(stage, attempts.over)
         else:
-            from ..runs.comparison import compare_releases, sides_of_upgrade
+            from msgspec import structs
+
+            from moorage.answers.runs.comparison import compare_releases, sides_of_upgrade
 
             stage()
             assert after.release is not None
             releases = _two_releases(options, after.release)
             first, last, gate_warnings = sides_of_upgrade(*releases, options["gates"])
-            common = {**options, "gates": ""}  # each side has its own
+            common = structs.replace(asked_scheduler(options), gates="")  # each side has its own
             both = compare_releases((first, last), after, common, changes, stages=stage)
-            settings = scheduler_settings({**options, "gates": ""}, before)
-            waiting = begin(before, settings).waiting & both.without_node()
+            settings = common.of(before)
+            waiting = begun(before, settings).waiting & both.without_node()
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.setup.settings
             compared = compared._replace(
@@ -221,10 +223,10 @@ def _prepared(
     before: Cluster, after: Cluster, options: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[SimulationSetup, Collection[str]]:
     """Return the cluster with the changes, and what was waiting before them."""
-    from ..runs.loaded_cluster import begin
-    from ..runs.simulation import SimulationSetup
+    from moorage.answers.runs.loaded_cluster import begin
+    from moorage.answers.runs.simulation import SimulationSetup
 
-    earlier = begin(before, settings)
+    earlier = begun(before, settings)
     loaded = earlier if after is before else begin(after, settings, earlier)
     coming = coming_nodes(options, after)
     return SimulationSetup(after, settings, requested_changes(), coming, loaded), earlier.waiting

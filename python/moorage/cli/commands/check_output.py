@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from moorage.answers.runs.gate import HINT, Finding, LossFinding, Removed, Verdict, group_fits
+from moorage.answers.runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
 from moorage.cluster.change import short_label
 from moorage.errors import examples, number_of, printable
 from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
 from ..options.change_options import RequestedChange, explain_command
-from ..runs.gate import HINT, Finding, LossFinding, Removed, Verdict, group_fits
-from ..runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
 from .printing import (
     COMMENT_ROWS,
     CommandLine,

@@ -6,7 +6,7 @@ import click
 
 from moorage.errors import InputError, shorten
 
-from ..options.inputs import gate_options, selected_gates
+from ..options.inputs import gate_options
 from ..options.option_types import GroupedCommand, output_option
 
 SHOWN = 4000
@@ -35,6 +35,7 @@ def config(file: str, show: bool, output: str, gates: str, version: str) -> None
     from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.engine.plugins.registry import in_tree
     from moorage.kube.read.files import source_name
+    from moorage.kube.releases import selected_gates
 
     from .printing import ignore_broken_pipe, write_value
 

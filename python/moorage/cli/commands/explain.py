@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError
+from moorage.errors import InputError, with_hint
 
-from ..messages import no_node, with_hint
-from ..options.change_options import ChangingCommand, change_options
+from ..messages import no_node
+from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
     explanation_input_options,
     facts_of,
@@ -21,8 +21,8 @@ from ..options.new_node_options import checked_time, node_source_options
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
-    from ..runs.simulation import PodsAlike, SimulationSetup
-    from ..runs.targets import Target
+    from moorage.answers.explain.targets import Target
+    from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
 
 ALL = "all"
 
@@ -119,9 +119,8 @@ def explain(
         return _explain_node(target.partition("/")[2], output, options)
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
+    from moorage.answers.explain.targets import merge_alike
 
-    from ..runs.simulation import SimulationSetup
-    from ..runs.targets import merge_alike
     from .explain_output import write_explanations
     from .printing import ignore_broken_pipe, print_lines
 
@@ -132,7 +131,7 @@ def explain(
         raise click.UsageError("--at is for node/NAME alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
-    setup = SimulationSetup.of(options)
+    setup = setup_of(options)
     known = {node.name for node in setup.cluster.nodes}
     for name in names:
         if name not in known:
@@ -168,15 +167,14 @@ def explain(
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
+    from moorage.answers.explain.targets import about_nodes
     from moorage.autoscalers.node_removal import group_removal_verdict, removal_verdict
     from moorage.autoscalers.scaling_rounds import AutoscalerSettings
     from moorage.kube import NodePool
 
-    from ..runs.simulation import SimulationSetup
-    from ..runs.targets import about_nodes
     from .printing import write_answer
 
-    setup = SimulationSetup.of(options)
+    setup = setup_of(options)
     scheduler = setup.make()
     known = [node.name for node in setup.cluster.nodes]
     if name not in known:
@@ -215,10 +213,9 @@ def _pinned(
 ) -> tuple[list[Target], list[str]]:
     """Return the targets that the scheduler places, and what is to say of those that name their node; those
     that the kubelet there refuses become groups that nobody makes."""
+    from moorage.answers.explain.targets import groups_not_made
+    from moorage.answers.runs.simulation import PINNED, pinned_workloads
     from moorage.kube.workloads.ownership import controller_of
-
-    from ..runs.simulation import PINNED, pinned_workloads
-    from ..runs.targets import groups_not_made
 
     pinned = pinned_workloads(setup.loaded.scheduler)
     nodes = {
@@ -259,7 +256,7 @@ def _targets(
     setup: SimulationSetup, target: str | None, namespace: str | None
 ) -> tuple[list[Target], list[PodsAlike], bool]:
     """Find what is to be explained, the pods that nobody makes, and whether several may be explained."""
-    from ..runs.targets import (
+    from moorage.answers.explain.targets import (
         groups_not_made,
         pod_named,
         targets_of_workload,

@@ -19,6 +19,8 @@ from moorage.answers.explain.explanation import (
     ScoredNode,
 )
 from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, HelpfulChange
+from moorage.answers.explain.targets import ExplainedTarget, Target
+from moorage.answers.runs.simulation import skip_reason
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
@@ -26,8 +28,6 @@ from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.errors import number_of
 from moorage.kube.model.cluster import AboutInput
 
-from ..runs.simulation import skip_reason
-from ..runs.targets import ExplainedTarget, Target
 from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value
 
 SITUATION_TEXTS = {

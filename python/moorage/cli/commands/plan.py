@@ -18,6 +18,7 @@ from ..options.change_options import (
     after_run_option,
     change_options,
     places_first,
+    setup_of,
 )
 from ..options.inputs import input_options, print_notes, scheduler_options
 from ..options.new_node_options import (
@@ -36,11 +37,10 @@ from ..options.option_types import CommandGroup, WholeNumber, all_of, offer, off
 from ..options.option_types import offered_nodes as nodes_of
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.pod_templates import PodTemplateFile
     from moorage.answers.scheduler import Scheduler
     from moorage.kube import Node, Pod
     from moorage.table import Tabular
-
-    from ..runs.pod_templates import PodTemplateFile
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."
 Question = Callable[["Scheduler", list[tuple["Pod", int]]], "Tabular"]
@@ -125,11 +125,10 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
+        from moorage.answers.runs.coming_nodes import kinds_of_new_nodes, prices_of
         from moorage.autoscalers.scaling_rounds import AutoscalerSettings
         from moorage.kube import Node, Object
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
-
-        from ..runs.coming_nodes import kinds_of_new_nodes, prices_of
 
         _check_names(scheduler, like)
         if like:
@@ -351,15 +350,14 @@ def _answer(
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
     from moorage.answers.new_nodes import NodesNeeded
+    from moorage.answers.runs.pod_templates import read_templates
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.pod_scheduler import with_objects
 
-    from ..runs.pod_templates import read_templates
-    from ..runs.simulation import SimulationSetup
     from .planning_output import write_plan
 
     with Stages("reading", "planning") as stage:
-        setup = SimulationSetup.of(options, grows=False)
+        setup = setup_of(options, grows=False)
         cluster = setup.cluster
         place = options["namespace"] or "default"
         scheduler = setup.make()
@@ -374,9 +372,8 @@ def _answer(
         coming = coming_nodes(options, cluster) if "autoscales" in options else None
         with located(source=source):
             if coming is not None:
+                from moorage.answers.runs.coming_nodes import ahead_of_drain
                 from moorage.cluster.change import select_nodes
-
-                from ..runs.coming_nodes import ahead_of_drain
 
                 nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])

@@ -11,7 +11,7 @@ import click
 from moorage.errors import InputError, located
 
 from ..messages import Stages, print_warnings
-from ..options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
+from ..options.inputs import NO_NODE, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -166,6 +166,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:
             from moorage.kube import load
+            from moorage.kube.read.python_values import file_named
 
             if timeline.cluster.nodes:
                 raise InputError("the trace has nodes itself", source="-f")

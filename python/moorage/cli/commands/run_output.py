@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage._core.base.resources import ZERO
-from moorage.engine.framework.evidence import held_by, readable, unit
-from moorage.engine.scheduler.cycle.results import Failure
-from moorage.errors import first_of, number_of
-from moorage.kube import Node
-from moorage.kube.workloads.ownership import Workload
-from moorage.sim.summary import Summary, Use, by_count, zone_of
-
-from ..options.inputs import facts_of
-from ..runs.comparison import Alternative, ReleaseComparison
-from ..runs.comparison import differing_places as differing
-from ..runs.gate import GroupFit, group_fits
-from ..runs.simulation import (
+from moorage.answers.runs.comparison import Alternative, ReleaseComparison
+from moorage.answers.runs.comparison import differing_places as differing
+from moorage.answers.runs.gate import GroupFit, group_fits
+from moorage.answers.runs.simulation import (
     KEPT,
     NOT_STARTED,
     PLACED,
@@ -33,6 +25,14 @@ from ..runs.simulation import (
     Simulation,
     group_outcomes,
 )
+from moorage.answers.runs.summary import Summary, Use, by_count, zone_of
+from moorage.engine.framework.evidence import held_by, readable, unit
+from moorage.engine.scheduler.cycle.results import Failure
+from moorage.errors import first_of, number_of
+from moorage.kube import Node
+from moorage.kube.workloads.ownership import Workload
+
+from ..options.inputs import facts_of
 from .printing import (
     COMMENT_ROWS,
     PICTURES,

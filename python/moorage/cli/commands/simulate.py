@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import located
+from moorage.cluster.verbs import BY_NAME
+from moorage.errors import ConfigurationError, InputError, located, nearest
 
 from ..messages import Stages, note
-from ..options.change_options import ChangingCommand, change_options
+from ..options.change_options import ChangingCommand, change_options, parse_changes, setup_of
 from ..options.inputs import (
+    asked_scheduler,
+    begun,
     facts_of,
     input_or_synthetic_options,
     listed_once,
     load_input,
+    names_server,
     print_notes,
     scheduler_options,
+    scheduler_settings,
     simulation_input_options,
+    without_server,
 )
 from ..options.new_node_options import (
     OPTION,
+    coming_nodes,
     differing_disruption,
     new_node_options,
     no_new_nodes,
     node_source_options,
     refuse_groups,
+    refuse_no_node,
 )
 from ..options.option_types import AnsweringCommand, is_given, output_option
 
 if TYPE_CHECKING:
-    from ..runs.comparison import Alternative
+    from moorage.answers.runs.comparison import Alternative
 
+CONFIGURATION = b"KubeSchedulerConfiguration"
+NODE_GROUPS = re.compile(rb"^nodeGroups:", re.MULTILINE)
 WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
 
@@ -79,10 +90,9 @@ def simulate(
 
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
+    from moorage.answers.runs.gate import removed_pods, rests_on
     from moorage.kube import parse_selector
 
-    from ..runs.gate import removed_pods, rests_on
-    from ..runs.simulation import SimulationSetup
     from .run_output import write_simulation
 
     if options["with_bound"] and (output not in ("wide", "csv") or summary_only):
@@ -93,7 +103,7 @@ def simulate(
         matcher = parse_selector(selector)
     began = time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
-        setup = SimulationSetup.of(options)
+        setup = setup_of(options)
         cluster = setup.cluster
         preparing = time.perf_counter() - began
         stage()
@@ -145,7 +155,8 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
-    from ..runs.comparison import compare_releases, releases_named, run_alternative
+    from moorage.answers.runs.comparison import compare_releases, releases_named
+
     from .run_output import write_comparison
 
     sides = releases_named(alternatives)
@@ -157,7 +168,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
         refuse_groups(options, "releases, for which no nodes come")
         with Stages("comparing releases") as stage:
             cluster = load_input({**options, "version": sides[1].version})
-            compared = compare_releases(sides, cluster, options, (), from_scratch, stage)
+            compared = compare_releases(sides, cluster, asked_scheduler(options), (), from_scratch, stage)
         done = [compared.before, compared.after]
     else:
         if len(alternatives) < 2:
@@ -191,3 +202,93 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
         else f"{', '.join(dict.fromkeys(names))}: {text}"
         for text, names in by_text.items()
     ]
+
+
+def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -> Alternative:
+    """Run what an argument of ``moorage compare`` stands for.
+
+    Parameters
+    ----------
+    name : str
+        ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
+        a file or directory with a cluster, one without a node, which changes the cluster, or one with node
+        groups.
+    options : mapping of str to object
+        The values of `input_options` and `scheduler_options`.
+    from_scratch : bool
+        Whether bound pods are placed anew.
+
+    Raises
+    ------
+    InputError
+        The file or a change is not valid.
+    """
+    from msgspec import structs
+
+    from moorage.answers.runs.comparison import AS_IS, Alternative, without_bindings
+    from moorage.answers.runs.simulation import SimulationSetup
+    from moorage.kube.read.files import is_input
+
+    changes = [] if name == AS_IS else parse_changes(name)
+    is_cluster = name != AS_IS and not changes
+    is_configuration = is_cluster and CONFIGURATION in _head_of(name)
+    is_cluster = is_cluster and not is_configuration
+    if is_cluster and not is_input(name):
+        raise InputError(f"no such file, {_other_forms(name)}", source=name)
+    if is_cluster and NODE_GROUPS.search(_head_of(name)):
+        options, is_cluster = {**options, "groups_file": name}, False
+    may_change = is_cluster and bool(options["files"] or names_server(options))
+    cluster = None
+    try:
+        cluster = load_input(
+            {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
+        )
+    except InputError:
+        if not may_change or _has_nodes(name, options):
+            raise
+    if cluster is None or (may_change and not cluster.nodes):
+        cluster = load_input({**options, "files": (*options["files"], name)})
+    refuse_no_node(cluster, options, name if is_cluster else "-f")
+    settings = scheduler_settings(options, cluster)
+    if is_configuration:
+        configured = structs.replace(asked_scheduler(options), config=name)
+        with located(source=name):
+            try:
+                settings["config"] = configured.with_gates(settings["feature_gates"])["config"]
+            except ConfigurationError as error:
+                raise InputError(error.message, path=error.path) from None
+    coming = coming_nodes(options, cluster)
+    if from_scratch:
+        cluster = without_bindings(cluster)
+    setup = SimulationSetup(cluster, settings, changes, coming, begun(cluster, settings))
+    return Alternative(name, setup.run())
+
+
+def _other_forms(name: str) -> str:
+    """Return what an error adds about what else an alternative may be."""
+    from moorage.answers.runs.comparison import AS_IS, KUBERNETES
+
+    word = name.split()[0] if name.strip() else ""
+    if word in BY_NAME and BY_NAME[word].words:
+        return f"and the change {word} is written {word} {BY_NAME[word].metavar}"
+    known = [AS_IS, KUBERNETES, *BY_NAME]
+    forms = f"and not {AS_IS}, a change such as 'drain n1', or a release such as 'kubernetes 1.36'"
+    return forms + nearest(word, known)
+
+
+def _head_of(name: str) -> bytes:
+    """The first bytes of a file; none of a directory, and of what the reader of clusters refuses."""
+    try:
+        with open(name, "rb") as file:
+            return file.read(1 << 16)
+    except (OSError, ValueError):
+        return b""
+
+
+def _has_nodes(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether files have a node: without one they change a cluster."""
+    from moorage.kube import Node
+    from moorage.kube.read.read_objects import read_objects
+
+    read = read_objects(name, recursive=options["recursive"], validate="ignore")
+    return any(isinstance(obj, Node) for obj in read.objects)

@@ -24,6 +24,7 @@ from .option_types import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.simulation import SimulationSetup
     from moorage.answers.scheduler import Scheduler
     from moorage.cluster.change import Change
 
@@ -78,25 +79,24 @@ class RequestedChange(NamedTuple):
                 words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
             return verb.make(scheduler, *verb.read(*words))
 
+    def left_as_is(self, effect: Change, scheduler: Scheduler) -> list[str]:
+        """Return a warning about each object that the change has left as it is, but for pods, and what it
+        notes; or one that the whole change has no effect.
 
-def left_as_is(change: RequestedChange, effect: Change, scheduler: Scheduler) -> list[str]:
-    """Return a warning about each object that a change has left as it is, but for pods, and what it notes; or
-    one that the whole change has no effect.
+        Parameters
+        ----------
+        scheduler : Scheduler
+            After the change.
+        """
+        from moorage.store import kind_named
 
-    Parameters
-    ----------
-    scheduler : Scheduler
-        After the change.
-    """
-    from moorage.store import kind_named
-
-    kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
-    if effect.kept or effect.created or effect.changed or effect.deleted:
-        return [*(f"{change.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
-    kinds, why = change.verb.kinds, change.verb.idle
-    if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
-        why = f"the input has no {either(kinds)}"
-    return [f"{change.text} has no effect: {why}."]
+        kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
+        if effect.kept or effect.created or effect.changed or effect.deleted:
+            return [*(f"{self.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
+        kinds, why = self.verb.kinds, self.verb.idle
+        if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
+            why = f"the input has no {either(kinds)}"
+        return [f"{self.text} has no effect: {why}."]
 
 
 class Given(NamedTuple):
@@ -207,6 +207,27 @@ def requested_changes() -> list[RequestedChange]:
         for option in given
         if option.name in ChangingCommand.changes
     ]
+
+
+def setup_of(options: Mapping[str, Any], grows: bool = True) -> SimulationSetup:
+    """Return the cluster of the current command, with its changes.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options` and `scheduler_options`, and of `node_source_options` if it `grows`.
+    grows : bool, optional
+        Whether nodes come for pods that fit nowhere.
+    """
+    from moorage.answers.runs.simulation import SimulationSetup
+
+    from .inputs import begun, load_input, scheduler_settings
+    from .new_node_options import coming_nodes
+
+    cluster = load_input(options)
+    settings = scheduler_settings(options, cluster)
+    coming = coming_nodes(options, cluster) if grows else None
+    return SimulationSetup(cluster, settings, requested_changes(), coming, begun(cluster, settings))
 
 
 def parse_changes(text: str) -> list[RequestedChange]:

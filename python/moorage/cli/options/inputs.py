@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -12,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, with_hint
 from moorage.kube.releases import (
     DEFAULT,
     OPTIONAL_PLUGINS,
     RELEASES,
-    FeatureGates,
     Version,
-    feature_gates,
+    changed_gates,
     nearest_release,
     parse_version,
     release_named,
 )
 
-from ..messages import FACT, REFUSED, note, print_message, print_warnings, with_hint
+from ..messages import FACT, REFUSED, note, print_message, print_warnings
 from .option_types import (
     PLUGIN,
     Decorator,
@@ -39,36 +37,13 @@ from .option_types import (
 )
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
     from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube import Cluster, Object, Pod
     from moorage.kube.model.cluster import DecidingRelease
     from moorage.kube.read.read_objects import Listed
     from moorage.kube.workloads.ownership import Workload
     from moorage.live.client import ApiClient
-
-_OTHER_KIND = re.compile(r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"')
-_WITHOUT_KIND = "Object 'Kind' is missing in "
-
-
-@contextmanager
-def naming_other_kinds() -> Iterator[None]:
-    """Say of a file that is no KubeSchedulerConfiguration what it is, where kube-scheduler names the place in
-    its source that has no such kind.
-
-    Raises
-    ------
-    InputError
-    """
-    try:
-        yield
-    except InputError as error:
-        other = _OTHER_KIND.fullmatch(error.message)
-        if other is None and not error.message.startswith(_WITHOUT_KIND):
-            raise
-        what = "no kind" if other is None else f"a {other[1]} of {other[2]}"
-        expected = "expected a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"
-        raise InputError(f"{what}; {expected}", source=error.source) from None
-
 
 # ---- deciding release --------------------------------------------------------------------------------------
 #
@@ -363,6 +338,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
         return cluster, cluster
     from moorage.engine.devices.device_properties import SelectorValidation
     from moorage.kube.read import load
+    from moorage.kube.read.python_values import file_named
     from moorage.kube.read.read_objects import WithHooks
 
     selectors = SelectorValidation()
@@ -385,34 +361,35 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     return before, _checked(after, options)
 
 
-class PreparedInput:
-    """Objects that were read elsewhere, in place of a file, with what commands have made of them.
-
-    A process that answers many commands prepares it once, and forks for each of them.
-    """
-
-    def __init__(self, listed: Listed) -> None:
-        self.listed = listed
-        self._kept: list[tuple[object, Any]] = []
-        self._taken: list[Any] = []  # to free it would copy it: a fork ends without that
-
-    def keep(self, key: object, what: object) -> None:
-        """Keep what depends on a key alone."""
-        self._kept.append((key, what))
-
-    def take(self, key: object) -> Any:
-        """Return what was kept for an equal key, once, as a command may change it; None without it."""
-        at = next((at for at, (kept, _) in enumerate(self._kept) if kept == key), None)
-        if at is None:
-            return None
-        self._taken.append(self._kept.pop(at)[1])
-        return self._taken[-1]
-
-
 def held_inputs() -> Mapping[str, PreparedInput]:
     """Return what the caller of the command has prepared, by the name of a file; see `app.run`."""
     context = click.get_current_context(silent=True)
     return {} if context is None else context.find_root().obj or {}
+
+
+def begun(cluster: Cluster, settings: Mapping[str, Any]) -> LoadedCluster:
+    """Return what runs of the current command over a cluster begin with."""
+    from moorage.answers.runs.loaded_cluster import begin
+
+    return begin(cluster, settings, prepared=held_inputs().values())
+
+
+def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
+    """Prepare an input for commands with such options.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`, for the input alone, and of `scheduler_options`.
+    """
+    from moorage.answers.runs.loaded_cluster import LoadedCluster
+
+    cluster = load_input(options)
+    settings = scheduler_settings(options, cluster)
+    held.keep(cluster_key(options), cluster)
+    loaded = LoadedCluster(cluster, settings)
+    loaded.look_ahead()
+    held.keep((id(cluster), settings), loaded)
 
 
 def _prepared(options: Mapping[str, Any]) -> Cluster | None:
@@ -546,6 +523,8 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
         raise click.UsageError("give the cluster with -f or --kubeconfig")
+    from moorage.kube.read.python_values import file_named
+
     held = held_inputs()
     files: list[Any] = [held[name].listed if name in held else file_named(name) for name in options["files"]]
     if names_server(options):
@@ -560,26 +539,6 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
     return files
-
-
-def file_named(name: str) -> str | Path:
-    """Return the name of a file as `load` takes it: never as the text of a manifest."""
-    from moorage.kube.read.python_values import is_path
-
-    return name if is_path(name) else Path(name)
-
-
-def is_input(name: str) -> bool:
-    """Whether a name is that of an input: a file or directory that exists, standard input, or a URL.
-
-    Returns
-    -------
-    bool
-        False for a name that is too long for a file.
-    """
-    from moorage.kube.read.files import STDIN
-
-    return name == STDIN or "://" in name or os.path.exists(name)
 
 
 @contextmanager
@@ -681,78 +640,29 @@ scheduler_options = all_of(
 )
 
 
-def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = None) -> dict[str, Any]:
-    """Return the keyword arguments of a `Scheduler`, with the configuration read.
+def asked_scheduler(options: Mapping[str, Any]) -> SchedulerSettings:
+    """Return what options ask of a scheduler.
 
     Parameters
     ----------
     options : mapping of str to object
-        The values of `scheduler_options`.
-    cluster : Cluster, optional
-        Its release decides; without it, that of the options.
+        The values of `scheduler_options`, and ``pod_times`` of a command whose changes move pods.
     """
-    from moorage.engine.plugins.registry import read_configuration
-
-    release = None if cluster is None else cluster.release
-    gates = selected_gates(options["gates"], options["version"] if release is None else release.version)
-    config = options["config"]
-    if config is not None:
-        with naming_other_kinds():
-            config = read_configuration(config, gates)
-    return {
-        "config": config,  # read once, because the file may be standard input
-        "feature_gates": gates,
-        "seed": options["seed"],
-        "percentage_of_nodes_to_score": options["percentage"],
-        "tie_break": options["tie_break"] or gates.release.tie_break,
-        **_pod_times(options),
-    }
-
-
-def _pod_times(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the setting of a command whose changes move pods."""
+    from moorage.answers.runs.loaded_cluster import SchedulerSettings
     from moorage.controllers import PodTimes
 
-    if options.get("pod_times") is None:
-        return {}
-    start, ready, stop = options["pod_times"]
-    return {"pod_times": PodTimes(start=start, ready=ready, stop=stop)}
+    names = ("config", "gates", "version", "percentage", "tie_break", "seed")
+    times = options.get("pod_times")
+    start, ready, stop = times or (0, 0, 0)
+    return SchedulerSettings(
+        **{name: options[name] for name in names},
+        pod_times=None if times is None else PodTimes(start=start, ready=ready, stop=stop),
+    )
 
 
-def changed_gates(text: str) -> dict[str, bool]:
-    """Return the gates of ``A=true,B=false``.
-
-    Parameters
-    ----------
-    text : str
-        Value of ``--feature-gates``.
-    """
-    changes: dict[str, bool] = {}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.strip().partition("=")
-        if value.lower() not in ("true", "false"):
-            raise InputError(f"must be true or false, not {value!r}", source="--feature-gates", path=name)
-        changes[name] = value.lower() == "true"
-    return changes
-
-
-def selected_gates(text: str, version: str | None) -> FeatureGates:
-    """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
-
-    Parameters
-    ----------
-    text : str
-        Value of ``--feature-gates``.
-    version : str or None
-        Value of ``--kubernetes-version``; None for the default release.
-
-    Returns
-    -------
-    FeatureGates
-        Value by gate, for a `Scheduler` of that release.
-    """
-    with located(ValueError, source="--feature-gates"):
-        return feature_gates(changed_gates(text), RELEASES[version or DEFAULT])
+def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = None) -> dict[str, Any]:
+    """Return the keyword arguments of a `Scheduler`; see `asked_scheduler` and `SchedulerSettings.of`."""
+    return asked_scheduler(options).of(cluster)
 
 
 def _sizes(text: str) -> dict[str, int]:

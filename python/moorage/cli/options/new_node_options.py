@@ -16,12 +16,11 @@ from .inputs import NO_NODE
 from .option_types import WholeNumber, all_of, is_given
 
 if TYPE_CHECKING:
+    from moorage.answers.runs.coming_nodes import ComingNodes
     from moorage.autoscalers.group_sources import KnownGroups
     from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
     from moorage.autoscalers.providers.pool_types import Types
     from moorage.kube import Cluster, Node, NodePool, Object
-
-    from ..runs.coming_nodes import ComingNodes
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 UNAVAILABLE = "--unavailable"
@@ -221,13 +220,12 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None
+    from moorage.answers.runs.coming_nodes import ComingNodes
     from moorage.autoscalers.group_settings import nodes_of_groups
     from moorage.autoscalers.providers.instance_type import refuse_unoffered
     from moorage.autoscalers.providers.pool_types import types_of_objects
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
     from moorage.autoscalers.scaling_rounds import AutoscalerSettings
-
-    from ..runs.coming_nodes import ComingNodes
 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources, flags = dict[str, str](), karpenter_options(options, cluster.others)

@@ -345,7 +345,7 @@ def offered_nodes(cluster: Cluster) -> Iterable[str]:
 
 def offered_zones(cluster: Cluster) -> Iterable[str]:
     """Return the zones of nodes."""
-    from moorage.sim.summary import zone_of
+    from moorage.answers.runs.summary import zone_of
 
     return filter(None, map(zone_of, cluster.nodes))
 

@@ -121,7 +121,7 @@ ConfigurationSource = str | PathLike[str] | bytes | Mapping[str, Any] | KubeSche
 
 
 def read_configuration(
-    source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None
+    source: ConfigurationSource, feature_gates: Mapping[str, bool] | None = None, name: str = ""
 ) -> KubeSchedulerConfiguration:
     """Read a configuration with the in-tree plugins.
 
@@ -132,6 +132,8 @@ def read_configuration(
     feature_gates : mapping of str to bool, optional
         Value by gate, on top of the defaults; those of another release are made by
         `moorage.kube.releases.feature_gates`.
+    name : str, optional
+        Name of the source in errors; its path by default.
 
     Raises
     ------
@@ -141,7 +143,7 @@ def read_configuration(
     if isinstance(source, KubeSchedulerConfiguration):
         return source
     gates = all_gates(feature_gates)
-    return load_configuration(source, in_tree(gates.release), feature_gates=gates)
+    return load_configuration(source, in_tree(gates.release), feature_gates=gates, name=name)
 
 
 def all_plugins(others: Registry | None = None, release: Release = RELEASES[DEFAULT]) -> Registry:

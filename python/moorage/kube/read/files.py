@@ -350,6 +350,17 @@ def source_name(file: str) -> str:
     return "stdin" if file == STDIN else shorten(file)
 
 
+def is_input(name: str) -> bool:
+    """Whether a name is that of an input: a file or directory that exists, standard input, or a URL.
+
+    Returns
+    -------
+    bool
+        False for a name that is too long for a file.
+    """
+    return name == STDIN or "://" in name or os.path.exists(name)
+
+
 def read_file(file: str) -> bytes:
     """Read and decompress a file, or standard input (``-``).
 

@@ -239,6 +239,11 @@ def is_path(source: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(source, os.PathLike)
 
 
+def file_named(name: str) -> str | Path:
+    """Return the name of a file as `load` takes it: never as the text of a manifest."""
+    return name if is_path(name) else Path(name)
+
+
 def is_single(source: object) -> bool:
     """Whether a source is one thing to read, and not several of them.
 

@@ -5,12 +5,14 @@ A leaf: it imports no other room.
 
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
 from .feature_gates import FeatureGates as FeatureGates
+from .feature_gates import changed_gates as changed_gates
 from .feature_gates import default_gates as default_gates
 from .feature_gates import dependents_off as dependents_off
 from .feature_gates import feature_gates as feature_gates
 from .feature_gates import gates_of as gates_of
 from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates
+from .feature_gates import selected_gates as selected_gates
 from .release import DEFAULT as DEFAULT
 from .release import EXTENDED_RESOURCE_TOLERATION as EXTENDED_RESOURCE_TOLERATION
 from .release import OPTIONAL_PLUGINS as OPTIONAL_PLUGINS

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from moorage.errors import nearest
+from moorage.errors import InputError, located, nearest
 
 from .release import DEFAULT, RELEASES, Release
 
@@ -498,3 +498,39 @@ def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -
         image_volumes=release.image_volumes,
         namespaces_by_value=release.namespaces_by_value,
     )
+
+
+def changed_gates(text: str) -> dict[str, bool]:
+    """Return the gates of ``A=true,B=false``.
+
+    Parameters
+    ----------
+    text : str
+        Value of ``--feature-gates``.
+    """
+    changes: dict[str, bool] = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.strip().partition("=")
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"must be true or false, not {value!r}", source="--feature-gates", path=name)
+        changes[name] = value.lower() == "true"
+    return changes
+
+
+def selected_gates(text: str, version: str | None) -> FeatureGates:
+    """Return all feature gates of a release, with ``A=true,B=false`` changed; an unknown gate is an error.
+
+    Parameters
+    ----------
+    text : str
+        Value of ``--feature-gates``.
+    version : str or None
+        Value of ``--kubernetes-version``; None for the default release.
+
+    Returns
+    -------
+    FeatureGates
+        Value by gate, for a `Scheduler` of that release.
+    """
+    with located(ValueError, source="--feature-gates"):
+        return feature_gates(changed_gates(text), RELEASES[version or DEFAULT])

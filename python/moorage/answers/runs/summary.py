@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from moorage.answers.scheduler import Scheduler
 from moorage.engine.framework.evidence import in_shown_order
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import ZONE
+
+from ..scheduler import Scheduler
 
 NO_ZONE = "(no zone)"
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from moorage.answers.scheduler import Scheduler
 from moorage.cluster.change import Change
 from moorage.cluster.node_changes import LASTING, stays
 from moorage.cluster.pod_scheduler import admission_warnings
@@ -28,7 +27,7 @@ from moorage.engine.scheduler.cycle.results import WAITING as WAITING
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.errors import examples, number_of
+from moorage.errors import examples, number_of, with_hint
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
 from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -38,14 +37,11 @@ from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import Workload, Workloads, controller_of, group_to_show, is_active
-from moorage.sim.summary import Summary, summarize
 from moorage.store import find_object
 
-from ..messages import Stages, with_hint
-from ..options.change_options import RequestedChange, left_as_is, requested_changes
-from ..options.inputs import load_input, scheduler_settings
-from ..options.new_node_options import coming_nodes
+from ..scheduler import Scheduler
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running, workloads_of
+from .summary import Summary, summarize
 
 if TYPE_CHECKING:
     from .coming_nodes import ComingNodes, ScaleUpReport
@@ -57,6 +53,27 @@ POD = "Pod "
 """What precedes the names of pods in a `Change`."""
 
 
+class Progress(Protocol):
+    """Shows how far a run has come."""
+
+    def count(self, total: int, poll: Callable[[], int]) -> None:
+        """Show how many are done; `poll` returns it, and is called from another thread."""
+
+
+class AskedChange(Protocol):
+    """A change of the cluster that is made before a run."""
+
+    @property
+    def text(self) -> str:
+        """What the change is, in a few words."""
+
+    def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
+        """Make the change; its selectors mean the nodes of these names, those before the first change."""
+
+    def left_as_is(self, effect: Change, scheduler: Scheduler) -> list[str]:
+        """Return a warning about each object that the change has left as it is, but for pods."""
+
+
 class Evicted(NamedTuple):
     """A pod that a change has taken from its node, and by which change."""
 
@@ -64,7 +81,7 @@ class Evicted(NamedTuple):
     reason: str
 
     @classmethod
-    def by(cls, change: RequestedChange, pod: Pod) -> Evicted:
+    def by(cls, change: AskedChange, pod: Pod) -> Evicted:
         """Return a pod that a change has taken from its node."""
         return cls(pod, f"{change.text} took it from node {pod.spec.node_name}")
 
@@ -590,7 +607,7 @@ class SimulationSetup:
         What was loaded.
     settings : mapping of str to object
         Keyword arguments of the `Scheduler`.
-    changes : sequence of RequestedChange, optional
+    changes : sequence of AskedChange, optional
         Changes of the cluster, made in this order.
     coming : ComingNodes, optional
         With what nodes come for pods that fit nowhere; without it, none do.
@@ -622,7 +639,7 @@ class SimulationSetup:
         self,
         cluster: Cluster,
         settings: Mapping[str, Any],
-        changes: Sequence[RequestedChange] = (),
+        changes: Sequence[AskedChange] = (),
         coming: ComingNodes | None = None,
         loaded: LoadedCluster | None = None,
     ) -> None:
@@ -632,7 +649,7 @@ class SimulationSetup:
         self.evicted: dict[str, Evicted] = {}
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
-        self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
+        self._budgeted: list[tuple[AskedChange, Pod]] = []  # kept, by which drain, and may go later
         loaded, without_effect = loaded or begin(cluster, settings), list[str]()
         self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
@@ -643,7 +660,7 @@ class SimulationSetup:
             before = loaded.pods.changed(loaded.since(scheduler))
             effect = change.make(scheduler, nodes)
             self._record(change, before, effect)
-            without_effect += left_as_is(change, effect, scheduler)
+            without_effect += change.left_as_is(effect, scheduler)
         scheduler.sync()
         written = loaded.since(scheduler)
         self.pods, self.version = loaded.pods.changed(written), loaded.version(scheduler)
@@ -659,27 +676,12 @@ class SimulationSetup:
             self._warned += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any], grows: bool = True) -> SimulationSetup:
-        """Return the cluster of the current command, with its changes.
-
-        Parameters
-        ----------
-        options : mapping of str to object
-            The values of `input_options` and `scheduler_options`, and of `node_source_options` if it `grows`.
-        grows : bool, optional
-            Whether nodes come for pods that fit nowhere.
-        """
-        cluster = load_input(options)
-        settings = scheduler_settings(options, cluster)
-        return cls(cluster, settings, requested_changes(), coming_nodes(options, cluster) if grows else None)
-
     @property
     def warnings(self) -> list[str]:
         """About the input and the pods that were made so far, a sentence each."""
         return [*self._warned, *self.cluster.siblings.sentences()]
 
-    def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
+    def _record(self, change: AskedChange, before: PodsInOrder, effect: Change) -> None:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}
@@ -708,13 +710,13 @@ class SimulationSetup:
         return scheduler
 
     def run(
-        self, stages: Stages | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop
+        self, stages: Progress | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop
     ) -> Simulation:
         """Place the pending pods.
 
         Parameters
         ----------
-        stages : Stages, optional
+        stages : Progress, optional
             Shows how many pods have been tried.
         loop_over : callable, optional
             Makes the loop over a scheduler.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from moorage.answers.scheduler import Scheduler
 from moorage.controllers import PodTimes
 from moorage.controllers.availability import Rollout
 from moorage.controllers.claims_in_use import COMES_FREE
@@ -22,6 +21,7 @@ from moorage.errors import examples, number_of
 from moorage.kube import Node, Pod, group_of
 from moorage.kube.workloads.ownership import FINISHED, Workload
 
+from ..scheduler import Scheduler
 from .simulation import (
     EVICTED,
     PLACED,
@@ -36,10 +36,10 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.explain.explain_group import Fit
-    from moorage.answers.survival import Loss, LostPod, Survival
     from moorage.kube.model.cluster import EndedObject
 
+    from ..explain.explain_group import Fit
+    from ..survival import Loss, LostPod, Survival
     from .coming_nodes import ScaleUpReport
 
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
@@ -549,7 +549,7 @@ def _stop(
     simulation: Simulation, members: Iterable[PodOutcome], minimum: int, known: dict[Hashable, Fit]
 ) -> dict[str, Any]:
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
-    from moorage.answers.explain.explain_group import fit_of_group
+    from ..explain.explain_group import fit_of_group
 
     left = next((outcome for outcome in members if outcome.status != PLACED), None)
     seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)

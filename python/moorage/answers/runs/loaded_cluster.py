@@ -2,32 +2,142 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.answers.scheduler import Scheduler
 from moorage.cluster.cluster_setup import join_cluster
 from moorage.cluster.pod_scheduler import with_objects
-from moorage.controllers import Rollout
+from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
+from moorage.engine.plugins.registry import ConfigurationSource, read_configuration
+from moorage.errors import InputError
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
 from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.read.files import read_file, source_name
+from moorage.kube.read.read_objects import Listed
+from moorage.kube.releases import FeatureGates, selected_gates
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 from moorage.store.tables import FIRST_VERSION
 
-from ..options.inputs import PreparedInput, cluster_key, held_inputs, load_input, scheduler_settings
+from ..scheduler import Scheduler
 
 T = TypeVar("T", bound=Object)
+
+
+_OTHER_KIND = re.compile(r'no kind "(.*)" is registered for version "(.*)" in scheme ".*"')
+_WITHOUT_KIND = "Object 'Kind' is missing in "
+
+
+@contextmanager
+def naming_other_kinds() -> Iterator[None]:
+    """Say of a file that is no KubeSchedulerConfiguration what it is, where kube-scheduler names the place in
+    its source that has no such kind.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except InputError as error:
+        other = _OTHER_KIND.fullmatch(error.message)
+        if other is None and not error.message.startswith(_WITHOUT_KIND):
+            raise
+        what = "no kind" if other is None else f"a {other[1]} of {other[2]}"
+        expected = "expected a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"
+        raise InputError(f"{what}; {expected}", source=error.source) from None
+
+
+class SchedulerSettings(Struct, frozen=True):
+    """What is asked of a scheduler, whatever release decides.
+
+    Attributes
+    ----------
+    config : str, path, bytes, mapping or KubeSchedulerConfiguration, optional
+        See `read_configuration`.
+    config_name : str
+        Of the configuration in errors, where it is no file.
+    gates : str
+        Feature gates, as ``A=true,B=false``.
+    version : str or None
+        The release, of a run whose cluster tells none.
+    percentage, tie_break, seed, pod_times
+        See `Scheduler`.
+    """
+
+    config: ConfigurationSource | None = None
+    gates: str = ""
+    version: str | None = None
+    percentage: int | None = None
+    tie_break: str | None = None
+    seed: int = 0
+    pod_times: PodTimes | None = None
+    config_name: str = ""
+
+    def of(self, cluster: Cluster | None = None) -> dict[str, Any]:
+        """Return the keyword arguments of a `Scheduler` of the release that decides for a cluster."""
+        release = None if cluster is None else cluster.release
+        return self.with_gates(
+            selected_gates(self.gates, self.version if release is None else release.version)
+        )
+
+    def read_once(self) -> SchedulerSettings:
+        """Return these settings for several releases: the configuration, which may be standard input, is
+        read now."""
+        if not isinstance(self.config, str):
+            return self
+        return replace(self, config=read_file(self.config), config_name=source_name(self.config))
+
+    def with_gates(self, gates: FeatureGates) -> dict[str, Any]:
+        """Return the keyword arguments of a `Scheduler` of the release of some gates."""
+        config = self.config
+        if config is not None:
+            with naming_other_kinds():
+                config = read_configuration(config, gates, self.config_name)
+        return {
+            "config": config,
+            "feature_gates": gates,
+            "seed": self.seed,
+            "percentage_of_nodes_to_score": self.percentage,
+            "tie_break": self.tie_break or gates.release.tie_break,
+            **({} if self.pod_times is None else {"pod_times": self.pod_times}),
+        }
+
+
+class PreparedInput:
+    """Objects that were read elsewhere, in place of a file, with what commands have made of them.
+
+    A process that answers many commands prepares it once, and forks for each of them.
+    """
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
+        self._kept: list[tuple[object, Any]] = []
+        self._taken: list[Any] = []  # to free it would copy it: a fork ends without that
+
+    def keep(self, key: object, what: object) -> None:
+        """Keep what depends on a key alone."""
+        self._kept.append((key, what))
+
+    def take(self, key: object) -> Any:
+        """Return what was kept for an equal key, once, as a command may change it; None without it."""
+        at = next((at for at, (kept, _) in enumerate(self._kept) if kept == key), None)
+        if at is None:
+            return None
+        self._taken.append(self._kept.pop(at)[1])
+        return self._taken[-1]
 
 
 class PodsInOrder(Mapping[str, Pod]):
@@ -298,36 +408,27 @@ class LoadedCluster:
         return Counter(map(self.workloads.of, pods))
 
 
-def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
-    """Prepare an input for commands with such options.
-
-    Parameters
-    ----------
-    options : mapping of str to object
-        The values of `input_options`, for the input alone, and of `scheduler_options`.
-    """
-    cluster = load_input(options)
-    settings = scheduler_settings(options, cluster)
-    held.keep(cluster_key(options), cluster)
-    loaded = LoadedCluster(cluster, settings)
-    loaded.look_ahead()
-    held.keep((id(cluster), settings), loaded)
-
-
-def begin(cluster: Cluster, settings: Mapping[str, Any], first: LoadedCluster | None = None) -> LoadedCluster:
+def begin(
+    cluster: Cluster,
+    settings: Mapping[str, Any],
+    first: LoadedCluster | None = None,
+    prepared: Iterable[PreparedInput] = (),
+) -> LoadedCluster:
     """Return what runs over a cluster begin with.
 
     Parameters
     ----------
     first : LoadedCluster, optional
         Of what came before the last files; it goes on with these, if it can.
+    prepared : iterable of PreparedInput, optional
+        What may have it already.
     """
     if (joined := cluster.joined) is not None:
-        first = first or begin(joined.before, settings)
+        first = first or begin(joined.before, settings, prepared=prepared)
         return first if first.join(cluster) else LoadedCluster(cluster, settings)
     key = id(cluster), settings
-    prepared = (loaded for held in held_inputs().values() if (loaded := held.take(key)) is not None)
-    return next(prepared, None) or LoadedCluster(cluster, settings)
+    kept = (loaded for held in prepared if (loaded := held.take(key)) is not None)
+    return next(kept, None) or LoadedCluster(cluster, settings)
 
 
 def _events(scheduler: Scheduler, kind: type[T], version: str) -> list[WatchEvent[T]] | None:

@@ -11,9 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from moorage.answers.explain.explain_document import Explanation, document
-from moorage.answers.explain.explain_pod import groups_instead
-from moorage.answers.scheduler import Scheduler
 from moorage.cluster.change import WORKLOADS
 from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import InputError, nearest, same_or_nearest
@@ -23,7 +20,7 @@ from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.store import kind_named
 
-from .simulation import (
+from ..runs.simulation import (
     EVICTED,
     NOT_STARTED,
     PLACED,
@@ -39,6 +36,9 @@ from .simulation import (
     group_outcomes,
     refused_groups,
 )
+from ..scheduler import Scheduler
+from .explain_document import Explanation, document
+from .explain_pod import groups_instead
 
 # ---- absent targets ----------------------------------------------------------------------------------------
 #

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from moorage.answers.new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
-from moorage.answers.scheduler import Scheduler
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
 from moorage.autoscalers.group_settings import group_by_node, nodes_of_groups
 from moorage.autoscalers.karpenter.claim_template import idle_pools
@@ -36,6 +34,9 @@ from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
+
+from ..new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
+from ..scheduler import Scheduler
 
 MOST_REFUSALS = 3
 """Of how many pods that are refused in different ways it is tried what would help."""

@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
-from moorage.answers.scheduler import Scheduler
 from moorage.cluster.node_changes import MIRROR_ANNOTATION
-from moorage.cluster.verbs import BY_NAME
-from moorage.engine.framework.configuration import load_configuration
-from moorage.engine.plugins.registry import in_tree, read_configuration
-from moorage.errors import ConfigurationError, InputError, located, nearest
-from moorage.kube import Cluster, Node, Pod
+from moorage.errors import InputError, located, nearest
+from moorage.kube import Cluster, Pod
 from moorage.kube.model.pod import PodStatus
-from moorage.kube.read.files import read_file, source_name
-from moorage.kube.read.read_objects import read_objects
-from moorage.kube.releases import RELEASES, FeatureGates, release_named
+from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release_named, selected_gates
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
 
-from ..messages import Stages
-from ..options.change_options import RequestedChange, parse_changes
-from ..options.inputs import (
-    changed_gates,
-    is_input,
-    load_input,
-    names_server,
-    naming_other_kinds,
-    scheduler_settings,
-    selected_gates,
-    without_server,
-)
-from ..options.new_node_options import coming_nodes, refuse_no_node
-from .simulation import NOT_STARTED, PLACED, REPLACED, Simulation, SimulationSetup
+from ..scheduler import Scheduler
+from .loaded_cluster import SchedulerSettings
+from .simulation import NOT_STARTED, PLACED, REPLACED, AskedChange, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
-CONFIGURATION = b"KubeSchedulerConfiguration"
-NODE_GROUPS = re.compile(rb"^nodeGroups:", re.MULTILINE)
 
 
 class Alternative(Struct, frozen=True, dict=True):
@@ -141,83 +121,6 @@ def _imbalance(scheduler: Scheduler, resource: str) -> float:
     allocatable = scheduler.table.allocatable[resource][rows]
     parts = scheduler.table.requested[resource][rows][allocatable > 0] / allocatable[allocatable > 0]
     return round(100 * float(np.std(parts)), 2) if len(parts) else 0.0
-
-
-def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -> Alternative:
-    """Run what an argument of ``moorage compare`` stands for.
-
-    Parameters
-    ----------
-    name : str
-        ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
-        a file or directory with a cluster, one without a node, which changes the cluster, or one with node
-        groups.
-    options : mapping of str to object
-        The values of `input_options` and `scheduler_options`.
-    from_scratch : bool
-        Whether bound pods are placed anew.
-
-    Raises
-    ------
-    InputError
-        The file or a change is not valid.
-    """
-    changes: Sequence[RequestedChange] = [] if name == AS_IS else parse_changes(name)
-    is_cluster = name != AS_IS and not changes
-    is_configuration = is_cluster and CONFIGURATION in _head_of(name)
-    is_cluster = is_cluster and not is_configuration
-    if is_cluster and not is_input(name):
-        raise InputError(f"no such file, {_other_forms(name)}", source=name)
-    if is_cluster and NODE_GROUPS.search(_head_of(name)):
-        options, is_cluster = {**options, "groups_file": name}, False
-    may_change = is_cluster and bool(options["files"] or names_server(options))
-    cluster = None
-    try:
-        cluster = load_input(
-            {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
-        )
-    except InputError:
-        if not may_change or _has_nodes(name, options):
-            raise
-    if cluster is None or (may_change and not cluster.nodes):
-        cluster = load_input({**options, "files": (*options["files"], name)})
-    refuse_no_node(cluster, options, name if is_cluster else "-f")
-    settings = scheduler_settings(options, cluster)
-    if is_configuration:
-        with located(source=name), naming_other_kinds():
-            try:
-                settings["config"] = read_configuration(name, settings["feature_gates"])
-            except ConfigurationError as error:
-                raise InputError(error.message, path=error.path) from None
-    coming = coming_nodes(options, cluster)
-    if from_scratch:
-        cluster = without_bindings(cluster)
-    return Alternative(name, SimulationSetup(cluster, settings, changes, coming).run())
-
-
-def _other_forms(name: str) -> str:
-    """Return what an error adds about what else an alternative may be."""
-    word = name.split()[0] if name.strip() else ""
-    if word in BY_NAME and BY_NAME[word].words:
-        return f"and the change {word} is written {word} {BY_NAME[word].metavar}"
-    known = [AS_IS, "kubernetes", *BY_NAME]
-    forms = f"and not {AS_IS}, a change such as 'drain n1', or a release such as 'kubernetes 1.36'"
-    return forms + nearest(word, known)
-
-
-def _head_of(name: str) -> bytes:
-    """The first bytes of a file; none of a directory, and of what the reader of clusters refuses."""
-    try:
-        with open(name, "rb") as file:
-            return file.read(1 << 16)
-    except (OSError, ValueError):
-        return b""
-
-
-def _has_nodes(name: str, options: Mapping[str, Any]) -> bool:
-    """Whether files have a node: without one they change a cluster."""
-    read = read_objects(name, recursive=options["recursive"], validate="ignore")
-    return any(isinstance(obj, Node) for obj in read.objects)
 
 
 def without_bindings(cluster: Cluster) -> Cluster:
@@ -404,22 +307,22 @@ def _side(text: str) -> Side:
 def compare_releases(
     sides: tuple[Side, Side],
     cluster: Cluster,
-    options: Mapping[str, Any],
-    changes: Sequence[RequestedChange] = (),
+    common: SchedulerSettings,
+    changes: Sequence[AskedChange] = (),
     from_scratch: bool = False,
-    stages: Stages | None = None,
+    stages: Progress | None = None,
 ) -> ReleaseComparison:
     """Place the pods of one cluster as two releases do, and find what makes the differences.
 
     Parameters
     ----------
-    options : mapping of str to object
-        The values of `scheduler_options`.
-    changes : sequence of RequestedChange, optional
+    common : SchedulerSettings
+        Its gates are those of both sides.
+    changes : sequence of AskedChange, optional
         Changes of the cluster, made in this order.
     from_scratch : bool, optional
         Whether bound pods are placed anew.
-    stages : Stages, optional
+    stages : Progress, optional
         Shows how many of the runs with one behaviour switched are done.
 
     Raises
@@ -427,9 +330,8 @@ def compare_releases(
     InputError
         The configuration is not valid, or a release does not have a feature gate.
     """
-    before, after = (_gates(options, side) for side in sides)
-    tie_break = _common_tie_break(options, before, after)
-    settings = _settings_of({**options, "version": sides[1].version, "tie_break": tie_break})
+    before, after = (_gates(common.gates, side) for side in sides)
+    common = with_fields(common.read_once(), tie_break=_common_tie_break(common.tie_break, before, after))
     if from_scratch:
         cluster = without_bindings(cluster)
     behaviours = differing(before, after)
@@ -443,7 +345,9 @@ def compare_releases(
         runs.append(switches)
         is_after = len(switches) == len(names)
         gates = after if is_after else switched(before, after, switches)
-        done = Alternative(sides[is_after].name, SimulationSetup(cluster, settings(gates), changes).run())
+        done = Alternative(
+            sides[is_after].name, SimulationSetup(cluster, common.with_gates(gates), changes).run()
+        )
         if is_after or not switches:
             ends[is_after] = done
         return done.places
@@ -453,12 +357,12 @@ def compare_releases(
     first = ends.get(False) or Alternative(sides[0].name, last.simulation)
     differences = [_difference(key, first, last, cause) for key, cause in causes.items()]
     differences.sort(key=lambda difference: ORDER.index(difference.change))
-    return ReleaseComparison(first, last, from_scratch, tie_break, behaviours, differences)
+    return ReleaseComparison(first, last, from_scratch, common.tie_break or "", behaviours, differences)
 
 
-def _gates(options: Mapping[str, Any], side: Side) -> FeatureGates:
+def _gates(common: str, side: Side) -> FeatureGates:
     with located(obj=f"{KUBERNETES} {side.version}"):
-        return selected_gates(f"{options['gates']},{side.gates}", side.version)
+        return selected_gates(f"{common},{side.gates}", side.version)
 
 
 def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, list[str]]:
@@ -490,27 +394,10 @@ def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, lis
     return Side(first, common), Side(last, gates), warnings
 
 
-def _common_tie_break(options: Mapping[str, Any], *releases: FeatureGates) -> str:
+def _common_tie_break(chosen: str | None, *releases: FeatureGates) -> str:
     """How both choose among nodes of equal score: by the seed only if both do, or the user asks for it."""
     kinds = {gates.release.tie_break for gates in releases}
-    chosen: str = options["tie_break"] or min(kinds, key=lambda kind: (kind == "random", kind))
-    return chosen
-
-
-def _settings_of(options: Mapping[str, Any]) -> Callable[[FeatureGates], dict[str, Any]]:
-    """Return what makes the keyword arguments of a `Scheduler` with other gates; the configuration, which may
-    be standard input, is read once."""
-    file, settings = options["config"], scheduler_settings({**options, "config": None})
-    text = None if file is None else read_file(file)
-
-    def with_gates(gates: FeatureGates) -> dict[str, Any]:
-        if text is None:
-            return settings | {"feature_gates": gates}
-        plugins = in_tree(gates.release)
-        config = load_configuration(text, plugins, feature_gates=gates, name=source_name(file))
-        return settings | {"feature_gates": gates, "config": config}
-
-    return with_gates
+    return chosen or min(kinds, key=lambda kind: (kind == "random", kind))
 
 
 def _difference(key: str, before: Alternative, after: Alternative, cause: Cause) -> ReleaseDifference:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from moorage.answers.asked_pods import as_template
-from moorage.answers.scheduler import Scheduler
 from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.kube import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.kube.apiserver.refusals import ValidationMode
@@ -32,6 +30,8 @@ from moorage.kube.model.workload import (
     StatefulSet,
 )
 from moorage.kube.read.cluster_builder import check_namespaces, complete
+from moorage.kube.read.files import is_input
+from moorage.kube.read.python_values import file_named
 from moorage.kube.read.read_objects import in_namespace, read_objects
 from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
 from moorage.kube.workloads.job_state import INDEX, next_run
@@ -39,7 +39,8 @@ from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
 from moorage.store import parse_reference
 
-from ..options.inputs import file_named, is_input
+from ..asked_pods import as_template
+from ..scheduler import Scheduler
 
 OPTION = "--pod"
 INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}

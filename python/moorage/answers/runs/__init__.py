@@ -1,0 +1,1 @@
+"""Runs over a cluster and its changes: the outcome of each pod, the gate, comparisons."""

@@ -1,1 +1,0 @@
-"""Runs over the cluster of a command: their outcomes, the gate, comparisons."""

@@ -20,13 +20,13 @@ PART = re.compile(r"(<!-- made from (\S+): ([^>\n]+) -->\n).*?(<!-- end -->\n)",
 
 
 def commands(name: str) -> Iterator[str]:
-    """Iterate over the lines of ``--help`` of a command and its subcommands."""
+    """Iterate over the lines of ``--help-all`` of a command and its subcommands."""
     waiting: list[tuple[str, click.Command, click.Context | None]] = [(name, app, None)]
     while waiting:
         path, command, parent = waiting.pop(0)
         name = path.rpartition(" ")[2]
         context = command.make_context(name, [], parent, resilient_parsing=True, terminal_width=100)
-        yield from ("", f"## {path}", "", "```text", command.get_help(context).rstrip(), "```")
+        yield from ("", f"## {path}", "", "```text", command.whole_help(context).rstrip(), "```")
         if isinstance(command, click.Group):
             for one in command.list_commands(context):
                 found = command.get_command(context, one)

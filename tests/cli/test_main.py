@@ -154,6 +154,6 @@ def test_each_command_is_in_the_help_and_has_its_exit_codes(capsys: pytest.Captu
     out = capsys.readouterr().out
     for name in COMMANDS:
         assert f"\n  {name} " in out
-        assert cli.main([name, "--help"]) == 0
+        assert cli.main([name, "--help-all"]) == 0
         shown = capsys.readouterr().out
         assert name in ("completion", "config", "version") or "Exit codes: 0 " in shown

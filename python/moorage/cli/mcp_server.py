@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -36,8 +37,8 @@ from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
 from moorage.live.web_server import HttpRequest, Reply, WebServer, is_foreign
 
 from .options.change_options import ChangingCommand
-from .options.option_types import GROUPS
-from .questions import OF_TERMINAL, long_name, named_questions
+from .options.option_types import CHANGES, INPUT, OUTPUT, SCHEDULER, heading_of
+from .questions import long_name, named_questions
 
 Ask = Callable[[str, Sequence[tuple[str, str]], bytes], Reply]
 """Answers a path, a query and a body: `AskedTwin.reply`, or that of a twin elsewhere."""
@@ -45,16 +46,8 @@ WHAT_IF = "what_if"
 """The tool of `simulate`."""
 SHORT = 60
 """Lines of an answer, beyond which the rest is told on request."""
-_KEPT = frozenset(("namespace", "version", "upgrade_from"))
-_LEFT_OUT = (
-    (
-        {*GROUPS["Input"], *GROUPS["Output"], *GROUPS["Scheduler"], "pod_times", "compatible", "executor"}
-        - _KEPT
-    )
-    | OF_TERMINAL
-    | ChangingCommand.changes
-)
-"""Parameters that a tool does not have: those about the cluster, forms, the scheduler; changes are a list."""
+_KEPT = frozenset(("namespace", "version"))
+_OF_TABLES = frozenset(("all_namespaces", "selector", "summary_only", "verbose"))
 _CHANGES = "; ".join(f"{verb.name} {verb.metavar}".strip() for verb in VERBS)
 _CHANGE = {
     "type": "string",
@@ -102,10 +95,7 @@ def tools() -> list[Tool]:
 def _tool(words: tuple[str, ...], command: click.Command) -> Tool:
     properties, options = dict[str, dict[str, Any]](), dict[str, str]()
     required: list[str] = []
-    for parameter in command.params:
-        name = parameter.name or ""
-        if name in _LEFT_OUT or (isinstance(parameter, click.Option) and parameter.hidden):
-            continue
+    for parameter in filterfalse(_is_left_out, command.params):
         option = long_name(parameter)
         title = option.replace("-", "_")
         properties[title], options[title] = _property(parameter), option
@@ -120,6 +110,13 @@ def _tool(words: tuple[str, ...], command: click.Command) -> Tool:
     return Tool(
         name, "/".join(words), help_text, schema | {"required": required}, _output_schema(words[0]), options
     )
+
+
+def _is_left_out(parameter: click.Parameter) -> bool:
+    """Whether a tool has no such parameter: it is about the cluster, the scheduler, or the form of an answer;
+    changes are a list."""
+    is_about = heading_of(parameter) in (CHANGES, INPUT, SCHEDULER, OUTPUT) and parameter.name not in _KEPT
+    return is_about or parameter.name in _OF_TABLES
 
 
 def _property(parameter: click.Parameter) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from moorage.errors import located
 from moorage.live.shares import Limits
 
 from .options.inputs import connected, load_input, names_server, scheduler_settings
-from .options.option_types import Number, WholeNumber, all_of, is_given
+from .options.option_types import Number, WholeNumber, all_of, is_given, server_option
 from .options.serving import (
     base_url,
     certificate_files,
@@ -44,28 +44,28 @@ logger = logging.getLogger("moorage.serve")
 MIB = 1 << 20
 LIMITS = Limits()
 limit_options = all_of(
-    click.option(
+    server_option(
         "--answer-seconds",
         type=Number(0, 3600, min_open=True),
         default=LIMITS.seconds,
         show_default=True,
         help="How long an answer may take.",
     ),
-    click.option(
+    server_option(
         "--answer-memory",
         type=WholeNumber(64),
         default=LIMITS.memory // MIB,
         show_default=True,
         help="How many MiB an answer may take up.",
     ),
-    click.option(
+    server_option(
         "--at-once",
         type=WholeNumber(1, 256),
         default=LIMITS.at_once,
         show_default=True,
         help="How many questions are answered at the same time.",
     ),
-    click.option(
+    server_option(
         "--max-age",
         type=Number(0, 3600),
         default=30.0,
@@ -79,7 +79,7 @@ twin_options = all_of(
         "The address to listen on; another one than that of loopback needs TLS, and reviews tokens."
     ),
     port_option(8899),
-    click.option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
+    server_option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
     key_option,
     review_options(
         "The API server that checks the tokens of requests; default: the one that is followed.",

@@ -72,8 +72,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 @click.option(
     "--new-only",
     is_flag=True,
-    help="Pods that already wait in the first -f, and losses that it does not survive either, are listed, "
-    "but do not fail the gate.",
+    help="What already fails in the first -f is listed, but does not fail the gate.",
 )
 @click.option(
     "--allow",
@@ -98,7 +97,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     "--survive",
     metavar="node|zone|LABEL",
     shell_complete=offer(offered_labels, "node", "zone"),
-    help="Also lose each node, zone, or value of a node label in turn: its pods must find room elsewhere.",
+    help="Also lose each node, zone or value of a label in turn; pods need room elsewhere.",
 )
 @click.option(
     "--survive-only",
@@ -116,7 +115,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     type=WholeNumber(1),
     default=1,
     show_default=True,
-    help="With --survive, also lose up to N of them together, the fullest ones first.",
+    help="With --survive, also lose up to N together, the fullest first.",
 )
 @click.option(
     "--time-limit",
@@ -124,7 +123,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How long --at-once may search; the answer says what was tried.",
+    help="How long --at-once may search.",
 )
 @change_options
 @new_node_options

@@ -22,8 +22,8 @@ import msgspec
 from moorage.errors import printable
 from moorage.kube.read.python_values import dump_yaml
 
-from ..options.change_options import requested_changes
-from ..options.option_types import ARGUMENTS, TITLE, GroupedCommand
+from ..options.change_options import ChangingCommand, requested_changes
+from ..options.option_types import ARGUMENTS, TITLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -373,6 +373,6 @@ def _files(params: Mapping[str, Any]) -> list[str]:
 
 
 def _changes(context: click.Context) -> Iterator[str]:
-    if isinstance(context.command, GroupedCommand) and context.command.changes:
+    if isinstance(context.command, ChangingCommand):
         for change in requested_changes():
             yield without_folders(change.text.removeprefix("--"))

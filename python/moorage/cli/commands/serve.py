@@ -18,7 +18,14 @@ from ..options.inputs import (
     seed_option,
 )
 from ..options.new_node_options import node_source_options
-from ..options.option_types import CommandGroup, GroupedCommand, WholeNumber, is_given, tie_break_option
+from ..options.option_types import (
+    CommandGroup,
+    GroupedCommand,
+    WholeNumber,
+    is_given,
+    scheduler_option,
+    tie_break_option,
+)
 from ..options.serving import (
     SECOND,
     allow_many_connections,
@@ -47,8 +54,8 @@ if TYPE_CHECKING:
     ),
 )
 @connection_options
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as kube-scheduler takes it.")
-@click.option(
+@scheduler_option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as for kube-scheduler.")
+@scheduler_option(
     "--plugins",
     metavar="FILE",
     help="A Python file with plugins in its variable `registry`; without --config, all of them are enabled.",

@@ -13,10 +13,13 @@ from moorage.errors import InputError, either, located
 
 from .option_types import (
     CHANGES,
-    GROUPS,
+    INPUT,
     NEW_NODES,
+    SCHEDULER,
     AnsweringCommand,
     WholeNumber,
+    change_option,
+    heading_of,
     offer,
     offered_nodes,
     offered_workloads,
@@ -102,15 +105,13 @@ class RequestedChange(NamedTuple):
 class Given(NamedTuple):
     """An option as it was given on the command line: its parameter, how it is written, and its arguments."""
 
-    name: str
+    parameter: click.Option
     option: str
     words: tuple[str, ...]
 
 
 class ChangingCommand(AnsweringCommand):
     """A command that knows in which order options were given."""
-
-    changes = frozenset(verb.name.replace("-", "_") for verb in VERBS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command`."""
@@ -128,7 +129,7 @@ def _given(values: Mapping[str, Any], order: Iterable[click.Parameter]) -> Itera
         value = () if counted else next(left[name], None)
         if value is not None and isinstance(option, click.Option):
             words = () if isinstance(value, bool) else (value,) if isinstance(value, str) else tuple(value)
-            yield Given(name, (option.secondary_opts if value is False else option.opts)[0], words)
+            yield Given(option, (option.secondary_opts if value is False else option.opts)[0], words)
 
 
 def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str:
@@ -139,10 +140,12 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
     changes : iterable of RequestedChange, optional
         Beside those of the current command.
     """
-    taken = {*GROUPS[CHANGES], *GROUPS["Input"], *GROUPS["Scheduler"]} - {"upgrade_from"}
-    taken |= {*GROUPS[NEW_NODES]} - {"draws"}
-    taken |= ChangingCommand.changes
-    given = [option for option in click.get_current_context().meta[_GIVEN] if option.name in taken]
+    given = [
+        option
+        for option in click.get_current_context().meta[_GIVEN]
+        if heading_of(option.parameter) in (CHANGES, INPUT, NEW_NODES, SCHEDULER)
+        and option.parameter.name != "draws"
+    ]
     words = [word for entry in (*given, *changes) for word in (entry.option, *entry.words)]
     return shlex.join(["moorage", "explain", target, *words])
 
@@ -155,7 +158,7 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
             taken["shell_complete"] = _offered(verb.metavar)
         else:
             taken = {"count": True}
-        command = click.option(f"--{verb.name}", help=verb.help, **taken)(command)
+        command = change_option(f"--{verb.name}", help=verb.help, **taken)(command)
     return pod_times_option(command)
 
 
@@ -169,7 +172,7 @@ def _offered(metavar: str) -> Complete | None:
     return next((complete for word, complete in begins.items() if metavar.startswith(word)), None)
 
 
-pod_times_option = click.option(
+pod_times_option = change_option(
     "--pod-times",
     nargs=3,
     type=WholeNumber(0, 86400),
@@ -205,7 +208,7 @@ def requested_changes() -> list[RequestedChange]:
     return [
         RequestedChange(option.option, option.words)
         for option in given
-        if option.name in ChangingCommand.changes
+        if option.option.removeprefix("--") in BY_NAME
     ]
 
 

@@ -29,9 +29,11 @@ from .option_types import (
     Decorator,
     WholeNumber,
     all_of,
+    input_option,
     offer,
     offer_contexts,
     offered_namespaces,
+    scheduler_option,
     some_of,
     tie_break_option,
 )
@@ -197,26 +199,26 @@ def _current_for_kubectl(context: click.Context, _option: click.Parameter, given
 
 
 connection_options = all_of(
-    click.option(
+    input_option(
         "--kubeconfig",
         metavar="FILE",
         help="Use the cluster of this kubeconfig.",
     ),
-    click.option(
+    input_option(
         "--context",
         metavar="NAME",
         shell_complete=offer_contexts,
         callback=_current_for_kubectl,
         help="The context of the kubeconfig ($KUBECONFIG or ~/.kube/config); default: the current one.",
     ),
-    click.option("--in-cluster", is_flag=True, help="Use the cluster in which this process runs as a pod."),
+    input_option("--in-cluster", is_flag=True, help="Use the cluster in which this process runs as a pod."),
 )
 
 
 def _file_options(shows_namespace: str = "") -> Decorator:
     """Return the options of the files that make a cluster."""
     return all_of(
-        click.option(
+        input_option(
             "-f",
             "--file",
             "files",
@@ -226,22 +228,22 @@ def _file_options(shows_namespace: str = "") -> Decorator:
             "input. Repeatable: later files change the cluster of the first one, or of "
             "--kubeconfig.",
         ),
-        click.option(
+        input_option(
             "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
         ),
-        click.option(
+        input_option(
             "--hooks",
             is_flag=True,
             help="Also read the hooks with which Helm installs or upgrades a release.",
         ),
-        click.option(
+        input_option(
             "--validate",
             type=click.Choice(["strict", "warn", "ignore"]),
             default="strict",
             show_default=True,
             help="How to treat unknown and duplicate fields, as in kubectl apply.",
         ),
-        click.option(
+        input_option(
             "-n",
             "--namespace",
             metavar="NAME",
@@ -258,14 +260,14 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
     """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
     return all_of(
         _file_options(shows_namespace),
-        click.option(
+        input_option(
             "--synthetic",
             metavar="nodes=N,pods=N[,zones=N]",
             hidden=not shows_synthetic,
             help="A made-up cluster instead of files.",
         ),
         connection_options,
-        click.option(
+        input_option(
             "--admission",
             metavar="PLUGIN,…",
             callback=some_of(OPTIONAL_PLUGINS),
@@ -273,7 +275,7 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
             help="Admission plugins of the API server that are off by default: "
             f"{', '.join(OPTIONAL_PLUGINS)}.",
         ),
-        click.option(
+        input_option(
             "--like-siblings/--ignore-siblings",
             default=True,
             show_default=True,
@@ -596,7 +598,7 @@ def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
 
 
 gate_options = all_of(
-    click.option(
+    scheduler_option(
         "--feature-gates",
         "gates",
         metavar="A=true,B=false",
@@ -604,7 +606,7 @@ gate_options = all_of(
         callback=lambda _context, _option, given: ",".join(given),
         help="Feature gates of kube-scheduler that differ from their defaults; can be repeated.",
     ),
-    click.option(
+    scheduler_option(
         "--kubernetes-version",
         "version",
         type=ReleaseChoice(),
@@ -614,7 +616,7 @@ gate_options = all_of(
 """Options for `selected_gates`."""
 
 
-seed_option = click.option(
+seed_option = scheduler_option(
     "--seed",
     type=WholeNumber(0, 2**63 - 1),
     default=0,
@@ -622,13 +624,13 @@ seed_option = click.option(
     help="Seed for random choices.",
 )
 scheduler_options = all_of(
-    click.option(
+    scheduler_option(
         "--config",
         metavar="FILE|-",
         help="A KubeSchedulerConfiguration; default: kube-scheduler's default profile.",
     ),
     gate_options,
-    click.option(
+    scheduler_option(
         "--percentage-of-nodes-to-score",
         "percentage",
         type=WholeNumber(0, 100),

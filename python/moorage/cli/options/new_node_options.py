@@ -13,7 +13,7 @@ import click
 from moorage.errors import InputError, first_of
 
 from .inputs import NO_NODE
-from .option_types import WholeNumber, all_of, is_given
+from .option_types import WholeNumber, all_of, is_given, new_node_option
 
 if TYPE_CHECKING:
     from moorage.answers.runs.coming_nodes import ComingNodes
@@ -40,7 +40,7 @@ def checked_time(_: click.Context, option: click.Parameter, value: str | None) -
 
 
 types_option = all_of(
-    click.option(
+    new_node_option(
         OPTION,
         "types_file",
         metavar="FILE|aws[:REGION]",
@@ -52,21 +52,21 @@ types_option = all_of(
         "Default: those of AWS for NodePools with an EC2NodeClass, else those that the nodes of each "
         "NodePool show, without prices.",
     ),
-    click.option(
+    new_node_option(
         "--ignore-dra-requests/--no-ignore-dra-requests",
         "ignore_dra_requests",
         default=None,
         help="Karpenter's flag: whether it makes no node for a pod with resource claims. Default: as its "
         "Deployment in the input says, else it makes none.",
     ),
-    click.option(
+    new_node_option(
         "--preference-policy",
         "preference_policy",
         type=click.Choice(["Respect", "Ignore"]),
         help="Karpenter's flag: whether preferred terms of pods count as required as long as a node can meet "
         "them. Default: as its Deployment in the input says, else Respect.",
     ),
-    click.option(
+    new_node_option(
         UNAVAILABLE,
         "unavailable",
         multiple=True,
@@ -77,14 +77,14 @@ types_option = all_of(
 )
 known_node_options = all_of(
     types_option,
-    click.option(
+    new_node_option(
         GROUPS,
         "groups_file",
         metavar="FILE",
         help="Node groups of cluster-autoscaler, with its flags: YAML with nodeGroups, expander and so on, "
         "as in docs/autoscaling.md.",
     ),
-    click.option(
+    new_node_option(
         SIZES,
         "group_sizes",
         metavar="MIN:MAX:NAME,…",
@@ -94,7 +94,7 @@ known_node_options = all_of(
 )
 node_source_options = all_of(
     known_node_options,
-    click.option(
+    new_node_option(
         "--autoscale/--no-autoscale",
         "autoscales",
         default=True,
@@ -105,7 +105,7 @@ node_source_options = all_of(
 )
 asked_node_options = all_of(
     known_node_options,
-    click.option(
+    new_node_option(
         "--autoscale",
         "autoscales",
         is_flag=True,
@@ -115,7 +115,7 @@ asked_node_options = all_of(
 """Options for questions in which no nodes come unless they are asked for."""
 new_node_options = all_of(
     node_source_options,
-    click.option(
+    new_node_option(
         "--seeds",
         "draws",
         type=WholeNumber(1, 1000),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,42 +24,66 @@ if TYPE_CHECKING:
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-CHANGES = "Changes of the cluster, in the order given"
-NEW_NODES = "Nodes that come"
-GROUPS = {
-    "Options": (),
-    CHANGES: ("pod_times",),
-    "Input": (
-        *(
-            "files",
-            "recursive",
-            "hooks",
-            "namespace",
-            "validate",
-            "kubeconfig",
-            "context",
-            "in_cluster",
-            "synthetic",
-        ),
-        *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
-    ),
-    NEW_NODES: (
-        *("types_file", "ignore_dra_requests", "preference_policy", "unavailable"),
-        *("groups_file", "group_sizes", "autoscales", "draws"),
-    ),
-    "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
-    "Output": (
-        *("output", "title", "verbose", "all_namespaces", "selector", "summary_only"),
-        *("show", "resource", "measures", "folder", "histories", "quiet", "notes"),
-    ),
-}
-"""Headings, and the parameters below them; of the first those that are in no other group, and of the second
-what changes the cluster."""
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+OWN = "Options"
+CHANGES = "Changes, in the order given"
+INPUT, NEW_NODES, SCHEDULER, SERVER, OUTPUT = "Input", "New nodes", "Scheduler", "Server", "Output"
+HEADINGS = OWN, CHANGES, INPUT, NEW_NODES, SCHEDULER, SERVER, OUTPUT
+"""The groups of options in a help: those of the command alone, then those that commands share."""
+SCREEN = 45
+"""Lines of a help, beyond which it names the shared options, and explains the command's own."""
 ARGUMENTS = "moorage.arguments"
 """Where a context keeps the arguments of the command."""
 MAY_BE_EMPTY = {"namespace", "selector", "gates"}
 """Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
 variable of a shell is, is an error."""
+
+
+class SharedOption(click.Option):
+    """An option that several commands have, in a group of them.
+
+    Attributes
+    ----------
+    heading : str
+        One of `HEADINGS`.
+    """
+
+    def __init__(self, *args: Any, heading: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.heading = heading
+
+
+def shared(heading: str) -> Callable[..., Decorator]:
+    """Return what declares an option below a heading, as `click.option` does."""
+    return partial(click.option, cls=SharedOption, heading=heading)
+
+
+change_option, input_option, new_node_option = shared(CHANGES), shared(INPUT), shared(NEW_NODES)
+scheduler_option, server_option, answer_option = shared(SCHEDULER), shared(SERVER), shared(OUTPUT)
+
+
+def heading_of(parameter: click.Parameter) -> str:
+    """Return the heading below which a help has a parameter."""
+    if isinstance(parameter, SharedOption):
+        return parameter.heading
+    return OUTPUT if "--help" in parameter.opts else OWN
+
+
+def _print_whole_help(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    if is_given and isinstance(context.command, WithExamples):
+        click.echo(context.command.whole_help(context))
+        context.exit()
+
+
+_help_all = SharedOption(
+    ["--help-all"],
+    heading=OUTPUT,
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_whole_help,
+    help="Show the whole message, with every option, and exit.",
+)
 
 
 class WithExamples(click.Command):
@@ -69,27 +95,30 @@ class WithExamples(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples or self.examples
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, those for help at the end; see `click.Command`."""
+        return [*super().get_params(ctx), _help_all]
+
+    def whole_help(self, ctx: click.Context) -> str:
+        """Return the help with all texts."""
+        return super().get_help(ctx)
+
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the text and the examples; see `click.Command`."""
-        first, _, rest = inspect.cleandoc(self.help or "").partition("\n\n")
-        _write_text(formatter, first)
+        self.format_purpose(formatter)
+        _write_text(formatter, inspect.cleandoc(self.help or "").partition("\n\n")[2])
+
+    def format_purpose(self, formatter: click.HelpFormatter) -> None:
+        """Write the first paragraph of the text, and the examples."""
+        _write_text(formatter, inspect.cleandoc(self.help or "").partition("\n\n")[0])
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"{' ' * formatter.current_indent}{example}\n")
-        _write_text(formatter, rest)
 
 
 class GroupedCommand(WithExamples):
-    """A command whose help has its options by group.
-
-    Attributes
-    ----------
-    changes : frozenset of str
-        The parameters that change the cluster.
-    """
-
-    changes: frozenset[str] = frozenset()
+    """A command whose help has its options by group."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and refuse empty ones; see `click.Command`."""
@@ -107,20 +136,29 @@ class GroupedCommand(WithExamples):
                 )
         return rest
 
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the whole help if it has one screen, else one that only names the shared options."""
+        whole = self.whole_help(ctx)
+        if whole.count("\n") < SCREEN:
+            return whole
+        formatter = ctx.make_formatter()
+        self.format_usage(ctx, formatter)
+        self.format_purpose(formatter)
+        groups = self._groups(ctx)
+        _explain(formatter, ctx, {OWN: groups.pop(OWN)})
+        with formatter.section("Options of several commands, which --help-all explains"):
+            for heading, options in groups.items():
+                _name(formatter, ctx, heading, options)
+        return formatter.getvalue().rstrip("\n")
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options; see `click.Command`."""
-        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS}
-        of_name = {name: heading for heading, names in GROUPS.items() for name in names}
-        of_name |= dict.fromkeys(self.changes, CHANGES)
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and record[1]:  # an argument without a text is in the usage
-                is_help = parameter is self.get_help_option(ctx)
-                groups["Output" if is_help else of_name.get(parameter.name or "", "Options")].append(record)
-        for heading, records in groups.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        _explain(formatter, ctx, self._groups(ctx))
+
+    def _groups(self, ctx: click.Context) -> dict[str, list[click.Parameter]]:
+        """Return the parameters that a help shows by heading; an argument without a text is in the usage."""
+        shown = [option for option in self.get_params(ctx) if (option.get_help_record(ctx) or ("", ""))[1]]
+        return {name: [option for option in shown if heading_of(option) == name] for name in HEADINGS}
 
 
 class AnsweringCommand(GroupedCommand):
@@ -148,13 +186,39 @@ def _write_text(formatter: click.HelpFormatter, text: str) -> None:
             formatter.write_text(text)
 
 
+def _explain(
+    formatter: click.HelpFormatter, ctx: click.Context, groups: Mapping[str, Iterable[click.Parameter]]
+) -> None:
+    """Write options with their texts below the headings that have some."""
+    for heading, options in groups.items():
+        if records := [*filter(None, (option.get_help_record(ctx) for option in options))]:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _name(
+    formatter: click.HelpFormatter, ctx: click.Context, heading: str, options: Sequence[click.Parameter]
+) -> None:
+    """Write the names of options, if there are any, beside their heading: of a switch the one that changes
+    it, and of -o with the forms."""
+    words = [f"  {heading.partition(',')[0]}:".ljust(13)]
+    for option in options:
+        words.append((option.secondary_opts if option.default is True else option.opts)[0])
+        words += [option.make_metavar(ctx)] * (option.name == "output")
+    if options:
+        text = fill(" ".join(words), formatter.width, subsequent_indent=" " * 14, break_on_hyphens=False)
+        formatter.write(f"{text}\n")
+
+
 def _flag(name: str, parameter: str, text: str, key: str) -> click.Option:
     """Return a flag of every command that answers, which its context keeps."""
 
     def keep(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
         context.meta[key] = is_given
 
-    return click.Option([name, parameter], is_flag=True, expose_value=False, callback=keep, help=text)
+    return SharedOption(
+        [name, parameter], heading=OUTPUT, is_flag=True, expose_value=False, callback=keep, help=text
+    )
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -209,8 +273,6 @@ class CommandGroup(WithExamples, click.Group):
 #
 # Options that commands have in common, as decorators.
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 
 def all_of(*options: Decorator) -> Decorator:
     """Return a decorator that adds options to a command, in this order in its help."""
@@ -231,7 +293,7 @@ def is_given(name: str) -> bool:
 def output_option(forms: Sequence[str], text: str | None = None) -> Decorator:
     """Return the option ``-o`` of a command that writes these formats, the first one by default; and
     ``--title`` of one that writes pages."""
-    output = click.option(
+    output = answer_option(
         "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=text
     )
     return all_of(output, _title_option) if "html" in forms else output
@@ -243,7 +305,7 @@ def _keep_title(context: click.Context, option: click.Parameter, value: str | No
 
 TITLE = "moorage.title"
 """Where a context keeps the title of a page."""
-_title_option = click.option(
+_title_option = answer_option(
     "--title", expose_value=False, callback=_keep_title, help="The title of a page of -o html."
 )
 
@@ -252,7 +314,7 @@ def tie_break_option(text: str) -> Decorator:
     """Return the option ``--tie-break``, with a help that ends with what the default is."""
     choice = click.Choice(["go-heap", "first", "random"])
     question = "How to choose among nodes with equal scores"
-    return click.option("--tie-break", type=choice, help=f"{question}; default: {text}")
+    return scheduler_option("--tie-break", type=choice, help=f"{question}; default: {text}")
 
 
 def some_of(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:

@@ -22,7 +22,7 @@ from moorage._version import __version__
 from moorage.errors import InputError, located
 
 from .inputs import connected, deciding_release, load_input, names_server, print_notes, scheduler_settings
-from .option_types import Decorator, Number, WholeNumber, all_of
+from .option_types import Decorator, Number, WholeNumber, all_of, answer_option, server_option
 
 if TYPE_CHECKING:
     from threading import Event
@@ -81,12 +81,12 @@ FOLLOW = 1.0
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
 
-key_option = click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file.")
+key_option = server_option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file.")
 
 
 def port_option(default: int) -> Decorator:
     """Return the option of the port of a server."""
-    return click.option(
+    return server_option(
         "--port",
         type=WholeNumber(0, 65535),
         default=default,
@@ -97,7 +97,7 @@ def port_option(default: int) -> Decorator:
 
 def loopback_option(text: str) -> Decorator:
     """Return the option of the address of a server that is on loopback by default."""
-    return click.option(
+    return server_option(
         "--bind-address", metavar="ADDRESS", default="127.0.0.1", show_default=True, help=text
     )
 
@@ -105,14 +105,14 @@ def loopback_option(text: str) -> Decorator:
 def review_options(authentication: str, authorization: str) -> Decorator:
     """Return the options of the servers that review requests."""
     return all_of(
-        click.option("--authentication-kubeconfig", metavar="FILE", help=authentication),
-        click.option("--authorization-kubeconfig", metavar="FILE", help=authorization),
+        server_option("--authentication-kubeconfig", metavar="FILE", help=authentication),
+        server_option("--authorization-kubeconfig", metavar="FILE", help=authorization),
     )
 
 
 def max_body_option(mebibytes: int) -> Decorator:
     """Return the option of how large requests may be."""
-    return click.option(
+    return server_option(
         "--max-body",
         type=WholeNumber(1),
         default=mebibytes << 20,
@@ -122,19 +122,19 @@ def max_body_option(mebibytes: int) -> Decorator:
 
 
 serving_options = all_of(
-    click.option(
+    server_option(
         "--secure-port",
         type=WholeNumber(0, 65535),
         default=0,
         show_default=True,
         help="The HTTPS port for /healthz, /livez, /readyz and /metrics; 0 turns it off.",
     ),
-    click.option(
+    server_option(
         "--bind-address",
         metavar="ADDRESS",
         help="The address on which --secure-port listens; default: 0.0.0.0.",
     ),
-    click.option(
+    server_option(
         "--tls-cert-file",
         metavar="FILE",
         help="The certificate for HTTPS, followed by those of its authorities.",
@@ -150,20 +150,20 @@ serving_options = all_of(
 extender_options = all_of(
     loopback_option("The address to listen on."),
     port_option(8888),
-    click.option(
+    server_option(
         "--path", metavar="PATH", default="", help="The path in urlPrefix, which precedes the verbs."
     ),
-    click.option(
+    server_option(
         "--tls-cert-file", metavar="FILE", help="The certificate for HTTPS; without it, plain HTTP is served."
     ),
     key_option,
-    click.option(
+    server_option(
         "--client-ca-file",
         metavar="FILE",
         help="Serve only clients with a certificate that this authority has signed.",
     ),
     max_body_option(128),
-    click.option(
+    server_option(
         "--timeout",
         type=Number(0, 3600, min_open=True),
         default=30.0,
@@ -632,7 +632,7 @@ LOST = 1
 
 def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command with ``-v``."""
-    return click.option("-v", "verbose", count=True, help="Also log each pod that is bound.")(command)
+    return answer_option("-v", "verbose", count=True, help="Also log each pod that is bound.")(command)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The verbs of a change: one table for options of commands, alternatives of a comparison and agents' tools.
+"""The verbs of a change: one table for options of commands, alternatives of comparisons, and timelines.
 
 What a verb does, the method of `ChangingScheduler` says.
 """
@@ -30,21 +30,27 @@ class ChangeVerb(NamedTuple):
     help : str
     read : callable
         Returns the arguments of the method, from the words of a command; with a list of nodes for `NODES`.
+    field : str
+        The field of an event that has what the method takes besides its first argument.
     word : str
         Its name in commands, if that is not the method's.
     kinds : tuple of str
         Those that it is about; without an object of them it has no effect.
     idle : str
         Why it has no effect where there are such objects.
+    event : str
+        Its name in timelines, if that is not the method's.
     """
 
     method: str
     metavar: str
     help: str
     read: Callable[..., Sequence[Any]] = lambda *words: words
+    field: str = ""
     word: str = ""
     kinds: tuple[str, ...] = ()
     idle: str = "it has this already"
+    event: str = ""
 
     @property
     def name(self) -> str:
@@ -108,6 +114,7 @@ VERBS = (
         "remove_nodes",
         NODES,
         "Remove nodes and the pods on them. zone=a selects by the topology label.",
+        event="leave",
     ),
     ChangeVerb("fail_zone", "ZONE", "Remove all nodes of a zone and the pods on them."),
     ChangeVerb("cordon", NODES, "Make nodes unschedulable."),
@@ -119,9 +126,19 @@ VERBS = (
         "Replace nodes by copies one at a time, SURGE new ones first: drain a node, remove it, add the next.",
         _with_surge,
     ),
-    ChangeVerb("taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint."),
-    ChangeVerb("label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", _labels),
-    ChangeVerb("scale", "KIND/NAME=N", "Set the replicas of a workload, such as deploy/web=12.", _replicas),
+    ChangeVerb(
+        "taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", field="with"
+    ),
+    ChangeVerb(
+        "label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", _labels, "with"
+    ),
+    ChangeVerb(
+        "scale",
+        "KIND/NAME=N",
+        "Set the replicas of a workload, such as deploy/web=12.",
+        _replicas,
+        "replicas",
+    ),
     ChangeVerb("restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
     ChangeVerb(
         "restart_all",
@@ -161,4 +178,5 @@ VERBS = (
         idle="nothing is suspended",
     ),
 )
+EVENTS = {verb.event or verb.method: verb for verb in VERBS}
 BY_NAME = {verb.name: verb for verb in VERBS}

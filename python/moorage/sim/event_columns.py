@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moorage.autoscalers.group_settings import GroupSettings, Time, checked_groups, in_seconds
 from moorage.autoscalers.group_settings import NodeGroup as NodeGroup
+from moorage.cluster.verbs import EVENTS
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Node, Object, Pod
 from moorage.kube.apiserver.validate_object import validate
@@ -49,6 +50,8 @@ class Verb(IntEnum):
     BIND = 12
 
 
+Seconds = float
+"""Since the start of a timeline."""
 Argument = Object | dict[str, Any] | int | str | tuple[str, ...]
 """An object to create or apply, a merge patch, a number of replicas, the name of a node, taints or labels."""
 
@@ -367,13 +370,11 @@ class EventColumns(Tabular):
         self._ordinals.frombytes(np.ascontiguousarray(ordinals, np.int32).tobytes())
         self._arguments.frombytes(np.full(n, argument, np.int32).tobytes())
 
-    def create(self, time: float, obj: Object, name: str = "") -> None:
+    def create(self, time: Seconds, obj: Object, name: str = "") -> None:
         """Create an object; a node joins this way.
 
         Parameters
         ----------
-        time : float
-            Seconds since the start.
         obj : Object
             Also a template, of which many objects are made under their names.
         name : str, optional
@@ -394,147 +395,73 @@ class EventColumns(Tabular):
                 validate(replace(kept, metadata=replace(kept.metadata, name=name)))
         self.add(time, Verb.CREATE, self.subject(reference_of(kept, name)), number)
 
-    def apply(self, time: float, obj: Object) -> None:
-        """Create or replace an object, as ``kubectl apply`` does.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def apply(self, time: Seconds, obj: Object) -> None:
+        """Create or replace an object; see `Scheduler.apply`."""
         number = self.template(obj)
         kept = self.template_at(number)
         self.add(time, Verb.APPLY, self.subject(reference_of(kept, obj.name)), number)
 
-    def _about(self, time: float, verb: Verb, reference: str, argument: Argument | None = None) -> None:
-        """Add an event about an object that a reference names."""
-        struct, namespace, name = parse_reference(reference)
-        canonical = "/".join(part for part in (struct.__name__.lower(), namespace, name) if part)
-        self._event(time, verb, canonical, argument)
-
-    def _event(self, time: float, verb: Verb, subject: str, argument: Argument | None = None) -> None:
-        """Add an event with an argument of its own."""
+    def _event(self, time: Seconds, verb: Verb, subject: str, argument: Argument | None = None) -> None:
+        """Add an event about an object, nodes, or a name, with an argument of its own."""
+        change = EVENTS.get(verb.name.lower())
+        if verb is not Verb.MEASURE and (change is None or not change.is_of_nodes):
+            struct, namespace, name = parse_reference(subject)
+            subject = "/".join(part for part in (struct.__name__.lower(), namespace, name) if part)
         number = -1
         if argument is not None:
             number = len(self.arguments)
             self.arguments.append(argument)
         self.add(time, verb, self.subject(subject), number)
 
-    def delete(self, time: float, reference: str) -> None:
-        """Delete an object; one that is gone by then is counted in the history, not an error.
+    def delete(self, time: Seconds, reference: str) -> None:
+        """Delete an object, such as ``deploy/web``; one that is gone by then is counted, not an error."""
+        self._event(time, Verb.DELETE, reference)
+
+    def patch(self, time: Seconds, reference: str, patch: dict[str, Any]) -> None:
+        """Change an object by a JSON merge patch."""
+        self._event(time, Verb.PATCH, reference, patch)
+
+    def scale(self, time: Seconds, reference: str, replicas: int) -> None:
+        """Set the replicas of a workload; see `Scheduler.scale`."""
+        self._event(time, Verb.SCALE, reference, replicas)
+
+    def leave(self, time: Seconds, nodes: str) -> None:
+        """Remove nodes with the pods on them; see `Scheduler.remove_nodes`.
 
         Parameters
         ----------
-        time : float
-            Seconds from the start.
-        reference : str
-            Such as ``pod/default/web-1`` or ``deploy/web``.
-        """
-        self._about(time, Verb.DELETE, reference)
-
-    def patch(self, time: float, reference: str, patch: dict[str, Any]) -> None:
-        """Change an object by a JSON merge patch.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
-        self._about(time, Verb.PATCH, reference, patch)
-
-    def scale(self, time: float, reference: str, replicas: int) -> None:
-        """Set the replicas of a workload.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
-        self._about(time, Verb.SCALE, reference, replicas)
-
-    def leave(self, time: float, nodes: str) -> None:
-        """Remove nodes with the pods on them.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
         nodes : str
             A name or a label selector, as for the verbs `drain`, `cordon`, `uncordon` and `taint`.
         """
         self._event(time, Verb.LEAVE, nodes)
 
-    def drain(self, time: float, nodes: str) -> None:
-        """Cordon nodes and evict their pods; see `Scheduler.drain`.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def drain(self, time: Seconds, nodes: str) -> None:
+        """Cordon nodes and evict their pods; see `Scheduler.drain`."""
         self._event(time, Verb.DRAIN, nodes)
 
-    def cordon(self, time: float, nodes: str) -> None:
-        """Make nodes unschedulable.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def cordon(self, time: Seconds, nodes: str) -> None:
+        """Make nodes unschedulable."""
         self._event(time, Verb.CORDON, nodes)
 
-    def uncordon(self, time: float, nodes: str) -> None:
-        """Make nodes schedulable again.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def uncordon(self, time: Seconds, nodes: str) -> None:
+        """Make nodes schedulable again."""
         self._event(time, Verb.UNCORDON, nodes)
 
-    def taint(self, time: float, nodes: str, *taints: str) -> None:
-        """Set or remove taints of nodes; see `Scheduler.taint`.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def taint(self, time: Seconds, nodes: str, *taints: str) -> None:
+        """Set or remove taints of nodes; see `Scheduler.taint`."""
         self._event(time, Verb.TAINT, nodes, taints)
 
-    def label(self, time: float, reference: str, *labels: str) -> None:
-        """Set or remove labels of an object; see `Scheduler.label`.
+    def label(self, time: Seconds, reference: str, *labels: str) -> None:
+        """Set or remove labels of an object; see `Scheduler.label`."""
+        self._event(time, Verb.LABEL, reference, labels)
 
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
-        self._about(time, Verb.LABEL, reference, labels)
-
-    def measure(self, time: float, name: str) -> None:
-        """Name a moment, at which the history notes the usage of the cluster.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        """
+    def measure(self, time: Seconds, name: str) -> None:
+        """Name a moment, at which the history notes the usage of the cluster."""
         self._event(time, Verb.MEASURE, name)
 
-    def bind(self, time: float, pod: str, node: str) -> None:
-        """Record where another scheduler has put a pod, for comparison.
-
-        Parameters
-        ----------
-        time : float
-            Seconds from the start.
-        pod : str
-            Such as ``pod/default/web-1``.
-        """
-        self._about(time, Verb.BIND, pod, node)
+    def bind(self, time: Seconds, pod: str, node: str) -> None:
+        """Record where another scheduler has put a pod, such as ``pod/default/web-1``, for comparison."""
+        self._event(time, Verb.BIND, pod, node)
 
     def add_pods(
         self, template: Pod, times: npt.ArrayLike, lifetimes: npt.ArrayLike | None = None, name: str = ""

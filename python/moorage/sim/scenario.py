@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.autoscalers.group_settings import Time
+from moorage.cluster.verbs import EVENTS
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Object, Pod, write_cluster
 from moorage.kube.read.decode import decode_object
@@ -285,18 +286,9 @@ class Scenario(Strict, frozen=True):
 
 
 MAKING = ("create", "apply", "join")
-NODES = ("leave", "drain", "cordon", "uncordon")
-VERBS = (*MAKING, "delete", "patch", "scale", *NODES, "taint", "label", "measure", "bind")
-_EXTRAS = {
-    "create": {"name", "count"},
-    "join": {"name", "count"},
-    "patch": {"with"},
-    "taint": {"with"},
-    "label": {"with"},
-    "scale": {"replicas"},
-    "bind": {"node"},
-}
-"""The fields that an event may have besides its time and its verb."""
+VERBS = (*MAKING, *[verb.name.lower() for verb in Verb if verb.name.lower() not in MAKING])
+FIELDS = {"patch": "with", "bind": "node"} | {name: verb.field for name, verb in EVENTS.items()}
+"""The fields of events that have what a verb needs besides its subject."""
 
 
 def read_scenario(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
@@ -373,40 +365,31 @@ def _add_event(timeline: EventColumns, item: EventItem, templates: Mapping[str, 
     verb, time = verbs[0], parse_duration(item.time)
     given = {"name": item.name != "", "count": item.count != 1, "with": item.with_ is not None}
     given |= {"replicas": item.replicas is not None, "node": item.node != ""}
-    extras = {name for name, is_given in given.items() if is_given} - _EXTRAS.get(verb, set())
+    taken = {"name", "count"} if verb in ("create", "join") else {FIELDS.get(verb)}
+    extras = {name for name, is_given in given.items() if is_given} - taken
     if extras:
         raise InputError(f"{verb} has no field {min(extras)}")
     subject = getattr(item, verb)
-    if verb in MAKING:
-        obj = _made(subject, templates)
-        if verb == "apply":
-            timeline.apply(time, obj)
-        else:
-            _create(timeline, time, obj, item)
-    elif verb in NODES or verb in ("delete", "measure"):
-        getattr(timeline, verb)(time, subject)
+    if verb in ("create", "join"):
+        _create(timeline, time, _made(subject, templates), item)
+    elif verb == "apply":
+        timeline.apply(time, _made(subject, templates))
     else:
-        _add_with_argument(timeline, time, verb, subject, item)
+        getattr(timeline, verb)(time, subject, *_arguments(verb, item))
 
 
-def _add_with_argument(timeline: EventColumns, time: float, verb: str, subject: str, item: EventItem) -> None:
-    """Add an event that needs something besides its subject."""
-    if verb == "scale":
-        if item.replicas is None:
-            raise InputError("required", path="replicas")
-        timeline.scale(time, subject, item.replicas)
-    elif verb == "bind":
-        if not item.node:
-            raise InputError("required", path="node")
-        timeline.bind(time, subject, item.node)
-    elif verb == "patch":
-        if not isinstance(item.with_, dict):
-            raise InputError("must be a merge patch", path="with")
-        timeline.patch(time, subject, item.with_)
-    else:
-        if not isinstance(item.with_, list):
-            raise InputError(f"must be a list of {verb}s", path="with")
-        getattr(timeline, verb)(time, subject, *item.with_)
+def _arguments(verb: str, item: EventItem) -> Sequence[Any]:
+    """Return what a verb needs besides its subject."""
+    field = FIELDS.get(verb)
+    if not field:
+        return ()
+    value = item.with_ if field == "with" else getattr(item, field)
+    kind, what = (dict, "merge patch") if verb == "patch" else (list, f"list of {verb}s")
+    if field == "with" and not isinstance(value, kind):
+        raise InputError(f"must be a {what}", path=field)
+    if value in (None, ""):
+        raise InputError("required", path=field)
+    return value if isinstance(value, list) else (value,)
 
 
 def _create(timeline: EventColumns, time: float, obj: Object, item: EventItem) -> None:
@@ -498,7 +481,6 @@ def _item(timeline: EventColumns, at: int, names: Mapping[int, str]) -> dict[str
         return head | {verb: names[number]}
     extra: dict[str, Any] = {}
     if event.argument is not None:
-        field = {Verb.SCALE: "replicas", Verb.BIND: "node"}.get(event.verb, "with")
         value = list(event.argument) if isinstance(event.argument, tuple) else event.argument
-        extra = {field: value}
+        extra = {FIELDS[verb]: value}
     return head | {verb: subject} | extra

@@ -16,7 +16,8 @@ class Timeline(EventColumns):
 
     An event is five numbers. Names are interned, and so are the objects, patches and texts that events
     have as arguments: a thousand pods of one shape share one template. Events of one time happen in the
-    order in which they were added, and pods are tried after all of them.
+    order in which they were added, and pods are tried after all of them. Methods that are named as verbs add
+    an event each, at a time in seconds since the start.
 
     Parameters
     ----------

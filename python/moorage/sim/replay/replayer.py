@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from moorage._core.queue.in_flight import keys_of
 from moorage.answers.scheduler import Scheduler
+from moorage.cluster.verbs import EVENTS
 from moorage.engine.queue import QueuedPodInfo
 from moorage.engine.scheduler import Eviction, Failure
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError, located
-from moorage.kube import Node, Object, ObjectMeta, Pod
+from moorage.kube import Node, ObjectMeta, Pod
 from moorage.kube.apiserver.refusals import FieldValidation
 from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.workloads.ownership import FINISHED
@@ -445,6 +446,8 @@ class Replayer(Policy):
                 self._last_join = event.time
                 name = subject.rpartition("/")[2]
                 self.store.create(replace(argument, metadata=replace(argument.metadata, name=name)))
+            elif verb is Verb.APPLY:
+                self.scheduler.apply(argument)
             elif verb is Verb.DELETE:
                 self._delete(subject)
             elif verb is Verb.PATCH:
@@ -474,25 +477,13 @@ class Replayer(Policy):
             validate(self.store.patch(struct, name, namespace, patch))
 
     def _change(self, verb: Verb, subject: str, argument: Any) -> None:
-        """Make a change of the cluster by the scheduler's method of the name."""
-        scheduler = self.scheduler
+        """Make a change by the scheduler's method."""
         if verb in (Verb.LEAVE, Verb.DRAIN, Verb.TAINT):
             self._cause = End.NODE
-        if verb is Verb.APPLY:
-            scheduler.apply(cast(Object, argument))
-        elif verb is Verb.SCALE:
-            scheduler.scale(subject, argument)
-        elif verb is Verb.LEAVE:
-            scheduler.remove_nodes(subject)
-        elif verb is Verb.DRAIN:
-            kept = scheduler.drain(subject).unfinished
-            self.recorder.counts["pods that a drain has left"] += len(kept)
-        elif verb is Verb.TAINT:
-            scheduler.taint(subject, *argument)
-        elif verb is Verb.LABEL:
-            scheduler.label(subject, *argument)
-        else:
-            (scheduler.cordon if verb is Verb.CORDON else scheduler.uncordon)(subject)
+        others = argument if isinstance(argument, tuple) else () if argument is None else (argument,)
+        effect = EVENTS[verb.name.lower()].make(self.scheduler, subject, *others)
+        if verb is Verb.DRAIN:
+            self.recorder.counts["pods that a drain has left"] += len(effect.unfinished)
 
     def retire_node(self, name: str) -> bool:
         """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does.

@@ -73,6 +73,9 @@ from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 from moorage.autoscalers.karpenter.type_columns import KnownType as KnownType
 from moorage.autoscalers.karpenter.type_columns import known_type as known_type
 
+# The nodes of two rounds, whose names have to differ.
+from moorage.autoscalers.node_maker import make_nodes as make_nodes
+
 # Facts and changes as values: each change is made, to see that it helps.
 from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
 from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
@@ -96,6 +99,3 @@ from moorage.autoscalers.providers.pool_types import types_of_objects as types_o
 
 # A pod that comes late, as a value of an answer.
 from moorage.autoscalers.scale_up_answer import LatePod as LatePod
-
-# The nodes of two rounds, whose names have to differ.
-from moorage.autoscalers.scaling_rounds import make_nodes as make_nodes

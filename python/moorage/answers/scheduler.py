@@ -183,9 +183,10 @@ class Scheduler(ChangingScheduler):
             Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
             and why the others get none, in Karpenter's words.
         """
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.karpenter.provisioning import pass_question
 
-        return pass_question(self, pods, types, options, seed).answer()
+        return pass_question(self, pods, AutoscalerSettings(types, options, seed)).answer()
 
     @typed
     def scale_up(
@@ -218,7 +219,8 @@ class Scheduler(ChangingScheduler):
         ScaleUp
             The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
         """
-        from moorage.autoscalers.scaling_rounds import AutoscalerSettings, scale_up
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+        from moorage.autoscalers.scaling_rounds import scale_up
 
         return scale_up(self, AutoscalerSettings(types, options, seed, groups=groups), keep)
 
@@ -258,8 +260,8 @@ class Scheduler(ChangingScheduler):
         InputError
             There is no NodePool, or `at` is no time with its zone.
         """
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.consolidation_rounds import consolidate
-        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
 
         return consolidate(self, AutoscalerSettings(types, options, seed), once, at)
 

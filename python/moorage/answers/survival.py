@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, structs
 
-from moorage.autoscalers.scaling_rounds import AutoscalerSettings, grow
+from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+from moorage.autoscalers.scaling_rounds import grow
 from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.cluster.change import NAME, get, parsed
 from moorage.cluster.node_changes import NO_CONTROLLER

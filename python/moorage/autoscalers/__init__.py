@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moorage.lazy import names_at_first_use
 
 if TYPE_CHECKING:
+    from .autoscaler_protocol import AutoscalerSettings as AutoscalerSettings
     from .consolidation_rounds import Consolidation as Consolidation
     from .consolidation_rounds import RemovalStep as RemovalStep
     from .consolidation_rounds import StepDocument as StepDocument
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .providers.type_files import read_instance_types as read_instance_types
     from .scale_up_answer import NewNode as NewNode
     from .scale_up_answer import ScaleUp as ScaleUp
-    from .scaling_rounds import AutoscalerSettings as AutoscalerSettings
 else:
     __getattr__, __dir__, __all__ = names_at_first_use(
         __name__,
@@ -36,10 +36,10 @@ else:
             ".group_settings": "GroupSettings NodeGroup ScaleDown",
             ".karpenter.karpenter_options": "KarpenterOptions",
             ".karpenter.new_nodes_result": "Launch NewClaim PodError Provisioning TypePrice",
+            ".autoscaler_protocol": "AutoscalerSettings",
             ".providers.instance_type": "InstanceType Offering seen_types",
             ".providers.known_labels": "KnownLabels",
             ".providers.type_files": "read_instance_types",
             ".scale_up_answer": "NewNode ScaleUp",
-            ".scaling_rounds": "AutoscalerSettings",
         },
     )

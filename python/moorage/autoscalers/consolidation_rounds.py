@@ -22,6 +22,7 @@ from moorage.kube.strict_documents import parse_moment
 from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
+from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
@@ -32,10 +33,11 @@ from .karpenter.provisioning import check_type, pass_question
 from .karpenter.solve import RESOURCES
 from .karpenter.type_columns import Catalogue
 from .launched_nodes import assume_claims, remove_claims
+from .node_maker import make_nodes
 from .providers.instance_type import POOL, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import ComingNode, NewNode, UnplacedPod, WaitingPod, kinds_of
-from .scaling_rounds import AutoscalerSettings, grow, left_pods, make_nodes
+from .scaling_rounds import grow, left_pods
 
 # ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
 
@@ -377,8 +379,7 @@ def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
         return ()
     ignoring = view.with_options(replace(view.options, ignores_preferences=True))
     command = DisruptionPass(ignoring).results()[-1].command
-    candidates = command.candidates if command is not None else ()
-    return tuple([candidate.state.node.name for candidate in candidates if candidate.state.node])
+    return tuple(command.going.values()) if command is not None else ()
 
 
 def _prices(view: ClusterView) -> NodesPrice:
@@ -402,15 +403,7 @@ class ConsolidationRounds:
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
-        autoscaling = self._autoscaling
-        question = pass_question(
-            self._scheduler,
-            [*self._left],
-            autoscaling.types,
-            autoscaling.options,
-            autoscaling.seed,
-            self._catalogue,
-        )
+        question = pass_question(self._scheduler, [*self._left], self._autoscaling, self._catalogue)
         self._catalogue = question.catalogue
         self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
         if self.now is None:
@@ -436,11 +429,7 @@ class ConsolidationRounds:
     def take(self, method: Method, command: Command) -> None:
         """Do what a command says, and place the pods."""
         scheduler = self._scheduler
-        going = {
-            candidate.claim.name: candidate.state.node.name
-            for candidate in command.candidates
-            if candidate.state.node
-        }
+        going = command.going
         names = [*going.values()]
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()

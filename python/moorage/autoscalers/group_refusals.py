@@ -13,13 +13,14 @@ from moorage.engine.requirements import whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 
+from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.group_states import NodeTemplate
 from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
+from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
 from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
-from .scaling_rounds import AutoscalerSettings, GroupScaler
 
 
 def group_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:

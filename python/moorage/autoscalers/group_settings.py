@@ -105,10 +105,6 @@ class NodeGroup(Strict, frozen=True):
         """What names of new nodes begin with."""
         return re.sub("[^-a-z0-9.]", "-", self.name.lower())[: LONGEST_NAME - 10].rstrip("-.")
 
-    def node_name(self, number: int) -> str:
-        """Return the name of a new node."""
-        return f"{self.stem}-{number}"
-
 
 class ScaleDown(Strict, frozen=True):
     """Removal of unneeded nodes by the rules of cluster-autoscaler; the fields are named as its flags.

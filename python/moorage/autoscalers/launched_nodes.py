@@ -5,7 +5,7 @@ a plan, and with what a dump leaves out of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple
@@ -59,18 +59,6 @@ READY_CLAIM = tuple(
 TERMINATION = f"{GROUP}/termination"
 """The finalizer that keeps a claim until its node is gone."""
 READY_LABELS = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
-
-
-def new_name(
-    serials: dict[str, int], of: str, name_of: Callable[[int], str], is_taken: Callable[[str], bool]
-) -> str:
-    """Return the name of a new node of a pool or group: that of the number after the last one, or of the
-    first after it that is not taken."""
-    while True:
-        serials[of] = serials.get(of, 0) + 1
-        name = name_of(serials[of])
-        if not is_taken(name):
-            return name
 
 
 def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> tuple[NodeClaim, Node]:

@@ -19,29 +19,29 @@ from moorage.cluster import ChangingScheduler, PodScheduler
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
-from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.autoscaling import Budget
-from moorage.kube.model.cluster import seconds
 from moorage.kube.strict_documents import parse_moment
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.store.deletion import timestamp
 
+from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.flags import Memory
 from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
 from .consolidation_rounds import ConsolidationRounds
+from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, ScaleDown, flags_of, groups_of
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disrupt import DisruptionPass, why_stays
-from .karpenter.disruption_candidates import consolidatable_at, next_change
+from .karpenter.disruption_candidates import consolidatable_at, expires_at, next_change
 from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
 from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
-from .scaling_rounds import AutoscalerSettings, GroupScaler, left_pods
+from .scaling_rounds import left_pods
 
 # ---- when Karpenter first removes a node that stays now, if nothing but the time changes -------------------
 
@@ -65,15 +65,6 @@ def moments(view: ClusterView, state: StateNode) -> list[float]:
     if state.node is not None:
         times |= {protected_until(pod) for pod in view.pods_of.get(state.node.name, ())}
     return sorted(each for each in times if now < each < inf)[:MOST_MOMENTS]
-
-
-def expiry(state: StateNode) -> float:
-    """Return when a node expires, whatever budgets say (seconds since 1970); infinite for never."""
-    claim = state.claim
-    created, after = (claim.metadata.creation_timestamp, claim.spec.expire_after) if claim else (None, None)
-    if created is None or after in (None, "Never"):
-        return inf
-    return seconds(created) + parse_duration(after) / 1e9
 
 
 # ---- whether Karpenter would remove a node now, why not, and which changes would free it, each tried -------
@@ -206,7 +197,7 @@ def removal_verdict(
     then = _command(_changed(view, changes), name) if changes else None
     texts = tuple([change.text for change in changes])
     verdict = RemovalVerdict(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
-    if math.isfinite(expires := expiry(state)):
+    if math.isfinite(expires := expires_at(state.claim)):
         verdict = replace(verdict, expires=timestamp(math.floor(expires)))
     for moment in moments(view, state):
         if (later := _command(view.at(moment), state.name)) is not None:

@@ -29,6 +29,7 @@ from moorage.errors import either, shorten
 from moorage.kube import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
 from moorage.kube.model.autoscaling import NodeClaimRequirement
 
+from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.claim_template import by_weight, why_idle
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.provisioning import PassQuestion, pass_question, stored_pools
@@ -36,7 +37,6 @@ from .launched_nodes import launched_node
 from .providers.instance_type import POOL, ZONE, InstanceType
 from .providers.known_labels import CORE
 from .scale_up_answer import KARPENTER, ScaleUp, price_text
-from .scaling_rounds import AutoscalerSettings
 
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
@@ -83,7 +83,7 @@ def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod:
     pod : str
         ``namespace/name`` of a pod without a node.
     """
-    question = pass_question(scheduler, [pod], autoscaling.types, autoscaling.options, autoscaling.seed)
+    question = pass_question(scheduler, [pod], autoscaling)
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
     tries = [_PoolPasses(scheduler, question, waiting, pool) for pool in by_weight(question.pools)]
     return [
@@ -348,8 +348,7 @@ class PoolFacts:
 
     @cached_property
     def _question(self) -> PassQuestion:
-        autoscaling = self._autoscaling
-        return pass_question(self._scheduler, [], autoscaling.types, autoscaling.options, autoscaling.seed)
+        return pass_question(self._scheduler, [], self._autoscaling)
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each fact."""

@@ -5,24 +5,24 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from msgspec import structs
 
-from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler, LoopDecision
+from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import LoopDecision
 from moorage.autoscalers.cluster_autoscaler.flags import Memory, ScaleUpRequest
 from moorage.autoscalers.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscalers.cluster_autoscaler.scale_down_pass import ScaleDownResult
-from moorage.autoscalers.group_settings import flags_of, group_by_node, groups_of
-from moorage.autoscalers.launched_nodes import new_name
+from moorage.autoscalers.group_scaler import GroupScaler, group_node
+from moorage.autoscalers.group_settings import NodeGroup
+from moorage.autoscalers.node_maker import NodeNames
+from moorage.cluster.node_changes import NodeCopies
 from moorage.errors import number_of
-from moorage.kube import Node, ObjectMeta, Pod
-from moorage.kube.model.node import HOSTNAME
+from moorage.kube import Pod
 
 from .event_columns import AutoscalerSpec
 from .karpenter_nodes import KarpenterState
@@ -42,14 +42,12 @@ class Upcoming(msgspec.Struct):
     name: str
 
 
-class AutoscalerState(msgspec.Struct):
-    """What is remembered.
+class AutoscalerState(Memory):
+    """What is remembered, by cluster-autoscaler and of its nodes.
 
     Attributes
     ----------
     upcoming : list of Upcoming
-    memory : Memory
-        What cluster-autoscaler remembers.
     due, delayed : list of float
         When system pods that keep their nodes may go, and when pods are old enough to be helped.
     changed : float
@@ -63,7 +61,6 @@ class AutoscalerState(msgspec.Struct):
     """
 
     upcoming: list[Upcoming] = []
-    memory: Memory = msgspec.field(default_factory=Memory)
     due: list[float] = []
     delayed: list[float] = []
     changed: float = -math.inf
@@ -114,21 +111,18 @@ class Autoscaler:
     ) -> None:
         self.spec, self._replayer = spec, replayer
         self.state = AutoscalerState() if state is None else state
-        self._groups = {group.name: group for group in spec.node_groups}
+        self._scaler = GroupScaler(replayer.scheduler, AutoscalerSettings(), spec)
         self._interval = float(spec.scan_interval)
-        self._flags = flags_of(spec)
-        self._own = groups_of(spec)
-        self.state.memory.interval = self._interval  # scans that would change nothing are left out
+        self.state.interval = self._interval  # scans that would change nothing are left out
         if state is None:
             self._start()
         self._foresee()
 
     def _start(self) -> None:
         """Give each group its minimum of nodes at once."""
-        sizes = Counter(self._members().values())
-        short = [(group.name, group.min_size - sizes[group.name]) for group in self.spec.node_groups]
-        names = [(group, self._name(group)) for group, count in short for _ in range(count)]
-        self._replayer.join([self._node(group, name) for group, name in names])
+        lacking, names = self._lacking(self._scaler.sizes()), self._names()
+        groups = [group for group, count in lacking for _ in range(count)]
+        self._join([(group.name, names.new(group.name, group.stem)) for group in groups])
 
     # ---- time ----------------------------------------------------------------------------------------------
 
@@ -162,20 +156,20 @@ class Autoscaler:
 
     def _ticks(self) -> list[int]:
         """Return the scans at which times that rules set have run out."""
-        state, flags, interval = self.state, self._flags, self._interval
+        state, flags, interval = self.state, self._scaler.flags, self._interval
         ends = list(state.due)
         ticks: list[int] = []
         if self.spec.scale_down is not None:
-            memory, timeout = state.memory, flags.unremovable_node_recheck_timeout
-            own = [group.flags(flags) for group in self._own]
+            timeout = flags.unremovable_node_recheck_timeout
+            own = [group.flags(flags) for group in self._scaler.provided]
             waits = {of_group.scale_down_unneeded_time for of_group in own}
             waits |= {of_group.scale_down_unready_time for of_group in own}
-            ends += [since + wait for since in memory.unneeded.values() for wait in waits]
+            ends += [since + wait for since in state.unneeded.values() for wait in waits]
             # Without a change, a node that could not be removed cannot be removed later.
-            delays = [until for until in memory.recheck.values() if until - timeout < state.changed]
-            if memory.unneeded:
-                delays.append(memory.added + flags.scale_down_delay_after_add)
-                delays.append(memory.deleted + flags.scale_down_delay_after_delete)
+            delays = [until for until in state.recheck.values() if until - timeout < state.changed]
+            if state.unneeded:
+                delays.append(state.added + flags.scale_down_delay_after_add)
+                delays.append(state.deleted + flags.scale_down_delay_after_delete)
             ticks += [math.ceil(time / interval) for time in delays if time > 0]
         ticks += [math.floor(end / interval) + 1 for end in ends]
         return ticks
@@ -193,7 +187,7 @@ class Autoscaler:
         if ready:
             replayer.settle()
             self.state.upcoming = [upcoming for upcoming in self.state.upcoming if upcoming.time > now]
-            replayer.join([self._node(upcoming.group, upcoming.name) for upcoming in ready])
+            self._join([(upcoming.group, upcoming.name) for upcoming in ready])
             replayer.try_again()
         if self._next_scan() <= now and not replayer.scheduler.bindings.running:
             self._scan(now)
@@ -206,20 +200,13 @@ class Autoscaler:
         state.tick = math.ceil(now / self._interval)
         if self._replayer.mark() != state.mark:
             state.changed = now
-        members = self._members()
+        members = self._scaler.group_of()
         has_changed = self._has_minimum(members, now) or self._run_once(members, now)
         state.mark = () if has_changed else self._replayer.mark()
 
-    def _members(self) -> dict[str, str]:
-        """Return the group of each node that belongs to one, in list order."""
-        scheduler = self._replayer.scheduler
-        objects = scheduler.table.objects
-        nodes = [objects[row] for row in scheduler.context.view_rows().tolist()]
-        return group_by_node(self.spec.node_groups, [node for node in nodes if node is not None])
-
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
-        sizes = Counter(dict.fromkeys(self._groups, 0))
+        sizes = Counter(dict.fromkeys(self._scaler.groups, 0))
         sizes.update(members.values())
         sizes.update(upcoming.group for upcoming in self.state.upcoming)
         return sizes
@@ -228,12 +215,16 @@ class Autoscaler:
 
     def _has_minimum(self, members: dict[str, str], now: float) -> bool:
         """Request nodes up to the minimum of each group; return whether some lacked them."""
-        sizes = self._sizes(members)
-        short = [group for group in self.spec.node_groups if sizes[group.name] < group.min_size]
-        for group in short:
-            self._request(group.name, group.min_size - sizes[group.name], now, "minimum size")
-            self.state.memory.added = now
-        return bool(short)
+        lacking = self._lacking(self._sizes(members))
+        for group, count in lacking:
+            self._request(group, count, now, "minimum size")
+            self.state.added = now
+        return bool(lacking)
+
+    def _lacking(self, sizes: Mapping[str, int]) -> list[tuple[NodeGroup, int]]:
+        """Return the groups below their minimum, and how many nodes they lack."""
+        lacking = [(group, group.min_size - sizes[group.name]) for group in self.spec.node_groups]
+        return [(group, count) for group, count in lacking if count > 0]
 
     def _run_once(self, members: dict[str, str], now: float) -> bool:
         """Have one loop add nodes for pods that fit nowhere, and remove those that are not needed."""
@@ -241,10 +232,9 @@ class Autoscaler:
         replayer, state = self._replayer, self.state
         if not (replayer.recorder.pending or removes):
             return False
-        memory, upcoming = state.memory, Counter(node.group for node in state.upcoming)
-        memory.targets = dict(self._sizes(members))
-        memory.requests = {name: ScaleUpRequest(count, now) for name, count in upcoming.items()}
-        player = ClusterAutoscaler(self._own, replace(self._flags, scale_down_enabled=removes), memory, False)
+        upcoming = Counter(node.group for node in state.upcoming)
+        state.targets = dict(self._sizes(members))
+        state.requests = {name: ScaleUpRequest(count, now) for name, count in upcoming.items()}
 
         def draw(options: int) -> int:
             return int(np.random.default_rng([self.spec.seed, state.tick]).integers(options))
@@ -253,44 +243,44 @@ class Autoscaler:
         waiting = [info.pod for info in chain(*tried)]
         waiting.sort(key=lambda pod: int(pod.metadata.resource_version or 0))
         waiting.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
+        player = self._scaler.player(state, removes)
         loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
         for growth in loop.up.growths:
             why = number_of(len(loop.up.triggered), "pod", "pods")
-            self._request(growth.group, growth.new_size - growth.size, now, why)
+            self._request(self._scaler.groups[growth.group], growth.new_size - growth.size, now, why)
         self._note_due(loop, waiting, now)
         gone = self._remove(loop.down, members)
         return bool(loop.up.growths) or gone or loop.down.is_cut
 
     def _note_due(self, loop: LoopDecision, waiting: Sequence[Pod], now: float) -> None:
         """Note when system pods that keep their nodes are old enough to go, and pods to be helped."""
-        timeout = self._flags.blocking_system_pod_disruption_timeout
+        flags = self._scaler.flags
+        timeout = flags.blocking_system_pod_disruption_timeout
         blockers = loop.down.blockers
         self.state.due = [
-            max(created(pod) + timeout, self.state.memory.recheck.get(name, 0.0))
+            max(created(pod) + timeout, self.state.recheck.get(name, 0.0))
             for name, (pod, rule) in blockers.items()
             if rule == "UnmovableKubeSystemPod"
         ]
-        ends = {created(pod) + delay for pod in waiting if (delay := scale_up_delay(pod, self._flags))}
+        ends = {created(pod) + delay for pod in waiting if (delay := scale_up_delay(pod, flags))}
         self.state.delayed = sorted(end for end in ends if end >= now)
 
-    def _request(self, group: str, count: int, now: float, why: str) -> None:
-        ready = now + float(self._groups[group].provision_time)
-        self.state.upcoming += [Upcoming(ready, group, self._name(group)) for _ in range(count)]
-        self._replayer.recorder.scalings.append((now, "add", group, count, why))
+    def _request(self, group: NodeGroup, count: int, now: float, why: str) -> None:
+        names, ready = self._names(), now + float(group.provision_time)
+        new = [names.new(group.name, group.stem) for _ in range(count)]
+        self.state.upcoming += [Upcoming(ready, group.name, name) for name in new]
+        self._replayer.recorder.scalings.append((now, "add", group.name, count, why))
 
-    def _name(self, group: str) -> str:
-        """Return the name of a new node."""
-        find_row = self._replayer.scheduler.cache.state.find_row
-        name_of = self._groups[group].node_name
-        return new_name(self.state.serials, group, name_of, lambda name: find_row(name) is not None)
+    def _names(self) -> NodeNames:
+        """Return what names new nodes; it knows those that were requested."""
+        coming = [upcoming.name for upcoming in self.state.upcoming]
+        return NodeNames(self._replayer.scheduler.client, coming, self.state.serials)
 
-    def _node(self, group: str, name: str) -> Node:
-        """Return a new node of a group."""
-        template: Node = self._groups[group].template
-        meta = template.metadata
-        labels = meta.labels | dict(self._groups[group].marks[:1]) | {HOSTNAME: name}
-        new = ObjectMeta(name=name, labels=labels, annotations=meta.annotations)
-        return structs.replace(template, metadata=new)
+    def _join(self, new: Iterable[tuple[str, str]]) -> None:
+        """Have nodes join, given by group and name."""
+        copies, groups = NodeCopies(self._replayer.scheduler.client), self._scaler.groups
+        nodes = [group_node(copies, groups[group], name, groups[group].template) for group, name in new]
+        self._replayer.join(nodes)
 
     # ---- fewer nodes ---------------------------------------------------------------------------------------
 
@@ -304,7 +294,7 @@ class Autoscaler:
         for name in gone:
             reason = "Underutilized" if name in down.drained else "Empty"
             recorder.disruptions.append((now, name, reason))
-            self.state.memory.unneeded.pop(name, None)
+            self.state.unneeded.pop(name, None)
         if down.deleted:
             replayer.try_again()
         return bool(gone)

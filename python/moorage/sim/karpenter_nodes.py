@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
+from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.karpenter.disrupt import Method
 from moorage.autoscalers.karpenter.disruption_candidates import HASH, HASH_VERSION
 from moorage.autoscalers.karpenter.disruption_moves import Command
@@ -20,7 +21,8 @@ from moorage.autoscalers.karpenter.new_nodes_result import NewClaim
 from moorage.autoscalers.karpenter.pod_validation import is_terminal, owned_by
 from moorage.autoscalers.karpenter.provisioning import PassQuestion, pass_question
 from moorage.autoscalers.karpenter.type_columns import Catalogue
-from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, new_name, ready_since
+from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, ready_since
+from moorage.autoscalers.node_maker import NodeNames
 from moorage.autoscalers.providers.instance_type import POOL
 from moorage.autoscalers.providers.type_files import given_types
 from moorage.cluster.change import with_own_uids
@@ -141,11 +143,12 @@ class KarpenterNodes:
         self.times, self.replayer, self.state = times, replayer, state
         self.scheduler, self.client = replayer.scheduler, replayer.scheduler.client
         names, start = times.type_names, times.start_time
-        self._types = given_types(*names) if names else None
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
-        self._options = KarpenterOptions(
+        options = KarpenterOptions(
             spot_to_spot=times.spot_to_spot, ignore_dra_requests=times.ignore_dra_requests
         )
+        types = given_types(*names) if names else None
+        self._autoscaling = AutoscalerSettings(types, options, times.seed)
         self._catalogue: Catalogue | None = None
         self._touched: set[str] = set()
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
@@ -164,14 +167,7 @@ class KarpenterNodes:
     def question(self, now: float) -> PassQuestion:
         """What a pass is asked about the cluster and the pods that wait."""
         state = self.state
-        question = pass_question(
-            self.scheduler,
-            sorted(state.waiting),
-            self._types,
-            self._options,
-            self.times.seed,
-            self._catalogue,
-        )
+        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling, self._catalogue)
         self._catalogue = question.catalogue
         situation = with_values(
             question.situation,
@@ -187,7 +183,7 @@ class KarpenterNodes:
     def launch(self, new: NewClaim, now: float, why: str) -> str:
         """Create a claim, and return its name; its node comes later."""
         times, pool = self.times, self.client.get(NodePool, new.pool)
-        name = self._name(pool.name)
+        name = NodeNames(self.client, serials=self.state.serials).new(pool.name, pool.name)
         claim, node = (
             obj
             for document in claim_and_node(new, name, pool)
@@ -204,11 +200,6 @@ class KarpenterNodes:
         self.state.nominated[name] = now + NOMINATED
         self.replayer.recorder.scalings.append((now, "add", pool.name, 1, why))
         return name
-
-    def _name(self, pool: str) -> str:
-        """Return the name of a new node."""
-        taken = {obj.name for kind in (Node, NodeClaim) for obj in self.client.list(kind)[0]}
-        return new_name(self.state.serials, pool, f"{pool}-{{}}".format, taken.__contains__)
 
     def go_on(self, now: float) -> bool:
         """Have nodes register or become ready whose time has come; return whether there were any."""

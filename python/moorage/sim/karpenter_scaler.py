@@ -13,7 +13,12 @@ from moorage.answers.asked_pods import pending_pods
 from moorage.answers.pod_moves import pods_to_move
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
 from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, VALIDATION_DELAY, DisruptionPass, Method
-from moorage.autoscalers.karpenter.disruption_candidates import consolidatable_at, next_change, offered_until
+from moorage.autoscalers.karpenter.disruption_candidates import (
+    consolidatable_at,
+    expires_at,
+    next_change,
+    offered_until,
+)
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import is_true
 from moorage.autoscalers.karpenter.pod_validation import (
@@ -28,7 +33,6 @@ from moorage.cluster.node_changes import stays
 from moorage.errors import number_of
 from moorage.kube import Node, NodeClaim, NodePool, Pod
 from moorage.kube.go_texts import parse_duration
-from moorage.kube.model.cluster import seconds
 from moorage.kube.read.object_defaults import GRACE_PERIOD
 
 from .karpenter_nodes import NOMINATED, Departure, KarpenterNodes, KarpenterState, Proposal, Replacing
@@ -125,10 +129,8 @@ class Disrupter:
 
     def _expires(self, claim: NodeClaim) -> float:
         """Return when a claim expires, if ever and if it is not being removed."""
-        after, created = claim.spec.expire_after, claim.metadata.creation_timestamp
-        if after is None or after == "Never" or not created or claim.name in self.state.departures:
-            return math.inf
-        return seconds(created) + parse_duration(after) / 1e9 - self._nodes.began
+        is_going = claim.name in self.state.departures
+        return math.inf if is_going else expires_at(claim) - self._nodes.began
 
     # ---- a pass --------------------------------------------------------------------------------------------
 
@@ -171,8 +173,7 @@ class Disrupter:
         state, claims = self.state, command.new_claims()
         if any(claim.launched is None for claim in claims):
             return False
-        states = {candidate.claim.name: candidate.state for candidate in command.candidates}
-        going = {name: of_node.node.name for name, of_node in states.items() if of_node.node}
+        going = command.going
         self._scheduler.taint([*going.values()], _TAINT)
         why = f"replaces {number_of(len(going), 'node', 'nodes')}: {method.reason}"
         coming = tuple([self._nodes.launch(claim, now, why) for claim in claims])

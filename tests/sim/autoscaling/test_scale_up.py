@@ -80,6 +80,18 @@ def test_a_group_has_its_minimum_from_the_start_and_gets_it_again() -> None:
     assert sizes(history)["small"] == [1, 2, 1, 2]
 
 
+def test_groups_whose_names_begin_alike_have_nodes_of_different_names() -> None:
+    made = timeline(group("s_1", minSize=1), group("s-1", minSize=1))
+    assert mo.replay(made).nodes().to_dict()["node"][1:] == ["s-1-1", "s-1-2"]
+
+
+def test_a_new_node_has_no_taint_of_a_moment() -> None:
+    template = node() | {"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}}
+    made = timeline(group(template=template))
+    made.create(0, pod("a"))
+    assert mo.replay(made).pods().to_dict()["bound"] == [60]
+
+
 def test_nodes_of_the_cluster_belong_to_the_group_of_their_label() -> None:
     own = decode_object(
         node() | {"metadata": {"name": "small-1", "labels": {"moorage.dev/node-group": "small"}}}

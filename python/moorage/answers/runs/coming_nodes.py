@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
+from moorage.autoscalers.group_scaler import GroupScaler
 from moorage.autoscalers.group_settings import group_by_node, nodes_of_groups
 from moorage.autoscalers.karpenter.claim_template import idle_pools
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
@@ -29,7 +31,7 @@ from moorage.autoscalers.scale_up_answer import (
     nodes_text,
     with_version,
 )
-from moorage.autoscalers.scaling_rounds import AutoscalerSettings, GroupScaler, grow, make_ahead, scale_up
+from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, number_of

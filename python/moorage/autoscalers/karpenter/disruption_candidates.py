@@ -73,6 +73,14 @@ def offered_until(claim: NodeClaim) -> float:
     return seconds(created) + _HOUR if created else float("-inf")
 
 
+def expires_at(claim: NodeClaim) -> float:
+    """When a claim expires, whatever budgets say (seconds since 1970); infinite for never."""
+    created, after = claim.metadata.creation_timestamp, claim.spec.expire_after
+    if not created or after is None or after == "Never":
+        return inf
+    return seconds(created) + parse_duration(after) / 1e9
+
+
 def _last_change(claim: NodeClaim) -> float:
     initialized = condition(claim, "Initialized")
     begun = initialized.last_transition_time if initialized is not None else None

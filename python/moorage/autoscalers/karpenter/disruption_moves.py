@@ -53,6 +53,11 @@ class Command(Struct, eq=False):
         return REPLACE if self.replacements else TERMINATE_FIRST if self.terminate_first else DELETE
 
     @property
+    def going(self) -> dict[str, str]:
+        """By the names of their claims, the nodes that go."""
+        return {each.claim.name: each.state.node.name for each in self.candidates if each.state.node}
+
+    @property
     def source_price(self) -> float:
         return sum(candidate.price for candidate in self.candidates)
 

@@ -21,10 +21,11 @@ from moorage.kube.read.decode import decode
 from moorage.kube.read.python_values import Source
 from moorage.store import ObjectClient
 
+from ..autoscaler_protocol import AutoscalerSettings
 from ..providers.aws.ec2_instance_types import DOMAIN
 from ..providers.aws.fleet import launched
 from ..providers.instance_type import InstanceType
-from ..providers.pool_types import Types, stored_types
+from ..providers.pool_types import stored_types
 from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, PassInput, Removal
 from .karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
@@ -174,15 +175,13 @@ class PassQuestion:
 
 def pass_question(
     scheduler: PodScheduler,
-    pods: Sequence[Source] | None = None,
-    types: Types | None = None,
-    options: KarpenterOptions | None = None,
-    seed: int = 0,
+    pods: Sequence[Source] | None,
+    autoscaling: AutoscalerSettings,
     catalogue: Catalogue | None = None,
 ) -> PassQuestion:
-    """What a pass would be asked; the arguments are those of `Scheduler.provision`, and the catalogue of a
-    question before about the same types, which then need not be read again."""
-    check_type("options", options, KarpenterOptions)
+    """What a pass would be asked about pods as for `Scheduler.provision`. The catalogue is that of a question
+    before about the same types, which need not be read again then."""
+    check_type("options", autoscaling.options, KarpenterOptions)
     if pods is not None:
         check_sequence(pods)
     scheduler.sync()
@@ -201,9 +200,11 @@ def pass_question(
         for pod in waiting
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
-    types_there = stored_types(types, client)
-    flags = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
-    settings = dataclasses.replace(flags, seed=seed, provider=flags.provider | types_there.provider)
+    types_there = stored_types(autoscaling.types, client)
+    flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
+    settings = dataclasses.replace(
+        flags, seed=autoscaling.seed, provider=flags.provider | types_there.provider
+    )
     now = now_of(chain.from_iterable(stored.values()))
     situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
     if catalogue is None or catalogue.options != settings:

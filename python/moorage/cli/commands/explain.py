@@ -168,8 +168,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
     from moorage.answers.explain.targets import about_nodes
+    from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
     from moorage.autoscalers.node_removal import group_removal_verdict, removal_verdict
-    from moorage.autoscalers.scaling_rounds import AutoscalerSettings
     from moorage.kube import NodePool
 
     from .printing import write_answer

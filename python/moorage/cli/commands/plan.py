@@ -126,7 +126,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
         from moorage.answers.runs.coming_nodes import kinds_of_new_nodes, prices_of
-        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.kube import Node, Object
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
@@ -329,8 +329,8 @@ def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
         from moorage.autoscalers.consolidation_rounds import with_draws
-        from moorage.autoscalers.scaling_rounds import AutoscalerSettings
         from moorage.kube.model.autoscaling import KarpenterSettings
 
         flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])

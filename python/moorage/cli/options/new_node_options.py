@@ -221,11 +221,11 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
         refuse_groups(options, why)
         return None
     from moorage.answers.runs.coming_nodes import ComingNodes
+    from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
     from moorage.autoscalers.group_settings import nodes_of_groups
     from moorage.autoscalers.providers.instance_type import refuse_unoffered
     from moorage.autoscalers.providers.pool_types import types_of_objects
     from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
-    from moorage.autoscalers.scaling_rounds import AutoscalerSettings
 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources, flags = dict[str, str](), karpenter_options(options, cluster.others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from msgspec import Struct
@@ -31,6 +31,9 @@ from ..event_columns import Event, Verb
 from ..timeline import Timeline
 from .coming_events import AHEAD, EventCursor, PodsAhead
 from .recorder import End, Recorder
+
+if TYPE_CHECKING:
+    from moorage.autoscalers.autoscaler_protocol import TimedAutoscaler
 
 
 class VirtualClock:
@@ -89,22 +92,6 @@ class StopCondition(Protocol):
         ...
 
 
-class Scaler(Protocol):
-    """What adds and removes nodes: an `Autoscaler`.
-
-    Attributes
-    ----------
-    state : AutoscalerState
-        With which another one can go on.
-    """
-
-    state: Any
-
-    def next_time(self) -> float: ...
-
-    def act(self) -> None: ...
-
-
 class Replayer(Policy):
     """Applies the events of a timeline to a scheduler, has it try the pods, and notes what happens.
 
@@ -149,7 +136,7 @@ class Replayer(Policy):
         self.loop = Loop(scheduler.context, self)
         self.until = math.inf
         self.condition: StopCondition | None = None
-        self.autoscaler: Scaler | None = None
+        self.autoscaler: TimedAutoscaler | None = None
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
         self.since = self.store.now()

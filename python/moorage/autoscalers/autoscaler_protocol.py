@@ -1,0 +1,97 @@
+"""What autoscalers work with, and what their drivers know of them: what each decides in a round, and when
+it acts in a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import structs
+
+from moorage.kube import Object
+
+from .group_settings import GroupSettings, NodeGroup
+from .karpenter.karpenter_options import KarpenterOptions
+from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .providers.pool_types import Types
+from .scale_up_answer import NewNode
+
+
+@dataclass(frozen=True)
+class AutoscalerSettings:
+    """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, names
+    that no node gets, and the checked node groups of cluster-autoscaler."""
+
+    types: Types | None = None
+    options: KarpenterOptions | None = None
+    seed: int = 0
+    past_names: frozenset[str] = frozenset()
+    groups: GroupSettings | None = None
+
+    def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
+        """The same where nothing can be launched with some values of a label: a zone that is lost."""
+        if self.groups is not None:
+            kept = [_without_template(node_group, label, values) for node_group in self.groups.node_groups]
+            self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
+        if label not in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE):
+            return self
+        options = self.options or KarpenterOptions()
+        unavailable = (*options.unavailable, *(frozenset([value]) for value in values))
+        return replace(self, options=replace(options, unavailable=unavailable))
+
+
+def _without_template(group: NodeGroup, label: str, values: Collection[str]) -> NodeGroup:
+    template = group.template
+    is_lost = template is not None and template.metadata.labels.get(label) in values
+    return structs.replace(group, template=None) if is_lost else group
+
+
+class TimedAutoscaler(Protocol):
+    """An autoscaler of a replay, which adds and removes nodes as time goes on.
+
+    Attributes
+    ----------
+    state : AutoscalerState or KarpenterState
+        All that it remembers, with which another one can go on.
+    """
+
+    state: Any
+
+    def next_time(self) -> float:
+        """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
+        ...
+
+    def act(self) -> None:
+        """Do what is due."""
+        ...
+
+
+Made = tuple[dict[str, NewNode], list[Object]]
+"""New nodes by name, and what was created for them."""
+
+
+class RoundDecision(NamedTuple):
+    """What an autoscaler does in a round.
+
+    Attributes
+    ----------
+    planned : frozenset of str
+        The pods that it has a place for on new nodes.
+    refused : dict of str to str
+        Its text about each pod that it makes no node for.
+    make : callable or None
+        Makes the nodes, given the number of the round; None where none come.
+    pools : dict of str to str
+        Pools without an instance type.
+    plan : hashable
+        Equal for decisions to make equal nodes for equal pods.
+    """
+
+    by: str
+    planned: frozenset[str]
+    refused: Mapping[str, str]
+    make: Callable[[int], Made] | None
+    pools: dict[str, str] = {}
+    plan: Hashable = None

@@ -1,0 +1,220 @@
+"""cluster-autoscaler over the cluster of a scheduler: its loops, and the nodes that they add."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+from msgspec import structs
+
+from moorage.cluster import PodScheduler
+from moorage.cluster.node_changes import NodeCopies
+from moorage.kube import Node, Object, Pod
+from moorage.kube.model.cluster import now_of
+from moorage.kube.model.workload import DaemonSet
+
+from .autoscaler_protocol import AutoscalerSettings, Made, RoundDecision
+from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
+from .cluster_autoscaler.flags import Memory
+from .cluster_autoscaler.group_states import STABLE, TEMPLATE_LABEL, NodeTemplate, is_daemon_pod
+from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
+from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
+from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
+from .node_maker import NodeMaker
+from .providers.instance_type import ZONE, Shortage, is_short, node_offered_as
+from .providers.pool_types import ProvidedTypes
+from .providers.prices import prices_by
+from .scale_up_answer import CLUSTER_AUTOSCALER
+
+NOT_TRIGGERED = "pod didn't trigger scale-up"
+
+
+class GroupScaler:
+    """cluster-autoscaler over checked settings. In rounds its loops follow one another until none of them
+    adds nodes, and the nodes of all of them are there together: real ones take longer than a loop to join.
+
+    Attributes
+    ----------
+    groups : dict of str to NodeGroup
+        By name.
+    provided : list of ScaledGroup
+        The same as cluster-autoscaler knows them.
+    """
+
+    def __init__(
+        self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, settings: GroupSettings
+    ) -> None:
+        self._scheduler, self._autoscaling, self.settings = scheduler, autoscaling, settings
+        self.groups = {node_group.name: node_group for node_group in settings.node_groups}
+        self.flags, self.provided = flags_of(settings), groups_of(settings)
+
+    def player(self, memory: Memory, removes: bool = False) -> ClusterAutoscaler:
+        """Return what plays loops, which may remove nodes."""
+        flags = replace(self.flags, scale_down_enabled=removes)
+        return ClusterAutoscaler(self.provided, flags, memory, False)
+
+    def decide(self, pods: Sequence[str]) -> RoundDecision:
+        """Decide which nodes come for pods, given by key."""
+        known = {pod.key: pod for pod in self._scheduler.client.list(Pod)[0]}
+        waiting = [known[key] for key in pods]
+        planned, new = set[str](), Counter[str]()
+        for up in self.loops(waiting):
+            planned |= {pod.key for pod in up.triggered}
+            for growth in up.growths:
+                new[growth.group] += growth.new_size - growth.size
+        refused = {pod.key: why for pod in waiting if pod.key not in planned and (why := self.why(up, pod))}
+
+        def make(turn: int) -> Made:
+            return self._make(new, up.templates, turn)
+
+        return RoundDecision(
+            CLUSTER_AUTOSCALER,
+            frozenset(planned),
+            refused,
+            make if new else None,
+            plan=frozenset(new.items()),
+        )
+
+    def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
+        """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old
+        enough."""
+        scheduler, seed = self._scheduler, self._autoscaling.seed
+        delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
+        now = self.now() + STABLE + delay + 1.0
+        backoffs = dict.fromkeys(self._short_groups(), (math.inf, 0.0))
+        player = self.player(Memory(backoffs=backoffs))
+        draw = np.random.default_rng(seed).integers
+
+        def drawn(options: int) -> int:
+            return int(draw(options)) if seed else first(options)
+
+        while True:
+            up = player.run_once(scheduler, self.group_of(), now, waiting, drawn).up
+            yield up
+            if not up.growths:
+                return
+
+    def why(self, up: ScaleUpResult, pod: Pod) -> str:
+        """Return why the last loop adds no node for a pod, as its event says it; "" where it sees room."""
+        if is_expendable(pod, self.flags):
+            cutoff = self.flags.expendable_pods_priority_cutoff
+            return f"no node is added for a pod whose priority is below {cutoff}"
+        if is_daemon_pod(pod):
+            return "no node is added for a pod of a DaemonSet"
+        if up.result == "NotTried":
+            return "too many nodes of the cluster are not ready"
+        if up.result == "LimitedByMaxNodesTotal":
+            return f"{NOT_TRIGGERED}: max total nodes in cluster reached"
+        if all(each.key != pod.key for each in up.to_help):
+            return ""
+        for left in up.remaining:
+            if any(other.key == pod.key for other in left.pods):
+                texts = [text for _, *texts in left.rejected.values() for text in texts]
+                reasons = Counter([*texts, *left.skipped.values()])
+                return f"{NOT_TRIGGERED}: {', '.join(f'{number} {text}' for text, number in reasons.items())}"
+        return f"{NOT_TRIGGERED}: new nodes would take it, but no more are allowed, or they do not help"
+
+    def now(self) -> float:
+        """Return the time of the newest node or pod."""
+        client = self._scheduler.client
+        return now_of(chain[Object](client.list(Node)[0], client.list(Pod)[0]))
+
+    def group_of(self) -> dict[str, str]:
+        """Return the group of each node that belongs to one."""
+        return group_by_node(self.settings.node_groups, self._scheduler.client.list(Node)[0])
+
+    @property
+    def _unavailable(self) -> tuple[Shortage, ...]:
+        return self._autoscaling.options.unavailable if self._autoscaling.options is not None else ()
+
+    def _is_short(self, node: Node) -> bool:
+        return is_short(node_offered_as(node), self._unavailable)
+
+    def _short_groups(self) -> list[str]:
+        """The groups for which the cloud has run out of machines: cluster-autoscaler leaves them alone."""
+        if not self._unavailable:
+            return []
+        nodes = nodes_of_groups(self.settings, self._scheduler.client.list(Node)[0])
+        return [name for name, own in nodes.items() if own and all(map(self._is_short, own))]
+
+    def sizes(self) -> Counter[str]:
+        """Return how many nodes each group has."""
+        return Counter(self.group_of().values())
+
+    def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
+        """Yield each group that could have a new node, that node, named as its group, and how many there may
+        be."""
+        nodes: list[Node] = self._scheduler.client.list(Node)[0]
+        sizes, short = self.sizes(), self._short_groups()
+        there, copies = {node.name: node for node in nodes}, NodeCopies(self._scheduler.client)
+        for name, template in next(self.loops([])).templates.items():
+            if name in short:
+                continue
+            group = self.groups[name]
+            node = group_node(copies, group, group.stem, template.node, there.get(template.like))
+            yield group, node, group.max_size - sizes[name]
+
+    def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
+        client, maker = self._scheduler.client, NodeMaker(self._scheduler, turn, self._autoscaling.past_names)
+        nodes: list[Node] = client.list(Node)[0]
+        there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
+        daemons = {daemon_set.key for daemon_set in client.list(DaemonSet)[0]}
+        for name, number in new.items():
+            group, template = self.groups[name], templates[name]
+            price = self.price(group, template.node)
+            for like in self._in_zones(there.get(template.like), members[name], number):
+                fresh = maker.names.new(name, group.stem)
+                node = group_node(maker.copies, group, fresh, template.node, like)
+                maker.add(node, like, name, price, by=CLUSTER_AUTOSCALER)
+                maker.objects += _own_pods(template.copy(fresh), fresh, daemons)
+        return maker.create()
+
+    def _in_zones(self, like: Node | None, members: Sequence[Node], number: int) -> list[Node | None]:
+        """Return the nodes of a group that new ones are like; None for those of a template. The cloud keeps
+        the zones of a group in balance: each node comes to the zone with the fewest of its nodes, of those
+        that have machines left, whichever zone cluster-autoscaler reckons with."""
+        if like is None:
+            return [None] * number
+        likes, sizes = {like.metadata.labels.get(ZONE, ""): like}, Counter[str]()
+        for node in members:
+            zone = node.metadata.labels.get(ZONE, "")
+            likes.setdefault(zone, node)
+            sizes[zone] += 1
+        likes = {zone: each for zone, each in likes.items() if not self._is_short(each)} or likes
+        turns = list[Node | None]()
+        for _ in range(number):
+            zone = min(likes, key=lambda each: sizes[each])
+            sizes[zone] += 1
+            turns.append(likes[zone])
+        return turns
+
+    def price(self, group: NodeGroup, node: Node) -> float | None:
+        """Return the price of a node of a group: its own, or that of its instance type."""
+        types = self._autoscaling.types
+        if group.price is not None or types is None or isinstance(types, ProvidedTypes):
+            return group.price
+        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
+        return prices_by(every)(node)
+
+
+def group_node(
+    copies: NodeCopies, group: NodeGroup, name: str, template: Node, like: Node | None = None
+) -> Node:
+    """Return a new node of a group: like one that it has, or else as a template says."""
+    if like is not None:
+        return copies.copy(like, name)
+    node = copies.copy(template, name, dict(group.marks[:1]))
+    node.metadata.labels.pop(TEMPLATE_LABEL, None)
+    return node
+
+
+def _own_pods(template: NodeTemplate, node: str, daemons: Collection[str]) -> Iterator[Pod]:
+    """Yield the pods that a new node has, but for those that their DaemonSet makes."""
+    for pod in template.pods:
+        owner = pod.metadata.controller()
+        if owner is None or owner.kind != "DaemonSet" or f"{pod.namespace}/{owner.name}" not in daemons:
+            yield structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -29,6 +30,13 @@ class ClockError(MoorageError):
 
 class PluginError(MoorageError):
     """What a plugin answered as an error, or raised (then with that as its cause)."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return what a text adds about where a plugin has failed; "" where the error says it all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    is_plain = isinstance(error, MoorageError) or not frames
+    return "" if is_plain else f" ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
 class ExtenderError(MoorageError):

@@ -26,6 +26,9 @@ from moorage.sim.measures import measure as measure
 from moorage.sim.measures import summary as summary
 from moorage.sim.measures.gpu_measures import CLASSES as CLASSES
 
+# Documented: the plugins of a file.
+from moorage.sim.plugin_file import read_plugin_file as read_plugin_file
+
 # The short way is left out, to compare it with the long one; a limit is lowered.
 from moorage.sim.replay import replayer as replayer
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.doors.engine import schedule_one
 from tests.framework.make import make
@@ -16,7 +17,7 @@ from tests.scheduler.make import scheduler_with
 import moorage as mo
 from moorage import default_profile
 from moorage.engine.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
-from moorage.errors import InputError
+from moorage.errors import InputError, PluginError
 from moorage.kube import Pod
 
 ERROR = ValueError("no such shelf")
@@ -132,6 +133,40 @@ def test_failing_fast_raises(make_plugin: Callable[[], Plugin]) -> None:
     one = scheduler_with(make_plugin(), pods=pods(), fail_fast=True)
     with pytest.raises(ValueError, match=r"^no such shelf$"):
         one.run()
+
+
+SCORES = {
+    "a range": (lambda self, state, pod, nodes: np.full(len(nodes), 1000), "returns an invalid score 1000"),
+    "a shape": (lambda self, state, pod, nodes: np.ones(1, np.int64), r"scores of shape \(1,\) for 3 nodes"),
+    "a fraction": (lambda self, state, pod, nodes: np.full(len(nodes), 1.5), "score 1.5 is not an integer"),
+}
+
+
+@pytest.mark.parametrize(("scores", "text"), SCORES.values(), ids=SCORES)
+def test_failing_fast_raises_for_scores_that_are_refused(scores: Any, text: str) -> None:
+    def plugin() -> Plugin:
+        return make(mo.ScorePlugin, "Bad", score_all=scores)
+
+    with pytest.raises(PluginError, match=text):
+        scheduler_with(plugin(), pods=pods(), fail_fast=True).run()
+    one = scheduler_with(plugin(), pods=pods(2))
+    one.run()
+    assert one.plugin_errors == {("Bad", "PluginError"): 2}
+    first = '^plugin "Bad" fails on every pod; first on pod default/p0: '
+    with pytest.raises(PluginError, match=f"{first}.*{text}"):
+        one.context.refuse_failing_plugins(["default-scheduler"])
+
+
+def test_a_plugin_that_fails_on_some_pods_is_not_refused() -> None:
+    def first(self: Any, state: Any, pod: Pod, node_info: Any) -> None:
+        if pod.name == "p0":
+            raise ERROR
+
+    one = scheduler_with(make(mo.FilterPlugin, "Bad", filter=first), pods=pods(2))
+    one.run()
+    one.context.refuse_failing_plugins(["default-scheduler"])
+    with pytest.raises(PluginError, match=r'"Bad" fails on every pod; .*no such shelf'):
+        one.context.refuse_failing_plugins(["another"])
 
 
 def test_failing_fast_is_not_the_default() -> None:

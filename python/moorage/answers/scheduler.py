@@ -99,8 +99,8 @@ class Scheduler(ChangingScheduler):
         How long a pod takes to start, to become ready and to stop, for the controllers; a function returns it
         for each pod.
     fail_fast : bool
-        Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
-        pod in question, is logged once per plugin and type with its traceback, and is counted
+        Whether an exception in a plugin, or a score that is refused, ends the run and is raised, for
+        debugging. By default it fails the pod in question, is logged once per plugin and type, and is counted
         (`plugin_errors`).
     measured : bool
         Whether `measure` begins before the first pod enters the queue.

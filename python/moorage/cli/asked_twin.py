@@ -208,7 +208,7 @@ def _headers(answer: TwinAnswer) -> list[tuple[str, str]]:
 def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]]) -> Work:
     """Return what answers questions about the present state, in a process that forks for each."""
     if cluster is None:
-        return lambda arguments: run([*arguments])
+        return lambda arguments: run([*arguments], held={})
     held = {DUMP: PreparedInput(Listed(DUMP, list(cluster.objects())))}
     words = question_of("check", (), b"", defaults).arguments(["-f", DUMP])
     with suppress(MoorageError), click.Context(app, obj=held) as root:  # the command tells what is wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import nearest, number_of, printable, shorten
+from moorage.errors import PluginError, nearest, number_of, place_of, printable, shorten
 
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
@@ -61,15 +62,34 @@ def print_warnings(warnings: Iterable[str]) -> None:
         note("warning", warning)
 
 
+_OF_PLUGINS = "moorage.framework"
+
+
+class _PluginFailures(logging.Handler):
+    """Makes a note of what is logged about the failures of plugins."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info and record.exc_info[1]
+        note("warning", record.getMessage() + (place_of(error) if error else ""))
+
+
 @contextmanager
 def notes_below() -> Iterator[None]:
     """Print the notes of a command after it has ended, on a terminal only their number."""
     meta = _meta()
     notes: list[CommandNote] = []
     meta[_NOTES] = notes
+    logger, failures = logging.getLogger(_OF_PLUGINS), _PluginFailures()
+    logger.addHandler(failures)
+    logger.propagate = False
     try:
         yield
+    except PluginError:  # it says what the notes would
+        notes.clear()
+        raise
     finally:
+        logger.removeHandler(failures)
+        logger.propagate = True
         del meta[_NOTES]
         shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
         for message in () if meta.get(QUIET) else notes:

@@ -22,6 +22,8 @@ ASKED = ("check", "explain", "capacity", "nodes", "plan", "compare", "simulate")
 """The commands whose questions are answered; of a group its commands."""
 OF_INPUT = frozenset(("files", "recursive", "kubeconfig", "context", "in_cluster", "synthetic"))
 """Parameters that say which cluster is asked about. Of a twin it is always its own."""
+PLUGINS = "plugins"
+"""The parameter that runs a file, which only who starts the server may name."""
 OF_TERMINAL = frozenset(("quiet", "notes"))
 TYPES = {
     "json": "application/json",
@@ -157,6 +159,8 @@ def question_of(
                 obj=repr(shorten(name, 40)),
             )
         if (name, value) not in defaults:
+            if parameter.name == PLUGINS:
+                raise InputError("a question names no plugins; give them to serve twin", source=f"--{name}")
             _refuse_files(name, value)
         if isinstance(parameter, click.Argument):
             positional.append(value)

@@ -211,7 +211,8 @@ class PodScheduler:
 
     @property
     def plugin_errors(self) -> Mapping[tuple[str, str], int]:
-        """Number of exceptions by (plugin name, exception type name)."""
+        """Number of exceptions by (plugin name, exception type name); answers that were refused count as
+        PluginError."""
         return dict(self.handle.plugin_errors.counts)
 
     @property

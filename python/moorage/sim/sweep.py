@@ -6,8 +6,9 @@ import copy
 import json
 import multiprocessing
 import os
+import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
@@ -16,16 +17,18 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from moorage.errors import InputError, located, missing
-from moorage.kube import Pod
+from moorage.answers.scheduler import Scheduler
+from moorage.engine.framework import Registry
+from moorage.errors import InputError, PluginError, located, missing
+from moorage.kube import Cluster, Pod
 from moorage.kube.read.files import source_name
 
 from .event_columns import Verb
 from .gpu_policies import typical_pods
-from .measures import evaluate
-from .replay import History, replay
+from .measures import Request, evaluate, measures_of
+from .plugin_file import PluginFile, known_plugins
+from .replay import replay
 from .scenario import add_events
-from .scheduling_policies import policies
 from .sweep_file import Cell, Sweep, cells_of, decode_sweep, read_sweep, with_placeholders
 from .sweep_result import SweepResult
 from .timeline import Timeline
@@ -147,11 +150,15 @@ def read_timeline(cell: Cell) -> Timeline:
     return Timeline.read(*source.files, format=source.format, **options)
 
 
-def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") -> dict[str, float]:
+def run_cell(
+    cell: Cell, plugins: Registry, timeline: Timeline | None = None, history: str = ""
+) -> dict[str, float]:
     """Replay a cell and measure it.
 
     Parameters
     ----------
+    plugins : Registry
+        The user's own, which the configuration may name.
     timeline : Timeline, optional
         The timeline without the change, where it has been read already; it is not changed.
     history : str, optional
@@ -165,46 +172,81 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
     Raises
     ------
     InputError
-        The timeline, the configuration or a measure is wrong; names the cell.
+        The timeline, the configuration, a plugin or a measure is wrong; names the cell.
     """
-    label = "/".join((*cell.names, str(cell.seed)))
-    with _of_cell(f"cell {label}"):
-        if timeline is None:
-            timeline = read_timeline(cell)
-        elif cell.change:
-            timeline = copy.deepcopy(timeline)
-        add_events(timeline, cell.change)
-        if not timeline.may_have_nodes:
-            raise InputError("The timeline has no node, so no pod can have one")
-        replayed = _replayed(cell, timeline)
+    with _of_cell(cell):
+        timeline = _with_change(cell, timeline)
+        until, on_failure = cell.replay.until, cell.replay.on_failure
+        options = _options(cell, plugins)
+        replayed = replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
         if history:
             columns = {f"pod_{name}": column for name, column in replayed.pod_columns.items()}
             np.savez_compressed(history, allow_pickle=False, **replayed.columns, **columns)
         out: dict[str, float] = {}
-        requests = with_placeholders(list(cell.measures), _placeholders(cell))
-        for measured in evaluate(replayed, *requests).values():
+        for measured in evaluate(replayed, *_measures(cell)).values():
             out |= measured.numbers
         return out
 
 
+def check_cells(cells: Iterable[Cell], plugins: Registry) -> None:
+    """Check the timeline, the change, the configuration and the measures of each cell, without a replay; of
+    cells that differ by their seed alone, the first.
+
+    Raises
+    ------
+    InputError
+        See `run_cell`.
+    """
+    checked: set[tuple[str, str, str]] = set()
+    timelines: dict[str, Timeline] = {}
+    for cell in cells:
+        if cell.names in checked:
+            continue
+        checked.add(cell.names)
+        with _of_cell(cell):
+            name = cell.names[1]
+            if name not in timelines:
+                timelines[name] = read_timeline(cell)
+            _with_change(cell, timelines[name])
+            Scheduler(Cluster(), **_options(cell, plugins))
+            measures_of(_measures(cell))
+
+
 @contextmanager
-def _of_cell(label: str) -> Iterator[None]:
+def _of_cell(cell: Cell) -> Iterator[None]:
     """Let errors name the cell before the object."""
+    label = f"cell {'/'.join((*cell.names, str(cell.seed)))}"
     try:
         yield
     except InputError as error:
         obj = ": ".join(filter(None, (label, error.obj)))
         raise InputError(error.message, source=error.source, obj=obj, path=error.path) from None
+    except PluginError as error:
+        raise PluginError(f"{label}: {error}") from None
 
 
-def _replayed(cell: Cell, timeline: Timeline) -> History:
-    """Replay a timeline under the configuration of a cell."""
+def _with_change(cell: Cell, timeline: Timeline | None) -> Timeline:
+    """Return the timeline of a cell with its change; one that was read already is not changed."""
+    if timeline is None:
+        timeline = read_timeline(cell)
+    elif cell.change:
+        timeline = copy.deepcopy(timeline)
+    add_events(timeline, cell.change)
+    if not timeline.may_have_nodes:
+        raise InputError("The timeline has no node, so no pod can have one")
+    return timeline
+
+
+def _options(cell: Cell, plugins: Registry) -> dict[str, Any]:
+    """Return the keyword arguments of a scheduler for a cell."""
     configuration = with_placeholders(cell.configuration, _placeholders(cell))
     options: dict[str, Any] = {"tie_break": cell.replay.tie_break, "seed": cell.seed}
-    if configuration:
-        options |= {"config": configuration, "registry": policies()}
-    until, on_failure = cell.replay.until, cell.replay.on_failure
-    return replay(timeline, until=until, on_failure=on_failure, checkpoints=0, **options)
+    return options | ({"config": configuration, "registry": known_plugins(plugins)} if configuration else {})
+
+
+def _measures(cell: Cell) -> list[Request]:
+    requests: list[Request] = with_placeholders(list(cell.measures), _placeholders(cell))
+    return requests
 
 
 def _placeholders(cell: Cell) -> dict[str, Any]:
@@ -236,6 +278,7 @@ def sweep(  # noqa: PLR0913
     grid: Sweep | Mapping[str, Any] | str | Path,
     *,
     data: Path | None = None,
+    registry: Registry | None = None,
     executor: str | Executor = "processes",
     workers: int | None = None,
     folder: str | Path | None = None,
@@ -244,8 +287,8 @@ def sweep(  # noqa: PLR0913
 ) -> SweepResult:
     """Replay each configuration with each timeline, change and seed.
 
-    The result of a cell is a function of its inputs alone, so the table does not depend on the executor, nor
-    on whether a sweep was stopped and started again.
+    All cells are checked before the first replay. The result of a cell is a function of its inputs alone, so
+    the table does not depend on the executor, nor on whether a sweep was stopped and started again.
 
     Parameters
     ----------
@@ -253,6 +296,10 @@ def sweep(  # noqa: PLR0913
         A sweep, its document, or the path of its file (`read_sweep`).
     data : Path, optional
         Folder of the files that the sweep names; by default that file's folder, or the working directory.
+    registry : Registry, optional
+        Plugins that configurations may name beside those of kube-scheduler, the policies of the literature
+        and those of installed packages. For other processes they must be classes or functions of a module
+        (`pickle`), or those of `read_plugin_file`. Results in a folder are those of plugins of these names.
     executor : {"serial", "threads", "processes", "ray"} or concurrent.futures.Executor, optional
     workers : int, optional
         Threads or processes; by default one for each processor.
@@ -266,32 +313,57 @@ def sweep(  # noqa: PLR0913
 
     Raises
     ------
-    InputError
+    InputError, PluginError
         The sweep is wrong, or a cell fails; the results of the others are kept.
     """
+    plugins = Registry() if registry is None else registry
     base = data or (Path(grid).parent if isinstance(grid, str | Path) else Path())
     if histories and folder is None:
         raise InputError("histories need a folder")
     with located(source=source_name(str(grid)) if isinstance(grid, str | Path) else ""):
         read = read_sweep(grid) if isinstance(grid, str | Path) else grid
-        cells = cells_of(read if isinstance(read, Sweep) else decode_sweep(dict(read)), base)
+        document = read if isinstance(read, Sweep) else decode_sweep(dict(read))
+        cells = cells_of(document, base, _names_of(plugins))
         kept = _Kept(None if folder is None else Path(folder), histories)
         results = {at: result for at, cell in enumerate(cells) if (result := kept.read(cell)) is not None}
         missing = [at for at in range(len(cells)) if at not in results]
         if missing:
+            check_cells((cells[at] for at in missing), plugins)
+            if executor == "processes":
+                _check_pickled(plugins)
             owned = make_executor(executor, workers) if isinstance(executor, str) else None
             runner = owned or executor
             assert isinstance(runner, Executor)
             try:
-                _run(runner, cells, missing, results, kept, progress)
+                _run(runner, plugins, cells, missing, results, kept, progress)
             finally:
                 if owned is not None:
                     owned.shutdown(cancel_futures=True)
     return SweepResult(cells, [results[at] for at in range(len(cells))])
 
 
-def _run(
+def _names_of(plugins: Registry) -> list[str]:
+    """Return what tells plugins from others: their code of a file, else their names."""
+    if isinstance(plugins, PluginFile):
+        return [plugins.digest]
+    return sorted(
+        f"{name}={factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+        for name, factory in plugins.items()
+    )
+
+
+def _check_pickled(plugins: Registry) -> None:
+    """Refuse plugins that another process cannot get."""
+    try:
+        pickle.dumps(plugins)
+    except Exception as error:
+        hint = "put the plugins into a module or a file (read_plugin_file), or use executor='serial'"
+        raise InputError(f"{error}; {hint}", path="registry") from error
+
+
+def _run(  # noqa: PLR0913
     runner: Executor,
+    plugins: Registry,
     cells: list[Cell],
     missing: list[int],
     results: dict[int, dict[str, float]],
@@ -314,7 +386,7 @@ def _run(
 
     for at in missing:
         timeline = shared.timeline(cells[at])
-        future = runner.submit(run_cell, cells[at], timeline, kept.history(cells[at]))
+        future = runner.submit(run_cell, cells[at], plugins, timeline, kept.history(cells[at]))
         if future.done():  # a serial one: kept before the next begins, which may be interrupted
             settle(future, at)
         else:

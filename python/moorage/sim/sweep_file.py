@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -150,23 +150,25 @@ def decode_sweep(document: Any) -> Sweep:
     return decode_document(document, Sweep, API_VERSION, KIND)
 
 
-def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:
+def cells_of(sweep: Sweep, folder: Path, plugins: Sequence[str] = ()) -> list[Cell]:
     """Return the cells of a sweep: configurations, by these timelines, changes and seeds.
 
     Parameters
     ----------
     folder : Path
         To which paths are relative.
+    plugins : sequence of str, optional
+        What tells the user's own plugins from others.
 
     Raises
     ------
     InputError
         An axis is empty, a seed is there twice, or a file cannot be read.
     """
-    return list(_cells(sweep.spec, folder))
+    return list(_cells(sweep.spec, folder, plugins))
 
 
-def _cells(spec: SweepSpec, folder: Path) -> Iterator[Cell]:
+def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Cell]:
     seeds = spec.seeds if isinstance(spec.seeds, list) else _consecutive(spec.seeds)
     axes = {
         "configurations": spec.configurations,
@@ -193,7 +195,7 @@ def _cells(spec: SweepSpec, folder: Path) -> Iterator[Cell]:
             tuple(spec.measures),
             spec.replay,
         )
-        yield msgspec.structs.replace(cell, key=_key(cell, digests[timeline]))
+        yield msgspec.structs.replace(cell, key=_key(cell, digests[timeline], plugins))
 
 
 def _consecutive(seeds: Seeds) -> list[int]:
@@ -222,12 +224,14 @@ def _digest(path: str) -> str:
     return hashlib.sha256(read_file(path)).hexdigest()
 
 
-def _key(cell: Cell, digests: list[str]) -> str:
+def _key(cell: Cell, digests: list[str], plugins: Sequence[str]) -> str:
     """Return a digest of everything on which the result of a cell depends."""
     inputs = msgspec.to_builtins(cell)
     inputs["timeline"]["files"] = digests  # contents, wherever the files are
     del inputs["names"]
     inputs["version"] = __version__
+    if plugins:
+        inputs["plugins"] = list(plugins)
     text = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -19,7 +19,7 @@ GROUPED = dict.fromkeys(("capacity", "check", "simulate", "explain"), GROWING) |
     "compare": ["Options", "Input", "New nodes", "Scheduler", "Output"],
     "dump": ["Options", "Input", "Output"],
     "replay": ["Options", "Scheduler", "Output"],
-    "sweep": ["Options", "Output"],
+    "sweep": ["Options", "Scheduler", "Output"],
     "mcp": ["Options", "Input", "New nodes", "Scheduler", "Server", "Output"],
 }
 

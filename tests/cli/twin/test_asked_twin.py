@@ -175,6 +175,20 @@ def test_a_twin_of_files_answers_as_the_commands(
     assert json.loads(of_files.reply("state", [], b"").body) == {}
 
 
+def test_the_configuration_of_a_question_names_no_policy(of_files: AskedTwin) -> None:
+    score = {"enabled": [{"name": "BestFit", "weight": 1}]}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"score": score}}],
+    }
+    reply = of_files.reply("simulate", [("config", "-")], json.dumps(document).encode())
+    assert reply.status == 400
+    assert 'plugin \\"BestFit\\": a question names no policies or plugins' in reply.body.decode()
+    del document["profiles"]
+    assert of_files.reply("simulate", [("config", "-")], json.dumps(document).encode()).status == 200
+
+
 @pytest.mark.parametrize(
     ("path", "query", "status", "text"),
     [
@@ -188,6 +202,8 @@ def test_a_twin_of_files_answers_as_the_commands(
         ("capacity", [("pod", "deploy/a=/etc/passwd")], 400, "names a file"),
         ("check", [("config", "https://example.com/x")], 400, "names a file"),
         ("check", [("config", "README.md")], 400, "cannot be read"),
+        ("check", [("plugins", "plugins.py")], 400, "a question names no plugins; give them to serve twin"),
+        ("check", [("plugins", "-")], 400, "a question names no plugins; give them to serve twin"),
         ("check", [("drain", "a\nb")], 400, "must be text in one line"),
         ("check", [("new-only", "perhaps")], 400, "a flag is true or false"),
         ("check", [("taint", "a 'b")], 400, "No closing quotation"),

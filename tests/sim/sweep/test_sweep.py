@@ -11,7 +11,8 @@ import pytest
 
 import moorage as mo
 from moorage import History
-from tests.doors.sim import Sweep, SweepResult, cells_of, decode_sweep, sweep
+from moorage.errors import InputError
+from tests.doors.sim import Sweep, SweepResult, cells_of, decode_sweep, read_plugin_file, sweep
 from tests.house.source import ROOT
 
 DATA = ROOT / "tests/data/openb"
@@ -225,3 +226,50 @@ def mo_replace(spec: Any, values: dict[str, Any]) -> Any:
     import msgspec
 
     return msgspec.convert(msgspec.to_builtins(spec) | values, type(spec))
+
+
+class Smallest(mo.ScorePlugin):
+    """A plugin of a module, which other processes can import."""
+
+    name = "Smallest"
+
+    def score_all(self, state: Any, pod: Any, nodes: Any) -> Any:
+        return 100 - np.minimum(nodes.allocatable["cpu"] // 10_000, 100)
+
+
+OWN = mo.Registry({"Smallest": Smallest})
+
+
+def with_own(plugins: mo.Registry, executor: str = "serial", folder: Path | None = None) -> SweepResult:
+    configurations = {"Smallest": policy("Smallest")}
+    replays = document(configurations=configurations, seeds=[1])
+    return sweep(replays, data=DATA, registry=plugins, executor=executor, workers=1, folder=folder)
+
+
+def test_configurations_name_plugins_of_a_registry(tmp_path: Path) -> None:
+    alone = with_own(OWN)
+    assert alone.to_dict() == with_own(OWN, "processes", tmp_path).to_dict()
+    with pytest.raises(InputError, match='"Smallest" does not exist'):
+        with_own(mo.Registry(), folder=tmp_path)  # a result of other plugins is another
+
+
+def test_a_file_of_plugins_reaches_other_processes(tmp_path: Path) -> None:
+    file = tmp_path / "plugins.py"
+    file.write_text(
+        "from tests.sim.sweep.test_sweep import Smallest, mo\n"
+        "class Mine(Smallest):\n    pass\n"
+        "registry = mo.Registry({'Smallest': Mine})\n"
+    )
+    assert with_own(read_plugin_file(str(file)), "processes").to_dict() == with_own(OWN).to_dict()
+
+
+def test_plugins_that_no_other_process_can_get_are_refused() -> None:
+    with pytest.raises(InputError, match="put the plugins into a module or a file"):
+        with_own(mo.Registry({"Smallest": lambda args, handle: Smallest(args, handle)}), "processes")
+
+
+def test_cells_are_checked_before_the_first_replay(tmp_path: Path) -> None:
+    configurations = {"Random": policy("RandomFit"), "Wrong": policy("BestFitt")}
+    with pytest.raises(InputError, match=r'cell Wrong/openb/none/1: .*"BestFitt" does not exist'):
+        run(folder=tmp_path, configurations=configurations)
+    assert not list((tmp_path / "cells").iterdir())

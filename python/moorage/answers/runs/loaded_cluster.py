@@ -17,6 +17,7 @@ from moorage.cluster.cluster_setup import join_cluster
 from moorage.cluster.pod_scheduler import with_objects
 from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
+from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.plugins.registry import ConfigurationSource, read_configuration
 from moorage.errors import InputError
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
@@ -69,6 +70,8 @@ class SchedulerSettings(Struct, frozen=True):
         See `read_configuration`.
     config_name : str
         Of the configuration in errors, where it is no file.
+    registry : Registry, optional
+        The plugins that it may name beside those in the tree; by default those of installed packages.
     gates : str
         Feature gates, as ``A=true,B=false``.
     version : str or None
@@ -85,6 +88,7 @@ class SchedulerSettings(Struct, frozen=True):
     seed: int = 0
     pod_times: PodTimes | None = None
     config_name: str = ""
+    registry: Registry | None = None
 
     def of(self, cluster: Cluster | None = None) -> dict[str, Any]:
         """Return the keyword arguments of a `Scheduler` of the release that decides for a cluster."""
@@ -108,6 +112,7 @@ class SchedulerSettings(Struct, frozen=True):
                 config = read_configuration(config, gates, self.config_name)
         return {
             "config": config,
+            "registry": self.registry,
             "feature_gates": gates,
             "seed": self.seed,
             "percentage_of_nodes_to_score": self.percentage,

@@ -598,6 +598,13 @@ def skip_reason(pod: Pod, skipped: str) -> str:
     return skipped
 
 
+def refuse_failing_plugins(scheduler: Scheduler, result: ScheduleResult) -> None:
+    """Raise a PluginError if a plugin has failed on every pod of a run."""
+    keys = [*result.placements, *result.waiting, *result.binding]
+    pods = scheduler.pods.indexer.get_many(keys) if scheduler.plugin_errors else ()
+    scheduler.context.refuse_failing_plugins(pod.spec.scheduler_name for pod in pods if pod is not None)
+
+
 class SimulationSetup:
     """A cluster as a command finds it before the run, from which equal schedulers are made.
 
@@ -737,6 +744,7 @@ class SimulationSetup:
         while self._evict_again(done):
             loop.all()
         scale_up = None if self.coming is None else self.coming.grow(scheduler, loop.result, run)
+        refuse_failing_plugins(scheduler, done.result)
         return Simulation(
             self, scheduler, done.result, evicted=done.evicted, kept=done.kept, scale_up=scale_up
         )

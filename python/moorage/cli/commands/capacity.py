@@ -113,7 +113,7 @@ def capacity(  # noqa: PLR0913
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
-    from moorage.answers.runs.simulation import input_warnings
+    from moorage.answers.runs.simulation import input_warnings, refuse_failing_plugins
 
     from .planning_output import write_capacity
 
@@ -133,7 +133,7 @@ def capacity(  # noqa: PLR0913
         for change in requested_changes():
             without_effect += change.left_as_is(change.make(scheduler, nodes), scheduler)
         if places_first(options["after_run"]):
-            scheduler.run()
+            refuse_failing_plugins(scheduler, scheduler.run())
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
         coming = coming_nodes(options, cluster)
@@ -145,6 +145,7 @@ def capacity(  # noqa: PLR0913
             answer = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
+        scheduler.context.refuse_failing_plugins(pod.spec.scheduler_name for pod, _ in pods if answer.count)
         others = (
             [pod for pod, _ in pods if pod.key != answer.failed]
             if answer.failed and not answer.rounds
@@ -219,7 +220,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     Exit codes: 0 if it ran; 2 for bad input.
     """
     from moorage.answers.node_room import namespace_use
-    from moorage.answers.runs.simulation import SimulationSetup
+    from moorage.answers.runs.simulation import SimulationSetup, refuse_failing_plugins
     from moorage.cluster.change import select_nodes
 
     from .planning_output import write_namespaces, write_nodes
@@ -240,7 +241,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
         if places_first(options["after_run"]):
-            scheduler.run()
+            refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         if of_namespaces:
             uses = namespace_use(scheduler, options["namespace"] or "")

@@ -6,7 +6,7 @@ import click
 
 from moorage.errors import InputError, shorten
 
-from ..options.inputs import gate_options
+from ..options.inputs import gate_options, plugins_option
 from ..options.option_types import GroupedCommand, output_option
 
 SHOWN = 4000
@@ -29,22 +29,29 @@ SHOWN = 4000
     "point in order, weights and arguments.",
 )
 @output_option(["yaml", "json"], "Format of --effective.")
+@plugins_option(", which FILE may name")
 @gate_options
-def config(file: str, show: bool, output: str, gates: str, version: str) -> None:
+def config(file: str, show: bool, output: str, plugins: str | None, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.engine.plugins.registry import in_tree
     from moorage.kube.read.files import source_name
     from moorage.kube.releases import selected_gates
+    from moorage.sim.plugin_file import known_plugins, read_plugin_file
 
     from .printing import ignore_broken_pipe, write_value
 
     name = source_name(file)
     try:
         selected = selected_gates(gates, version)
-        plugins = in_tree(selected.release)
-        configuration = load_configuration(file, plugins, feature_gates=selected)
-        value = effective(configuration, {plugin.name: plugin for plugin in plugins}, selected.release)
+        own = in_tree(selected.release)
+        configuration = load_configuration(file, own, feature_gates=selected)
+        others = known_plugins(read_plugin_file(plugins) if plugins else {})
+        made = {
+            name: factory if isinstance(factory, type) else factory(None, None)
+            for name, factory in others.items()
+        }
+        value = effective(configuration, made | {plugin.name: plugin for plugin in own}, selected.release)
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
     with ignore_broken_pipe():

@@ -351,6 +351,7 @@ def _answer(
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.runs.pod_templates import read_templates
+    from moorage.answers.runs.simulation import refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.pod_scheduler import with_objects
 
@@ -366,7 +367,7 @@ def _answer(
         scheduler.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
-            scheduler.run()
+            refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
         coming = coming_nodes(options, cluster) if "autoscales" in options else None

@@ -11,7 +11,7 @@ import click
 from moorage.errors import InputError, located
 
 from ..messages import Stages, print_warnings
-from ..options.inputs import NO_NODE, scheduler_options, scheduler_settings
+from ..options.inputs import NO_NODE, plugins_option, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -215,6 +215,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
 @click.option(
     "--data", metavar="DIR", help="Folder of the files that FILE names; default: the folder of FILE."
 )
+@plugins_option(", which the configurations of FILE may name")
 @click.option(
     "--executor",
     type=click.Choice(["serial", "threads", "processes", "ray"]),
@@ -248,6 +249,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
 def sweep(  # noqa: PLR0913
     file: str,
     data: str | None,
+    plugins: str | None,
     executor: str,
     workers: int | None,
     folder: str | None,
@@ -262,6 +264,7 @@ def sweep(  # noqa: PLR0913
 
     Exit codes: 0 all replays ran; 2 bad input.
     """
+    from moorage.sim.plugin_file import read_plugin_file
     from moorage.sim.sweep import sweep as run_sweep
 
     from .replay_output import write_sweep
@@ -277,6 +280,7 @@ def sweep(  # noqa: PLR0913
         result = run_sweep(
             file,
             data=None if data is None else Path(data),
+            registry=None if plugins is None else read_plugin_file(plugins),
             executor=executor,
             workers=workers,
             folder=folder,

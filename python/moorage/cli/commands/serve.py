@@ -14,6 +14,7 @@ from ..options.inputs import (
     connection_options,
     gate_options,
     input_options,
+    plugins_option,
     scheduler_options,
     seed_option,
 )
@@ -55,11 +56,7 @@ if TYPE_CHECKING:
 )
 @connection_options
 @scheduler_option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as for kube-scheduler.")
-@scheduler_option(
-    "--plugins",
-    metavar="FILE",
-    help="A Python file with plugins in its variable `registry`; without --config, all of them are enabled.",
-)
+@plugins_option("; without --config, all of them are enabled")
 @gate_options
 @tie_break_option("as the release does.")
 @seed_option

@@ -223,8 +223,6 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     InputError
         The file or a change is not valid.
     """
-    from msgspec import structs
-
     from moorage.answers.runs.comparison import AS_IS, Alternative, without_bindings
     from moorage.answers.runs.simulation import SimulationSetup
     from moorage.kube.read.files import is_input
@@ -251,10 +249,10 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     refuse_no_node(cluster, options, name if is_cluster else "-f")
     settings = scheduler_settings(options, cluster)
     if is_configuration:
-        configured = structs.replace(asked_scheduler(options), config=name)
+        configured = asked_scheduler({**options, "config": name})
         with located(source=name):
             try:
-                settings["config"] = configured.with_gates(settings["feature_gates"])["config"]
+                settings = configured.with_gates(settings["feature_gates"])
             except ConfigurationError as error:
                 raise InputError(error.message, path=error.path) from None
     coming = coming_nodes(options, cluster)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located, with_hint
+from moorage.kube.read.files import STDIN
 from moorage.kube.releases import (
     DEFAULT,
     OPTIONAL_PLUGINS,
@@ -616,6 +617,15 @@ gate_options = all_of(
 """Options for `selected_gates`."""
 
 
+def plugins_option(text: str) -> Decorator:
+    """Return the option ``--plugins``, with a help that ends with which of them take part."""
+    return scheduler_option(
+        "--plugins",
+        metavar="FILE",
+        help=f"A Python file with plugins in its variable `registry`{text}.",
+    )
+
+
 seed_option = scheduler_option(
     "--seed",
     type=WholeNumber(0, 2**63 - 1),
@@ -629,6 +639,7 @@ scheduler_options = all_of(
         metavar="FILE|-",
         help="A KubeSchedulerConfiguration; default: kube-scheduler's default profile.",
     ),
+    plugins_option("; without --config, all of them are enabled"),
     gate_options,
     scheduler_option(
         "--percentage-of-nodes-to-score",
@@ -653,13 +664,34 @@ def asked_scheduler(options: Mapping[str, Any]) -> SchedulerSettings:
     from moorage.answers.runs.loaded_cluster import SchedulerSettings
     from moorage.controllers import PodTimes
 
-    names = ("config", "gates", "version", "percentage", "tie_break", "seed")
+    names = ("gates", "version", "percentage", "tie_break", "seed")
     times = options.get("pod_times")
     start, ready, stop = times or (0, 0, 0)
     return SchedulerSettings(
         **{name: options[name] for name in names},
+        **_asked_plugins(options["config"], options["plugins"]),
         pod_times=None if times is None else PodTimes(start=start, ready=ready, stop=stop),
     )
+
+
+def _asked_plugins(config: str | None, file: str | None) -> dict[str, Any]:
+    """Return the configuration, and the plugins that it may name; without one, all of a file are enabled."""
+    if config is None and file is None:
+        return {}
+    from moorage.engine.framework.plugin_registry import Registry
+    from moorage.sim.plugin_file import configuration_with, known_plugins, read_plugin_file
+
+    given = Registry() if file is None else read_plugin_file(file)
+    known = known_plugins(given)
+    context = click.get_current_context(silent=True)
+    if config == STDIN and context is not None and context.find_root().obj is not None:  # see `app.run`
+        known = Registry(dict.fromkeys(known, _refuse_plugin))
+    return {"config": configuration_with(given) if config is None else config, "registry": known}
+
+
+def _refuse_plugin(*_arguments: object) -> Any:
+    """Take the place of the plugins that the configuration of a request may not name."""
+    raise InputError("a question names no policies or plugins; give serve twin a --config that does")
 
 
 def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = None) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import faulthandler
 import logging
 import os
 import resource
-import runpy
 import signal
 import socket
 import sys
@@ -21,7 +20,15 @@ import click
 from moorage._version import __version__
 from moorage.errors import InputError, located
 
-from .inputs import connected, deciding_release, load_input, names_server, print_notes, scheduler_settings
+from .inputs import (
+    asked_scheduler,
+    connected,
+    deciding_release,
+    load_input,
+    names_server,
+    print_notes,
+    scheduler_settings,
+)
 from .option_types import Decorator, Number, WholeNumber, all_of, answer_option, server_option
 
 if TYPE_CHECKING:
@@ -31,43 +38,11 @@ if TYPE_CHECKING:
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
-    from moorage.engine.framework.plugin_registry import Registry
     from moorage.live.client import ApiClient, Connection
     from moorage.live.extender_service import ExtenderService
     from moorage.live.health import DelegatedAuthorization, LiveMetrics
     from moorage.live.leader_lease import Election
     from moorage.live.live_scheduler import LiveScheduler
-
-VARIABLE = "registry"
-
-
-def read_plugin_file(path: str) -> Registry:
-    """Run a Python file, and return the plugins of its variable ``registry``.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or run, has no such variable, or names a plugin that is in the tree.
-    """
-    from moorage.engine.framework.plugin_registry import Registry
-    from moorage.engine.plugins.registry import all_plugins
-
-    try:
-        plugins: Any = runpy.run_path(path).get(VARIABLE)
-    except Exception as error:
-        raise InputError(f"{type(error).__name__}: {error}", source=path) from error
-    if not isinstance(plugins, Registry) or not plugins:
-        raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)
-    with located(source=path, path=VARIABLE):
-        all_plugins(plugins)
-    return plugins
-
-
-def configuration_with(registry: Registry) -> dict[str, Any]:
-    """Return a configuration whose profile is kube-scheduler's with all plugins of a registry."""
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    enabled = [{"name": name} for name in registry]
-    return head | {"profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}
 
 
 # ---- serving -----------------------------------------------------------------------------------------------
@@ -439,24 +414,14 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     options : mapping of str to object
-        See `scheduler_settings`; ``plugins`` names a file of plugins.
-
-    Raises
-    ------
-    InputError
-        See `read_plugin_file`.
+        See `scheduler_settings`.
     """
-    from moorage.engine.framework.plugin_registry import Registry, installed_plugins
-    from moorage.engine.plugins.registry import read_configuration
+    from msgspec.structs import replace
 
-    settings = scheduler_settings({**options, "percentage": None})
-    given = read_plugin_file(options["plugins"]) if options["plugins"] else Registry()
-    if settings["config"] is None:
-        settings["config"] = read_configuration(configuration_with(given), settings["feature_gates"])
-    registry = Registry(installed_plugins())
-    with located(source=options["plugins"] or ""):
-        registry.merge(given)
-    return settings | {"registry": registry}
+    from moorage.sim.plugin_file import configuration_with
+
+    asked = asked_scheduler({**options, "percentage": None})
+    return (replace(asked, config=configuration_with({})) if asked.config is None else asked).of()
 
 
 def with_connection(

@@ -37,10 +37,16 @@ logger = logging.getLogger("moorage.framework")
 
 
 class StatusError(MoorageError):
-    """Carries an Error status through a search, which it ends."""
+    """Carries an Error status through a search, which it ends.
 
-    def __init__(self, status: Status) -> None:
-        self.status = status
+    Attributes
+    ----------
+    refused : str
+        The plugin whose answer was refused, where nobody has noted that yet (`note_refused`).
+    """
+
+    def __init__(self, status: Status, refused: str = "") -> None:
+        self.status, self.refused = status, refused
         super().__init__(status.message())
 
 
@@ -76,6 +82,13 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
     errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
     errors.note(plugin.name, about, text, error)
     return text
+
+
+def note_refused(errors: PluginErrors, about: str, failed: StatusError) -> None:
+    """Note the answer of a plugin that was refused, as an exception of the plugin is noted."""
+    if failed.refused:
+        text = failed.status.message()
+        errors.note(failed.refused, about, text, PluginError(text))
 
 
 def answer_of(plugin: Plugin, pod: Pod | None, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -303,11 +316,12 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     """
     text = SCORE_ERROR.format(plugin.name)
     if type(plugin).score_all is not ScorePlugin.score_all:
-        return _integers(_ask(text, plugin, pod, plugin.score_all, state, pod, nodes), len(nodes), text)
+        answer = _ask(text, plugin, pod, plugin.score_all, state, pod, nodes)
+        return _integers(plugin.name, answer, len(nodes), text)
     one_by_one = [
         _ask(text, plugin, pod, plugin.score, state, pod, nodes.node_info(at)) for at in range(len(nodes))
     ]
-    return _integers(one_by_one, len(nodes), text)
+    return _integers(plugin.name, one_by_one, len(nodes), text)
 
 
 def normalized_scores(
@@ -336,7 +350,7 @@ def normalized_scores(
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
         text = NORMALIZE_ERROR.format(plugin.name)
         answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
-        scores = _integers(answer, len(nodes), text)
+        scores = _integers(plugin.name, answer, len(nodes), text)
     check_range({plugin.name: scores})
     return scores
 
@@ -351,7 +365,7 @@ def out_of_range(plugin: str, score: int, point: str = "Score") -> StatusError:
     point : str, optional
         The extension point.
     """
-    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score, point))))
+    return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score, point))), plugin)
 
 
 def check_range(columns: Mapping[str, Scores], point: str = "Score") -> None:
@@ -419,11 +433,11 @@ def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any],
     return answer
 
 
-def _integers(answer: Any, wanted: int, text: str) -> Scores:
+def _integers(plugin: str, answer: Any, wanted: int, text: str) -> Scores:
     """The result as one int64 per node; floats are accepted only where all are integers."""
 
     def fail(why: str) -> StatusError:
-        return StatusError(Status(Code.ERROR, err=PluginError(f"{text}: {why}")))
+        return StatusError(Status(Code.ERROR, err=PluginError(f"{text}: {why}")), plugin)
 
     try:
         scores = np.asarray(answer)

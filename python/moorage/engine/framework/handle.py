@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, place_of
 from moorage.kube import AnyGroup, Node, Object, Pod
 from moorage.kube.releases import DEFAULT_GATES, FeatureGates, Release
 
@@ -195,7 +195,7 @@ class Extender(Protocol):
 
 
 # ---- plugin errors -----------------------------------------------------------------------------------------
-# The exceptions of plugins: logged once per plugin and type, and counted.
+# The exceptions of plugins, and answers that were refused: logged once per plugin and type, and counted.
 
 logger = logging.getLogger("moorage.framework")
 
@@ -204,22 +204,29 @@ Kind = tuple[str, str]
 
 
 class PluginErrors:
-    """Logs and counts the exceptions that plugins of a scheduler raise.
+    """Logs and counts the exceptions that plugins of a scheduler raise, and their answers that are refused,
+    as `PluginError`.
 
     Parameters
     ----------
     fail_fast : bool
-        Re-raise an exception instead of failing the pod in question.
+        Raise an exception instead of failing the pod in question.
 
     Attributes
     ----------
     counts : Counter
         Number of exceptions by plugin and exception type.
+    first : dict of str to str
+        By plugin, its first exception and what it was about.
+    scores : dict of str to bool
+        By plugin in Python, whether any of its scores were accepted; False where all calls have failed.
     """
 
     def __init__(self, fail_fast: bool = False) -> None:
         self.fail_fast = fail_fast
         self.counts: Counter[Kind] = Counter()
+        self.first: dict[str, str] = {}
+        self.scores: dict[str, bool] = {}
         self._silent: Counter[Kind] = Counter()
         self.untold: list[tuple[str, str, Exception]] = []
 
@@ -237,12 +244,19 @@ class PluginErrors:
             return
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
+        self.first.setdefault(plugin, f"{about}: {text}{place_of(error)}")
         if self.fail_fast:
             raise error
         if self.counts[kind] == 1:
-            logger.error("%s: %s", about, text, exc_info=error)
+            logger.error("%s: %s", about, text, exc_info=error if place_of(error) else None)
         else:
             self._silent[kind] += 1
+
+    def copy_from(self, other: PluginErrors) -> None:
+        """Take over what another scheduler has counted."""
+        self.counts.update(other.counts)
+        self.first.update(other.first)
+        self.scores.update(other.scores)
 
     def tell(self, about: str) -> None:
         """Note the exceptions that were kept, now that their pod is known."""

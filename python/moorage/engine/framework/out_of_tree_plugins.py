@@ -150,6 +150,16 @@ class RowPlugin(NativePlugin):
 
     def _examine(self, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
         """The scores of rows before and after normalization; the raw scores of the first are known."""
+        accepted = self.required_handle().plugin_errors.scores
+        try:
+            scores = self._examined(rows, known)
+        except StatusError:
+            accepted.setdefault(self.name, False)
+            raise
+        accepted[self.name] = True
+        return scores
+
+    def _examined(self, rows: Rows, known: Scores) -> tuple[Scores, Scores]:
         new = rows[len(known) :]
         raw: Scores = self._ask(SCORE_ERROR.format(self.name), partial(self.score_rows, new))
         if len(known):
@@ -315,13 +325,14 @@ def explain_failure(name: str, what: str, text: str, node: str, value: int) -> S
     failed = Status(Code.ERROR, err=PluginError(text or f'{what} of plugin "{name}" answered {value}'))
     match what:
         case "filter":
-            return StatusError(error_status(filtering, failed, name))
+            return StatusError(error_status(filtering, failed, name), name)
         case "code":
             wrong = f'filter of plugin "{name}" answered code {value} for node {node}, none of 0, 2 and 3'
-            return StatusError(error_status(filtering, Status(Code.ERROR, err=PluginError(wrong)), name))
+            failed = Status(Code.ERROR, err=PluginError(wrong))
+            return StatusError(error_status(filtering, failed, name), name)
         case "range":
             wrong = f"{invalid_score(name, value)} (node {node})"
-            return StatusError(Status(Code.ERROR, err=PluginError(wrong)))
+            return StatusError(Status(Code.ERROR, err=PluginError(wrong)), name)
         case _:
             failing = SCORE_ERROR if what == "score" else NORMALIZE_ERROR
-            return StatusError(error_status(failing.format(name), failed))
+            return StatusError(error_status(failing.format(name), failed), name)

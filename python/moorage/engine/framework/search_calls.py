@@ -356,10 +356,17 @@ class SearchCalls:
             return nothing, nothing
         nodes = self.framework.nodes(rows)
         new = self.framework.nodes(rows[len(known) :]) if len(known) else nodes
-        raw = raw_scores(plugin, self._state, self._pod, new)
-        if len(known):
-            raw = np.concatenate([known, raw])
-        return raw, normalized_scores(plugin, self._state, self._pod, nodes, raw)
+        accepted = self.framework.handle.plugin_errors.scores
+        try:
+            raw = raw_scores(plugin, self._state, self._pod, new)
+            if len(known):
+                raw = np.concatenate([known, raw])
+            scores = normalized_scores(plugin, self._state, self._pod, nodes, raw)
+        except StatusError:
+            accepted.setdefault(plugin.name, False)
+            raise
+        accepted[plugin.name] = True
+        return raw, scores
 
     def examine(self, plugin: ScorePlugin, rows: Rows, known: Scores = NO_SCORES) -> tuple[Scores, Scores]:
         """Return the scores of the feasible rows before and after normalization, without asking the plugin

@@ -15,7 +15,7 @@ from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 from moorage.lazy import lazy_attribute
 
 from ..framework import FrameworkHandle, Placement, PlacementGeneratePlugin, Status, interface
-from ..framework.extension_points import StatusError, check_range, note_exception
+from ..framework.extension_points import StatusError, check_range, note_exception, note_refused
 from ..framework.group_index import GroupTree, is_composite
 from ..framework.profile import Profile
 from ..framework.status import Code, error_status
@@ -475,6 +475,11 @@ def score_placements(
             raise StatusError(error_status(text, Status(Code.ERROR, err=error))) from error
         values = scores.tolist()  # faster than an array where placements are few
         if min(values) < 0 or max(values) > interface.MAX_NODE_SCORE:
-            check_range({plugin.name: scores}, "PlacementScore")
+            try:
+                check_range({plugin.name: scores}, "PlacementScore")
+            except StatusError as failed:
+                if plugin.handle is not None:
+                    note_refused(plugin.handle.plugin_errors, f"pod group {group.key}", failed)
+                raise
         totals += profile.placement_weight(plugin) * scores
     return totals

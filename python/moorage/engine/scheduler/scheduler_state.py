@@ -15,7 +15,7 @@ from moorage._core.base.watch_events import Notice
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.queue.entrance import CreationClock
 from moorage._core.state.pod_spec import bound
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, PluginError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.pod_group import AnyGroup, group_of
@@ -568,6 +568,29 @@ class SchedulerState:
         """
         return self._store_to(FOREIGN, RUNNING).save(), [(part, part.save()) for part in self._parts()]
 
+    def refuse_failing_plugins(self, served: Iterable[str]) -> None:
+        """Check that plugins have not failed on every pod.
+
+        Parameters
+        ----------
+        served : iterable of str
+            The scheduler names of the pods that have got a node; looked at if a plugin has failed.
+
+        Raises
+        ------
+        PluginError
+            A plugin has failed, and no pod of a profile with it has got a node, or none of its scores was
+            accepted.
+        """
+        errors = self.handle.plugin_errors
+        if not errors.first:
+            return
+        profiles = [self.engines[name].profile for name in {*served} & self.engines.keys()]
+        work = {plugin.name for profile in profiles for plugin in profile.plugins}
+        for plugin, text in errors.first.items():
+            if plugin not in work or not errors.scores.get(plugin, True):
+                raise PluginError(f'plugin "{plugin}" fails on every pod; first on {text}')
+
     def copyable_store(self) -> ObjectStore:
         """Return the store of a scheduler that can be forked.
 
@@ -596,7 +619,7 @@ class SchedulerState:
         self.handle.waiting_pods.copy_from(other.handle.waiting_pods)
         self.bindings.copy_from(other.bindings, engines)
         self.handle.recorder.copy_from(other.handle.recorder)
-        self.handle.plugin_errors.counts.update(other.handle.plugin_errors.counts)
+        self.handle.plugin_errors.copy_from(other.handle.plugin_errors)
         self.volumes.copy_from(cast(Any, other.volumes))
         if self.controllers is not None and other.controllers is not None:
             self.controllers.undo(other.controllers.save())

@@ -10,6 +10,7 @@ from .measurement import Measurement as Measurement
 from .measurement import Request as Request
 from .measurement import evaluate as evaluate
 from .measurement import measure as measure
+from .measurement import measures_of as measures_of
 from .pod_measures import cost as cost
 from .pod_measures import disruptions as disruptions
 from .pod_measures import evictions as evictions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
@@ -86,14 +87,29 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
         There is no such measure, or an option is missing, unknown or wrong; names the measure.
     """
     out: dict[str, Measurement] = {}
-    for request in requests or history.timeline.measures:
+    for name, function in measures_of(requests or history.timeline.measures).items():
+        with located(path=f"measures.{name}"):
+            out[name] = _measurement(function(history), history.end)
+    return out
+
+
+def measures_of(requests: Iterable[Request]) -> dict[str, Measure]:
+    """Return the measures that are asked for, with their options, by name.
+
+    Raises
+    ------
+    InputError
+        See `evaluate`.
+    """
+    out: dict[str, Measure] = {}
+    for request in requests:
         name, options = parse_request(request)
         with located(path=f"measures.{name}"):
             if name in out:
                 raise InputError("asked for twice")
             function = _find(name)
             _check_options(function, options)
-            out[name] = _measurement(function(history, **options), history.end)
+            out[name] = partial(function, **options)
     return out
 
 

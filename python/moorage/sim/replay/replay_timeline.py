@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
@@ -213,6 +214,8 @@ def replay(
     ------
     InputError
         An event cannot be applied, a condition or an option is wrong.
+    PluginError
+        A plugin has failed on every pod.
     """
     if on_failure not in ON_FAILURE:
         raise InputError(f'must be retry or drop, not "{on_failure}"', path="on_failure")
@@ -224,7 +227,17 @@ def replay(
     replayer.advance(end, kept.keep)
     replayer.settle()
     replayer.recorder.spill()
-    return History(replayer, kept)
+    history = History(replayer, kept)
+    replayer.scheduler.context.refuse_failing_plugins(_served(history))
+    return history
+
+
+def _served(history: History) -> Iterator[str]:
+    """Yield the scheduler names of the pods that the replay has placed."""
+    decisions, templates = history.columns, history.templates
+    pods = decisions["pod"][(decisions["node"] >= 0) & (decisions["attempt"] > 0)]
+    for number in np.unique(history.pod_columns["template"][pods]).tolist():
+        yield templates[number].spec.scheduler_name
 
 
 def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Replayer:

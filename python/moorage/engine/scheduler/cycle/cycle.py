@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_spec import bound
 from moorage.engine.devices.device_state import DeviceCycleState
-from moorage.engine.framework.extension_points import PreFilterRun, StatusError, permitted
+from moorage.engine.framework.extension_points import PreFilterRun, StatusError, note_refused, permitted
 from moorage.engine.framework.interface import NominatingInfo, PostFilterPlugin, PreBindPlugin
 from moorage.engine.framework.run_plugins import Target
 from moorage.engine.framework.status import Code, CycleState, NodeToStatus, Status, as_status, message_of
@@ -137,6 +137,7 @@ def find_node(
             return engine.batching.leave_nodes(engine.decider, hint, decision, state.target)
         row, start, evaluated, positions, totals = engine.decider.decide(*state.target, tried)
     except StatusError as failed:
+        note_refused(engine.handle.plugin_errors, f"pod {pod.key}", failed)
         text = failed.status.message()
         return Decision(None, start, engine.decider.start, 0, NO_ROWS, None, order, error=text)
     finally:

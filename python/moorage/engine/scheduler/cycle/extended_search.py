@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import wrap_int64
 from moorage._core.decide.decider import count_verdicts
 from moorage.engine.framework import MAX_NODE_SCORE, Code, CycleState, PreFilterRun, Status, StatusError
+from moorage.engine.framework.extension_points import note_refused
 from moorage.engine.framework.handle import Extender
 from moorage.errors import ExtenderError
 from moorage.kube import Node, Pod
@@ -139,6 +140,8 @@ class ExtendedSearch:
                 return replace(decision, evaluated=1 + len(self.extender_statuses))
             self._find(-1 if fits else tried)
         except (StatusError, ExtenderError) as failed:
+            if isinstance(failed, StatusError):
+                note_refused(engine.handle.plugin_errors, f"pod {self.pod.key}", failed)
             text = failed.status.message() if isinstance(failed, StatusError) else str(failed)
             self.decision = replace(self.decision, next=engine.decider.start, evaluated=0, error=text)
         finally:

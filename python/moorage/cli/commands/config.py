@@ -47,11 +47,11 @@ def config(file: str, show: bool, output: str, plugins: str | None, gates: str, 
         own = in_tree(selected.release)
         configuration = load_configuration(file, own, feature_gates=selected)
         others = known_plugins(read_plugin_file(plugins) if plugins else {})
-        made = {
+        by_name = {
             name: factory if isinstance(factory, type) else factory(None, None)
             for name, factory in others.items()
         }
-        value = effective(configuration, made | {plugin.name: plugin for plugin in own}, selected.release)
+        value = effective(configuration, by_name | {plugin.name: plugin for plugin in own}, selected.release)
     except ConfigurationError as error:
         raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
     with ignore_broken_pipe():

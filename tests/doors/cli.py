@@ -41,9 +41,6 @@ from moorage.cli.mcp_server import mcp_server as mcp_server
 # The progress bar, on streams that a test makes.
 from moorage.cli.messages import Stages as Stages
 
-# Changes in the format of records of a control plane.
-from moorage.cli.options.change_options import RequestedChange as RequestedChange
-
 # Signals and limits of the process, which a test sends and replaces.
 from moorage.cli.options.serving import ENDS as ENDS
 from moorage.cli.options.serving import IN_A_HURRY as IN_A_HURRY

@@ -17,6 +17,9 @@ from moorage.cluster.node_changes import with_cordon as with_cordon
 # How many classes of pods are kept.
 from moorage.cluster.pod_scheduler import FEW_CLASSES as FEW_CLASSES
 
+# Changes in the format of records of a control plane.
+from moorage.cluster.verbs import RequestedChange as RequestedChange
+
 # Requests as values, before a rollout.
 from moorage.cluster.workload_changes import ResourceRequest as ResourceRequest
 

@@ -6,10 +6,10 @@ What a verb does, the method of `ChangingScheduler` says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moorage.errors import InputError
+from moorage.errors import InputError, either, located
 
 if TYPE_CHECKING:
     from .change import Change
@@ -180,3 +180,100 @@ VERBS = (
 )
 EVENTS = {verb.event or verb.method: verb for verb in VERBS}
 BY_NAME = {verb.name: verb for verb in VERBS}
+
+
+class RequestedChange(NamedTuple):
+    """A change as a command asks for it.
+
+    Attributes
+    ----------
+    option : str
+        As ``--drain``.
+    words : tuple of str
+        Its arguments.
+    """
+
+    option: str
+    words: tuple[str, ...]
+
+    @property
+    def verb(self) -> ChangeVerb:
+        """What it does."""
+        return BY_NAME[self.option.removeprefix("--")]
+
+    @property
+    def text(self) -> str:
+        """As on the command line."""
+        return " ".join((self.option, *self.words))
+
+    def make(self, scheduler: ChangingScheduler, nodes: Container[str]) -> Change:
+        """Make the change.
+
+        Parameters
+        ----------
+        nodes : container of str
+            The names of the nodes before the first change of the command: a selector means these alone, in
+            whatever order the changes are given.
+
+        Raises
+        ------
+        InputError
+            The change is not possible; nothing has changed.
+        """
+        from .change import select_nodes
+
+        with located(source=self.option):
+            verb, words = self.verb, list[Any](self.words)
+            if verb.is_of_nodes:
+                words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
+            return verb.make(scheduler, *verb.read(*words))
+
+    def left_as_is(self, effect: Change, scheduler: ChangingScheduler) -> list[str]:
+        """Return a warning about each object that the change has left as it is, but for pods, and what it
+        notes; or one that the whole change has no effect.
+
+        Parameters
+        ----------
+        scheduler : ChangingScheduler
+            After the change.
+        """
+        from moorage.store import kind_named
+
+        kept = [(name, why) for name, why in effect.kept.items() if not name.startswith("Pod ")]
+        if effect.kept or effect.created or effect.changed or effect.deleted:
+            return [*(f"{self.text} has no effect on {name}: {why}." for name, why in kept), *effect.notes]
+        kinds, why = self.verb.kinds, self.verb.idle
+        if kinds and not any(scheduler.client.list(kind_named(kind))[0] for kind in kinds):
+            why = f"the input has no {either(kinds)}"
+        return [f"{self.text} has no effect: {why}."]
+
+
+def parse_changes(text: str) -> list[RequestedChange]:
+    """Parse changes in one text: ``drain n1; scale deploy/web=4``.
+
+    Parameters
+    ----------
+    text : str
+        Names of options without dashes, with their arguments, separated by semicolons.
+
+    Returns
+    -------
+    list of RequestedChange
+        Empty if the text does not begin with the name of an option, and a space if it takes arguments.
+
+    Raises
+    ------
+    InputError
+        A change is not known, or has not so many arguments.
+    """
+    parts = [part.split() for part in text.split(";")]
+    first = BY_NAME.get(parts[0][0]) if parts[0] else None
+    if first is None or (len(parts[0]) == 1 and first.words):
+        return []
+    changes = []
+    for words in parts:
+        verb = BY_NAME.get(words[0]) if words else None
+        if verb is None or len(words) != verb.words + 1:
+            raise InputError(f"not a change: {' '.join(words)!r}", obj=text)
+        changes.append(RequestedChange(f"--{verb.name}", tuple(words[1:])))
+    return changes

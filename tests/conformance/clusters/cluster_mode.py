@@ -21,7 +21,7 @@ from moorage.errors import MoorageError
 from moorage.kube import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
 from tests.doors.answers import Simulation, SimulationSetup, judge
-from tests.doors.cli import RequestedChange
+from tests.doors.cluster import RequestedChange
 
 from .cluster_record import (
     ENDED,

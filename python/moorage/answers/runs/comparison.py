@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
 from moorage.cluster.node_changes import MIRROR_ANNOTATION
+from moorage.cluster.verbs import RequestedChange
 from moorage.errors import InputError, located, nearest
 from moorage.kube import Cluster, Pod
 from moorage.kube.model.pod import PodStatus
@@ -24,7 +25,7 @@ from moorage.kube.workloads.ownership import FINISHED
 
 from ..scheduler import Scheduler
 from .loaded_cluster import SchedulerSettings
-from .simulation import NOT_STARTED, PLACED, REPLACED, AskedChange, Progress, Simulation, SimulationSetup
+from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
 
@@ -308,7 +309,7 @@ def compare_releases(
     sides: tuple[Side, Side],
     cluster: Cluster,
     common: SchedulerSettings,
-    changes: Sequence[AskedChange] = (),
+    changes: Sequence[RequestedChange] = (),
     from_scratch: bool = False,
     stages: Progress | None = None,
 ) -> ReleaseComparison:
@@ -318,7 +319,7 @@ def compare_releases(
     ----------
     common : SchedulerSettings
         Its gates are those of both sides.
-    changes : sequence of AskedChange, optional
+    changes : sequence of RequestedChange, optional
         Changes of the cluster, made in this order.
     from_scratch : bool, optional
         Whether bound pods are placed anew.

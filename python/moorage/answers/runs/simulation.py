@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -15,6 +15,7 @@ from msgspec import Struct
 from moorage.cluster.change import Change
 from moorage.cluster.node_changes import LASTING, stays
 from moorage.cluster.pod_scheduler import admission_warnings
+from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
 from moorage.controllers.volume_plugins import unknown_topologies
@@ -60,20 +61,6 @@ class Progress(Protocol):
         """Show how many are done; `poll` returns it, and is called from another thread."""
 
 
-class AskedChange(Protocol):
-    """A change of the cluster that is made before a run."""
-
-    @property
-    def text(self) -> str:
-        """What the change is, in a few words."""
-
-    def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
-        """Make the change; its selectors mean the nodes of these names, those before the first change."""
-
-    def left_as_is(self, effect: Change, scheduler: Scheduler) -> list[str]:
-        """Return a warning about each object that the change has left as it is, but for pods."""
-
-
 class Evicted(NamedTuple):
     """A pod that a change has taken from its node, and by which change."""
 
@@ -81,7 +68,7 @@ class Evicted(NamedTuple):
     reason: str
 
     @classmethod
-    def by(cls, change: AskedChange, pod: Pod) -> Evicted:
+    def by(cls, change: RequestedChange, pod: Pod) -> Evicted:
         """Return a pod that a change has taken from its node."""
         return cls(pod, f"{change.text} took it from node {pod.spec.node_name}")
 
@@ -614,7 +601,7 @@ class SimulationSetup:
         What was loaded.
     settings : mapping of str to object
         Keyword arguments of the `Scheduler`.
-    changes : sequence of AskedChange, optional
+    changes : sequence of RequestedChange, optional
         Changes of the cluster, made in this order.
     coming : ComingNodes, optional
         With what nodes come for pods that fit nowhere; without it, none do.
@@ -646,7 +633,7 @@ class SimulationSetup:
         self,
         cluster: Cluster,
         settings: Mapping[str, Any],
-        changes: Sequence[AskedChange] = (),
+        changes: Sequence[RequestedChange] = (),
         coming: ComingNodes | None = None,
         loaded: LoadedCluster | None = None,
     ) -> None:
@@ -656,7 +643,7 @@ class SimulationSetup:
         self.evicted: dict[str, Evicted] = {}
         self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
-        self._budgeted: list[tuple[AskedChange, Pod]] = []  # kept, by which drain, and may go later
+        self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         loaded, without_effect = loaded or begin(cluster, settings), list[str]()
         self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
@@ -688,7 +675,7 @@ class SimulationSetup:
         """About the input and the pods that were made so far, a sentence each."""
         return [*self._warned, *self.cluster.siblings.sentences()]
 
-    def _record(self, change: AskedChange, before: PodsInOrder, effect: Change) -> None:
+    def _record(self, change: RequestedChange, before: PodsInOrder, effect: Change) -> None:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in effect.deleted if name.startswith(POD)}
         left = {name.removeprefix(POD) for name in effect.unfinished if name.startswith(POD)}

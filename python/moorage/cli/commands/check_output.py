@@ -12,11 +12,12 @@ import click
 from moorage.answers.runs.gate import HINT, Finding, LossFinding, Removed, Verdict, group_fits
 from moorage.answers.runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
 from moorage.cluster.change import short_label
+from moorage.cluster.verbs import RequestedChange
 from moorage.errors import examples, number_of, printable
 from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
-from ..options.change_options import RequestedChange, explain_command
+from ..options.change_options import explain_command
 from .printing import (
     COMMENT_ROWS,
     CommandLine,

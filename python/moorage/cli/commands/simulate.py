@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cluster.verbs import BY_NAME
+from moorage.cluster.verbs import BY_NAME, parse_changes
 from moorage.errors import ConfigurationError, InputError, located, nearest
 
 from ..messages import Stages, note
-from ..options.change_options import ChangingCommand, change_options, parse_changes, setup_of
+from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
     asked_scheduler,
     begun,

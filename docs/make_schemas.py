@@ -7,6 +7,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import reduce
 from importlib import import_module
 from operator import or_
@@ -23,6 +24,11 @@ from moorage.kube.model.cluster import AboutInput
 SCHEMAS = Path(__file__).parent.parent / "python/moorage/cli/schemas"
 ANSWERS = {
     "capacity": ["moorage.answers.template_capacity:CapacityDocument"],
+    "explain": [
+        "moorage.answers.explain.explain_document:ExplanationDocument",
+        "moorage.answers.explain.explain_document:ExplanationList",
+        "moorage.autoscalers.node_removal:NodeFate",
+    ],
     "nodes": [
         "moorage.answers.node_room:NodesDocument",
         "moorage.answers.node_room:NamespacesDocument",
@@ -53,6 +59,8 @@ def meanings(document: type[Document]) -> dict[str, str]:
     for base in document.__mro__:
         if base is Document:
             break
+        if base.__doc__ is None:  # made by defstruct
+            continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
         for field, text in zip(definition.body, definition.body[1:], strict=False):
@@ -80,16 +88,26 @@ def described(document: type[Document], schema: dict[str, Any]) -> dict[str, Any
     return {"type": "object", "properties": properties, "required": required} | closed
 
 
+def is_named(document: type[Document], components: dict[str, Any]) -> bool:
+    """Whether a part of an answer is of this type."""
+    return f'"#/$defs/{document.__name__}"' in json.dumps(components)
+
+
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of a command's answer."""
     places = [place.split(":") for place in ANSWERS[name]]
     wholes = [getattr(import_module(module), document) for module, document in places]
     about = [AboutInput] if name in READS_CLUSTERS else []
     _, components = schema_components([*wholes, *about], ref_template="#/$defs/{name}")
+    named = [part for part in structs() if is_named(part, components)]  # those of `extra_json_schema`, too
+    _, components = schema_components([*wholes, *about, *named], ref_template="#/$defs/{name}")
     for part in structs():
         if part.__name__ in components:
             components[part.__name__] = described(part, components[part.__name__])
-    answers = [components.pop(whole.__name__) for whole in wholes]
+    answers = [
+        deepcopy(components[whole.__name__]) if whole in named else components.pop(whole.__name__)
+        for whole in wholes
+    ]
     for more in [components.pop(part.__name__) for part in about]:
         for answer in answers:
             answer["properties"] |= more["properties"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct, json
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -24,5 +24,5 @@ class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON value."""
-        value: dict[str, Any] = to_builtins(self)
+        value: dict[str, Any] = json.decode(json.encode(self))  # to_builtins keeps tuples
         return value

@@ -21,6 +21,7 @@ from moorage.answers.explain.constraints import pod_constraints as pod_constrain
 from moorage.answers.explain.device_changes import lacking_requests as lacking_requests
 
 # The document of explanations that a test makes in Python.
+from moorage.answers.explain.explain_document import ChangeDocument as ChangeDocument
 from moorage.answers.explain.explain_document import document as document
 
 # Constraints are dropped on the probe that explanations use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.doors.answers import document
+from tests.explain.documents import document
 from tests.explain.explain_world import random_pod, random_world
 from tests.make import node, pod
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.answers import document
+from tests.explain.documents import document
 from tests.explain.test_evidence_of_filters import HOST, LATE, USES, explained, node, pod
 
 HASH = "pod-template-hash"
@@ -78,8 +78,8 @@ def test_a_rollout_that_its_own_old_pods_block_says_so_and_what_helps() -> None:
         {
             "kind": "own-old-pods",
             "text": note.text,
-            "pods": ("default/web-n1", "default/web-n2"),
-            "nodes": (),
+            "pods": ["default/web-n1", "default/web-n2"],
+            "nodes": [],
         }
     ]
     keys = f"{KEYS}pod-anti-affinity app=x per {HOST}, which helps once the old pods have it, too"

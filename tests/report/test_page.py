@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from moorage.answers import KeyFigure, KeyFigures, Page
 from tests.doors.answers import (
     Bar,
+    ChangeDocument,
     Grid,
     Lines,
     NodeUse,
@@ -34,7 +37,8 @@ def evil_page() -> str:
     """A page with a text of an attacker wherever a text can be."""
     cause = PendingCause(EVIL, 1, "a/b", EVIL + "!", is_mild=False)
     cause.by_workload[EVIL] = 1
-    help_ = {"changes": [{"text": EVIL, "feasibleNodes": 1}], "changePairs": []}
+    changes = [ChangeDocument(kind=EVIL, text=EVIL, feasible_nodes=1)]
+    help_: Any = SimpleNamespace(changes=changes, change_pairs=[])
     use = NodeUse([EVIL], {"zone": [EVIL]}, {"zone": EVIL}, {EVIL: np.ones(1)}, {EVIL: np.ones(1)})
     page = Page(EVIL, EVIL)
     page.add(EVIL, KeyFigures([KeyFigure(EVIL, EVIL)]), Lines([EVIL]), causes_block([cause], lambda _: help_))

@@ -13,6 +13,7 @@ from msgspec import Struct
 from moorage.errors import first_of
 from moorage.kube import Pod
 
+from .explain.explain_document import ChangeDocument, ExplainedPods, ExplanationDocument
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from .template_capacity import CapacityDocument
@@ -199,17 +200,15 @@ Told = list[str] | tuple[str, Sequence[str], Sequence[Sequence[Cell]]]
 """Lines; or a table: its caption, headings and rows."""
 
 
-def explanation_page(items: Sequence[Json], blocks_of_items: Sequence[Iterable[Told]]) -> Page:
+def explanation_page(items: Sequence[ExplainedPods], blocks_of_items: Sequence[Iterable[Told]]) -> Page:
     """Return the page of explanations.
 
     Parameters
     ----------
-    items : sequence of mapping
-        Items of an ``ExplanationList`` of ``explain.moorage.dev/v1``: namespace, workload, pods, explanation.
     blocks_of_items : sequence of iterable of Told
         What the command prints of each item.
     """
-    failed = [item for item in items if not item["explanation"]["fits"]]
+    failed = [item for item in items if not item.explanation.fits]
     name = _whom(items[0]) if len({_whom(item) for item in items}) == 1 else "pods without a node"
     page = Page(f"Explanation of {name}", _headline(items, failed))
     if len(items) != 1:
@@ -223,41 +222,41 @@ def explanation_page(items: Sequence[Json], blocks_of_items: Sequence[Iterable[T
     return page
 
 
-def _whom(item: Json) -> str:
+def _whom(item: ExplainedPods) -> str:
     """What was asked about, as ``deployment/shop/web``: the names of its pods may be made up."""
-    kind, _, name = item["workload"].partition("/")
-    return f"{kind}/{item['namespace']}/{name}"
+    kind, _, name = item.workload.partition("/")
+    return f"{kind}/{item.namespace}/{name}"
 
 
-def _headline(items: Sequence[Json], failed: Sequence[Json]) -> str:
+def _headline(items: Sequence[ExplainedPods], failed: Sequence[ExplainedPods]) -> str:
     if not items:
         return "Every pod has a node or gets one."
     if len(items) == 1:
-        nodes = items[0]["explanation"]["nodes"]
+        nodes = items[0].explanation.nodes
         pod = _whom(items[0])
         start = pod if pod.startswith("pod/") else f"A pod of {pod}"
-        return f"{start} fits {amount(nodes['feasible'])} of {amount(nodes['total'])} nodes."
-    pods = sum(len(item["pods"]) for item in failed)
-    helped = sum(bool(item["explanation"]["changes"]) for item in failed)
+        return f"{start} fits {amount(nodes.feasible)} of {amount(nodes.total)} nodes."
+    pods = sum(len(item.pods) for item in failed)
+    helped = sum(bool(item.explanation.changes) for item in failed)
     return (
         f"{amount(pods)} pods of {amount(len(failed))} kinds fit no node; "
         f"a single change would help {amount(helped)} of the kinds."
     )
 
 
-def _row(item: Json) -> list[Cell]:
-    seen = item["explanation"]
-    first = seen["changes"][0]["text"] if seen["changes"] else ""
-    return [_whom(item), len(item["pods"]), seen["nodes"]["feasible"], first]
+def _row(item: ExplainedPods) -> list[Cell]:
+    seen = item.explanation
+    first = seen.changes[0].text if seen.changes else ""
+    return [_whom(item), len(item.pods), seen.nodes.feasible, first]
 
 
-def _facts(item: Json) -> KeyFigures:
-    seen, nodes = item["explanation"], item["explanation"]["nodes"]
+def _facts(item: ExplainedPods) -> KeyFigures:
+    seen, nodes = item.explanation, item.explanation.nodes
     return KeyFigures(
         [
-            KeyFigure("nodes that fit", amount(nodes["feasible"]), "" if seen["fits"] else "warn"),
-            KeyFigure("nodes", amount(nodes["total"])),
-            KeyFigure("pods like it", amount(len(item["pods"]))),
+            KeyFigure("nodes that fit", amount(nodes.feasible), "" if seen.fits else "warn"),
+            KeyFigure("nodes", amount(nodes.total)),
+            KeyFigure("pods like it", amount(len(item.pods))),
         ]
     )
 
@@ -278,8 +277,8 @@ EXPLAINED = 12
 """Maximum number of causes that are shown; the first pod of each is explained."""
 HELPS = 4
 WORKLOADS = 4
-Explain = Callable[[str | Pod], Mapping[str, Any]]
-"""Returns the document of `moorage explain` (``explain.moorage.dev/v1``) for a pod or ``namespace/name``."""
+Explain = Callable[[str | Pod], ExplanationDocument]
+"""Returns the answer of `moorage explain` for a pod or ``namespace/name``."""
 
 
 class PendingCause(Struct):
@@ -340,34 +339,34 @@ def causes_block(causes: Iterable[PendingCause], explain: Explain | None) -> Cau
     return Causes(ordered[:EXPLAINED], sum(cause.pods for cause in ordered[EXPLAINED:]))
 
 
-def _help(document: Mapping[str, Any], pod: str) -> tuple[list[str], str]:
+def _help(document: ExplanationDocument, pod: str) -> tuple[list[str], str]:
     """Return what would help a pod, and what else is to be said."""
-    helps = [_change(change) for change in document["changes"]]
+    helps = [_change(change) for change in document.changes]
     helps += [
-        " and ".join(change["text"] for change in pair["changes"]) + _nodes_text(pair["feasibleNodes"])
-        for pair in document["changePairs"]
+        " and ".join(change.text for change in pair.changes) + _nodes_text(pair.feasible_nodes)
+        for pair in document.change_pairs
     ]
     tried = f"Tried for {pod} in the cluster as it is in the end."
     if helps:
         return helps[:HELPS], tried
-    if document["fits"]:
+    if document.fits:
         return [], f"In the end {pod} fits; it is tried again when something changes."
-    if document["blocked"]:
-        return [], f"{pod} fits no node even without its constraints: {document['blocked']}"
+    if document.blocked:
+        return [], f"{pod} fits no node even without its constraints: {document.blocked}"
     conflicts = "; ".join(
-        " with ".join(f"{constraint['kind']} {constraint['name']}".strip() for constraint in conflict)
-        for conflict in document["conflicts"]
+        " with ".join(f"{constraint.kind} {constraint.name}".strip() for constraint in conflict)
+        for conflict in document.conflicts
     )
     why = f" No node satisfies {conflicts}." if conflicts else ""
     return [], f"No change of one or two things helps {pod}.{why}"
 
 
-def _change(change: Mapping[str, Any]) -> str:
-    others = change.get("eligibleNodes", 1) - 1
-    text: str = change["text"] + (f", or one of {others:,} others" if others > 0 else "")
-    if change.get("reduction"):
-        text += f" ({100 * change['reduction']:.0f} % less)"
-    return text + _nodes_text(change["feasibleNodes"])
+def _change(change: ChangeDocument) -> str:
+    others = (change.eligible_nodes or 1) - 1
+    text = change.text + (f", or one of {others:,} others" if others > 0 else "")
+    if change.reduction:
+        text += f" ({100 * change.reduction:.0f} % less)"
+    return text + _nodes_text(change.feasible_nodes)
 
 
 def _nodes_text(count: int) -> str:

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
 from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.document import Document
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
@@ -85,29 +86,44 @@ class Freeing(NamedTuple):
     about: tuple[type[Object], str] | None = None
 
 
+class NodeFate(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage explain node/NAME``."""
+
+    api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
+    kind: Literal["NodeFate"] = "NodeFate"
+    node: str
+    karpenter_version: str | None
+    """Null for a node of a node group."""
+    cluster_autoscaler_version: str | None
+    """Null for a node of a NodePool."""
+    decision: str
+    """What is done with the node: delete, replace or terminate-first; empty if it stays."""
+    reason: str
+    """For what: Empty, Drifted or Underutilized; empty if it stays."""
+    saved: float | None
+    """Per hour; null without prices."""
+    message: str
+    """Why the node stays, in the autoscaler's words where it has some."""
+    changes: tuple[str, ...]
+    """What would free it, all together; empty if nothing was found."""
+    freed: str
+    """What would be done with it then."""
+    goes_at: str | None
+    """When the node goes if nothing but the time changes; null if that is not known."""
+    expires: str | None
+    """When the node expires, whatever budgets say; null for never."""
+    moves: dict[str, tuple[str, ...]]
+    """By node, the pods that Karpenter expects there if the node goes."""
+
+
 @dataclass(frozen=True)
 class RemovalVerdict:
-    """What becomes of a node if its autoscaler looks at it alone.
+    """What becomes of a node if its autoscaler looks at it alone; see `NodeFate`.
 
     Attributes
     ----------
-    decision, reason : str
-        What is done with it, and for what; "" if it stays.
-    saved : float or None
-        Per hour; None without prices.
-    message : str
-        Why it stays, in the autoscaler's words where it has some.
-    changes : tuple of str
-        What would free it, all together; empty if nothing was found.
-    freed : str
-        What would be done with it then.
-    moves : dict of str to tuple of str
-        By node, the pods that Karpenter expects there if the node goes.
-    autoscaler : str
-    goes_at, then : str
-        When it goes if nothing but the time changes, and what is done with it; "" if that is not known.
-    expires : str
-        When it expires, whatever budgets say; "" for never.
+    then : str
+        What is done with it at `goes_at`; "" if that is not known.
     """
 
     node: str
@@ -146,21 +162,23 @@ class RemovalVerdict:
         else:
             yield "no single change of an annotation, a budget, a policy or a pod was found that frees it"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON value."""
-        return {
-            "node": self.node,
-            **versions([self.autoscaler]),
-            "decision": self.decision,
-            "reason": self.reason,
-            "saved": self.saved,
-            "message": self.message,
-            "changes": list(self.changes),
-            "freed": self.freed,
-            "goesAt": self.goes_at or None,
-            "expires": self.expires or None,
-            "moves": {node: list(pods) for node, pods in self.moves.items()},
-        }
+    def document(self) -> NodeFate:
+        """Return the answer of ``moorage explain node/NAME``."""
+        karpenter, cluster_autoscaler = versions([self.autoscaler]).values()
+        return NodeFate(
+            node=self.node,
+            karpenter_version=karpenter,
+            cluster_autoscaler_version=cluster_autoscaler,
+            decision=self.decision,
+            reason=self.reason,
+            saved=self.saved,
+            message=self.message,
+            changes=self.changes,
+            freed=self.freed,
+            goes_at=self.goes_at or None,
+            expires=self.expires or None,
+            moves=self.moves,
+        )
 
 
 def removal_verdict(

@@ -1,104 +1,17 @@
-"""An explanation as maps and lists, for JSON and YAML: the schema ``explain.moorage.dev/v1``.
+"""The document of an explanation, ``explain.moorage.dev/v1``: fields may be added, none changes its meaning.
 
-``apiVersion``, ``kind``
-    ``explain.moorage.dev/v1``, ``Explanation``. Fields may be added to v1; none changes its meaning.
-``pod``, ``boundTo``, ``skipped``
-    ``namespace/name``; the node that the pod was removed from for the explanation; why a run would ignore the
-    pod. Empty where it does not apply, as everywhere.
-``situation``
-    ``kind``: ``in-turn`` (the state of the cluster at the pod's attempt in a run: the pods placed before are
-    on nodes), ``alone`` (other pending pods are ignored), ``after-run`` (a run has ended) or ``now`` (the
-    cache of the scheduler). ``placed`` and ``pending``: numbers of other pending pods that a run has placed
-    by then, and that it has not. ``node``, ``message``: the result of the run for the pod.
-``fits``, ``message``
-    Whether some node is feasible; the FitError text, or the error of the cycle.
-``nodes``
-    ``total``, ``feasible``, and ``enough``, the number of feasible nodes after which a search ends.
-``sampling``
-    Why a run places the pod on another node than the best, where its search ends before that one.
-``preFilter``
-    ``plugins`` that rejected the pod (``code``, ``reasons``) or narrowed the search to ``nodeNames``,
-    or null.
-``skippedFilters``, ``skippedScores``
-    Plugins that returned Skip.
-``groups``
-    Rejected nodes with equal verdicts of all filters, the largest group first: ``nodes`` (their number),
-    ``names`` (the first few), ``verdicts`` (every filter that rejects: ``plugin``, ``code``, ``reasons``),
-    and the evidence of these filters, the facts that they compared: ``needs`` (what nodes lack) and
-    ``blockers`` (other objects: pods, claims, domains): ``kind``, ``name``, ``text``, number of ``nodes``, of
-    blockers ``detail``, and what was compared, by kind: a resource's ``requested``, ``least`` and ``most``
-    that is missing, as quantities; of a domain ``withPod``, ``fewest``, ``fewestIn``, ``maxSkew``,
-    ``minDomains``; of a claim ``requested`` and ``largest``; of a driver's limit ``limit``, ``inUse``,
-    ``wanted``; and so on. ``otherNeeds``, ``otherBlockers``: number of those that are not listed.
-``weights``, ``ranking``
-    Weight per score plugin; the best nodes with ``rank``, ``node``, ``total``, and ``raw`` and ``normalized``
-    score per plugin. Total is the sum of normalized scores times weights.
-``changes``
-    Single changes that place the pod, best first: ``kind``, ``text``, ``feasibleNodes`` (their number
-    after it). ``lower-request``: ``resource``, effective request ``from`` and ``to``, relative ``reduction``,
-    ``edits`` (``path``, ``container``, ``from``, ``to``). ``add-toleration``: ``toleration``. ``add-label``:
-    ``label``, one ``node``, and ``eligibleNodes``, the number of nodes
-    on which it would help, one at a time; ``uncordon-node`` likewise. ``add-node``: the node it is
-    ``like``, ``allocatable``. ``drop``: ``constraint`` (``kind``, ``name``). ``change-spread``:
-    ``constraint``, its ``field`` (nodeTaintsPolicy, nodeAffinityPolicy, minDomains, maxSkew), ``from`` and
-    ``to``.
-    ``fewer-devices``, ``device-class``, ``tolerate-device``, ``add-selector``, ``free-claim``,
-    ``drop-device-rule``: ``claim``, ``request``, what changes ``from`` and ``to``; so does
-    ``smaller-claim`` (the storage of a PersistentVolumeClaim) and ``reprovision-claim`` (the node for which
-    a claim is being provisioned). ``change-rollout``: ``workload``, its ``field`` (maxSurge, matchLabelKeys),
-    ``from`` and ``to``.
-``notes``
-    Facts that no filter compares: ``kind``, ``text``, and the ``pods`` or ``nodes`` that it is about.
-    ``own-old-pods``: a rollout waits for the old pods of its own workload; ``held-devices``: preemption does
-    not free devices; ``other-os``: nodes whose operating system is not the pod's.
-``changePairs``
-    Where no single change places the pod: two ``changes`` that do together, with ``feasibleNodes``.
-``conflicts``, ``blocked``
-    Where no single change places the pod: sets of constraints (``kind``, ``name``), each minimal by
-    inclusion; or the FitError text of a pod without these constraints, if no node is feasible for it.
-``preemption``
-    Null where a node is feasible, the pod has a group, or the profile does not preempt. ``message``: why the
-    pod may not preempt; ``potential``: number of nodes where that could help; ``candidates``, the chosen one
-    first, then in order of their dry runs: ``node``, ``victims`` (``pod``, ``priority``, ``startTime``),
-    ``pdbViolations``, ``violatedBudgets`` (``namespace/name``), ``sumOfPriorities``; ``otherCandidates``
-    (number of those that are not listed); ``rejected`` (reason to number of nodes where it does not help);
-    ``chosen`` node, the ``criterion`` that decided, the nodes ``tied`` then; ``raisedPriority``: null, or the
-    least ``priority`` with which a pod that evicts nobody would get a ``node``, the ``priorityClass`` of the
-    cluster that is enough ("" for none), ``victims``, ``violatedBudgets``, and all that as ``text``.
-``claims``
-    The pod's claims for devices: ``claim`` (``namespace/name``), ``use`` (its name in the pod; empty for the
-    extended resources that device classes provide), ``devices`` and ``users`` of an allocated claim, else
-    ``requests`` (an item per alternative): ``name``, ``class``, ``count`` (null: all), and ``steps``, the
-    rules in order, with what each leaves: ``kind``, ``text`` (a CEL expression, a constraint), number of
-    ``devices``, ``mostOnANode``, ``nodesWithEnough``, ``error``, ``holders`` (``claim``, ``users``, number of
-    ``devices`` that they keep from the request).
-``extenders``
-    What each extender that is interested in the pod answers: ``name``, ``text``, ``weight``, number of nodes
-    that were ``asked`` about and ``rejected``, ``reasons`` (reason to number of nodes), if it ``scores``,
-    ``nodesAsEmpty`` (nodes are scored as if they had no pods), ``error`` ("" for an answer; else verdicts and
-    ranking are without it). Changes are tried without extenders.
-``group``
-    Null where the pod is not placed together with others. The ``group`` and the composite one at the top of
-    its ``tree``, ``minCount``, numbers of its ``pods`` and of those that are ``scheduled``, how many of the
-    others ``fit`` at once, in which ``domain``; the ``next`` pod, which fits nowhere beside these, with its
-    ``message`` and ``nodes`` (as ``groups``); ``changes`` with which the group is placed: ``kind``, ``text``,
-    how many pods are ``placed`` then; ``nodes`` and ``like`` of ``add-node``, ``node`` of ``uncordon-node``
-    and ``add-label``, ``resource``, ``from`` and ``to`` of ``lower-request``, ``from`` and ``to`` of
-    ``min-count`` and ``priority``.
-``details``
-    The requested nodes: ``node``, ``verdicts`` by filter (null: passes), ``needs``, ``blockers``, ``score``,
-    and for a feasible node on which the pod is not placed ``comparison`` with the ``chosen`` one: ``text``,
-    both totals, ``plugins`` by which they differ (``weight``, scores ``chosen`` and ``asked``),
-    ``turningWeights`` (by plugin, the nearest weight with which the node would win).
+Where a field does not apply, it is empty.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import UNSET, Meta, UnsetType, convert, defstruct, field
+
+from moorage.document import Count, Document, Positive
 from moorage.engine.devices.request_survey import SurveyStep
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Status
@@ -112,32 +25,453 @@ from .explanation import (
     AlikeNodes,
     ExplainedGroup,
     ExplainedPod,
-    GroupChange,
     GroupEvictions,
     NodeComparison,
     NodeExplanation,
+    Note,
+    ScoreDifference,
+    ScoredNode,
+    Situation,
 )
 from .pods_in_the_way import RaisedPriority
 from .probe import HelpfulChange
 
-API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3
 MOST_FACTS = 20
 """Maximum number of names and of facts per group, unless all are wanted."""
 
+# ---- what rejects nodes ------------------------------------------------------------------------------------
+
 Json = dict[str, Any]
+TEXTS = (
+    "allocatable amount capacity claim container containers controller driver feature fewestIn largest least "
+    "missing most namespaces node of overhead pod port problem reason requested requirement resource "
+    "selectedNode selector since storageClass taint topologyKey value volume without"
+)
+NUMBERS = (
+    "domains fewest inUse limit maxSkew minDomains nominated otherFewest priority terminating wanted withPod"
+)
+FLAGS = "byProfile ended grows hostNetwork isDefault isNominated matchesItself podLevel theirs"
+LISTS = "attachedVolumes attachments fewestNodes near otherNamespaces pods"
+KINDS = ((TEXTS, str), (NUMBERS, int), (FLAGS, bool), (LISTS, list[str]))
+FIELDS: list[Any] = [("kind", str), ("name", str), ("nodes", Count), ("text", str)]
+FIELDS += [("detail", str | UnsetType, UNSET)]
+FIELDS += [(name, kind | UnsetType, UNSET) for names, kind in KINDS for name in names.split()]
+ComparedFact = defstruct("ComparedFact", FIELDS, bases=(Document,), frozen=True)
+"""A fact by which a filter rejects nodes, with what it compared: which fields there are depends on kind."""
+ComparedFacts = list[Annotated[Json, Meta(extra_json_schema={"$ref": "#/$defs/ComparedFact"})]]
+
+
+class FilterStatus(Document, frozen=True):
+    """What a filter says."""
+
+    plugin: str
+    code: str
+    reasons: tuple[str, ...]
+
+
+class PreFilterOutcome(Document, frozen=True):
+    """What happened before filters."""
+
+    plugins: list[str]
+    """Those that rejected the pod, or narrowed the search."""
+    code: str
+    reasons: tuple[str, ...]
+    node_names: list[str]
+    """What they narrowed the search to."""
+
+
+class RejectedNodes(Document, frozen=True):
+    """Rejected nodes with equal verdicts of all filters."""
+
+    nodes: Count
+    names: list[str]
+    """The first few."""
+    verdicts: list[FilterStatus]
+    """Every filter that rejects them."""
+    needs: ComparedFacts
+    """What the nodes lack: facts that the filters compared."""
+    other_needs: Count
+    """Number of those that are not listed."""
+    blockers: ComparedFacts
+    """Other objects that keep the pod off: pods, claims, domains."""
+    other_blockers: Count
+    """Number of those that are not listed."""
+
+
+# ---- changes -----------------------------------------------------------------------------------------------
+
+
+class NamedConstraint(Document, frozen=True):
+    """Something that the pod asks for."""
+
+    kind: str
+    name: str
+
+
+class RequestEdit(Document, frozen=True):
+    """One field of a pod that is lowered."""
+
+    path: str
+    container: str
+    before: str = field(name="from")
+    to: str
+
+
+class ChangeDocument(Document, frozen=True, kw_only=True):
+    """A change that places the pod."""
+
+    kind: str
+    text: str
+    feasible_nodes: Count
+    """How many nodes are feasible after it."""
+    resource: str | UnsetType = UNSET
+    """Of lower-request."""
+    workload: str | UnsetType = UNSET
+    """Of change-rollout."""
+    constraint: NamedConstraint | UnsetType | None = UNSET
+    """Of drop and change-spread."""
+    changed_field: str | UnsetType = field(default=UNSET, name="field")
+    """Of change-spread: nodeTaintsPolicy, nodeAffinityPolicy, minDomains or maxSkew; of change-rollout:
+    maxSurge or matchLabelKeys."""
+    claim: str | UnsetType = UNSET
+    """Of changes of claims for devices or storage."""
+    request: str | UnsetType = UNSET
+    before: str | UnsetType = field(default=UNSET, name="from")
+    """What is changed; of lower-request, the effective request."""
+    to: str | UnsetType = UNSET
+    reduction: float | UnsetType = UNSET
+    """Of lower-request: which part less."""
+    edits: list[RequestEdit] | UnsetType = UNSET
+    toleration: dict[str, str | int] | UnsetType = UNSET
+    """Of add-toleration."""
+    label: dict[str, str] | UnsetType = UNSET
+    """Of add-label."""
+    node: str | UnsetType = UNSET
+    """Of add-label and uncordon-node: one node on which it helps."""
+    eligible_nodes: Count | UnsetType = UNSET
+    """The number of nodes on which it would help, one at a time."""
+    like: str | UnsetType = UNSET
+    """Of add-node: the node to copy."""
+    allocatable: dict[str, str | int | float] | UnsetType = UNSET
+
+
+class ChangePairDocument(Document, frozen=True):
+    """Two changes that place the pod together."""
+
+    changes: list[ChangeDocument]
+    feasible_nodes: Count
+
+
+class GroupChangeDocument(Document, frozen=True, kw_only=True):
+    """A change with which a group is placed."""
+
+    kind: str
+    text: str
+    """The change in words."""
+    placed: Count
+    """Pods of the group that have a node then."""
+    resource: str | UnsetType = UNSET
+    """Of lower-request."""
+    before: str | UnsetType = field(default=UNSET, name="from")
+    """Of lower-request: the largest request of a pod; of min-count: the minimum; of priority: that of the
+    group."""
+    to: str | UnsetType = UNSET
+    """What it is changed to."""
+    nodes: Positive | UnsetType = UNSET
+    """Of add-node: how many copies."""
+    like: str | UnsetType = UNSET
+    """Of add-node: the node to copy."""
+    node: str | UnsetType = UNSET
+    """Of uncordon-node and add-label: the node."""
+
+
+# ---- preemption --------------------------------------------------------------------------------------------
+
+
+class VictimDocument(Document, frozen=True):
+    """A pod that would be evicted."""
+
+    pod: str
+    """``namespace/name``."""
+    priority: int
+    start_time: str | UnsetType | None = UNSET
+
+
+class CandidateDocument(Document, frozen=True):
+    """A node where evictions would help."""
+
+    node: str
+    victims: list[VictimDocument]
+    pdb_violations: Count
+    sum_of_priorities: int
+    violated_budgets: tuple[str, ...]
+    """``namespace/name`` of each."""
+
+
+class RaisedPriorityDocument(Document, frozen=True):
+    """The least priority with which a pod that evicts nobody would get a node."""
+
+    text: str
+    priority: int
+    priority_class: str
+    """The one of the cluster that is enough; empty for none."""
+    node: str
+    victims: list[VictimDocument]
+    violated_budgets: tuple[str, ...]
+
+
+class PreemptionDocument(Document, frozen=True):
+    """Whom the pod would evict."""
+
+    message: str
+    """Why the pod may not preempt."""
+    potential: Count
+    """Number of nodes where that could help."""
+    candidates: list[CandidateDocument]
+    """The chosen one first, then in order of their dry runs."""
+    other_candidates: Count
+    """Number of those that are not listed."""
+    rejected: dict[str, Count]
+    """Reason to number of nodes where it does not help."""
+    chosen: str | None
+    criterion: str | None
+    """What decided."""
+    tied: list[str]
+    """The nodes that were left then."""
+    raised_priority: RaisedPriorityDocument | None
+
+
+class GroupEvictionsDocument(Document, frozen=True):
+    """Whom a group evicts."""
+
+    priority: int
+    own: bool
+    """Whether it is the priority of the group."""
+    placed: Count
+    """Pods of the group that are nominated to nodes."""
+    victims: list[VictimDocument]
+
+
+# ---- claims, extenders, groups, nodes ----------------------------------------------------------------------
+
+
+class DeviceHolder(Document, frozen=True):
+    """A claim that keeps devices from a request."""
+
+    claim: str
+    users: tuple[str, ...]
+    devices: Count
+
+
+class SurveyStepDocument(Document, frozen=True):
+    """A rule of a request, with what it leaves."""
+
+    kind: str
+    text: str
+    """A CEL expression, a constraint."""
+    devices: Count
+    most_on_a_node: Count
+    nodes_with_enough: Count
+    error: str
+    holders: list[DeviceHolder]
+
+
+class RequestDocument(Document, frozen=True):
+    """A request of a claim, or one of its alternatives."""
+
+    name: str
+    class_name: str = field(name="class")
+    count: int | None
+    """Null for all."""
+    steps: list[SurveyStepDocument]
+    """The rules in order."""
+
+
+class ClaimDocument(Document, frozen=True):
+    """A claim of the pod for devices."""
+
+    claim: str
+    """``namespace/name``."""
+    use: str
+    """Its name in the pod; empty for the extended resources that device classes provide."""
+    devices: tuple[str, ...]
+    """Of an allocated claim."""
+    users: tuple[str, ...]
+    """Of an allocated claim."""
+    requests: list[RequestDocument]
+    """Of another one."""
+
+
+class ExtenderDocument(Document, frozen=True):
+    """What an extender answers that is interested in the pod. Changes are tried without extenders."""
+
+    name: str
+    text: str
+    weight: int
+    asked: Count
+    """Number of nodes."""
+    rejected: Count
+    """Number of nodes."""
+    reasons: dict[str, Count]
+    """Reason to number of nodes."""
+    scores: bool
+    nodes_as_empty: bool
+    """Whether nodes are scored as if they had no pods."""
+    error: str
+    """Empty for an answer; else verdicts and ranking are without it."""
+
+
+class GroupDocument(Document, frozen=True):
+    """The group that a pod is placed with."""
+
+    group: str
+    """``namespace/name`` of the pod group."""
+    tree: str
+    """The composite group at the top of its tree; empty for none."""
+    min_count: Count
+    """Pods that need a node; 1 without a minimum, 0 if there is no such PodGroup."""
+    pods: Count
+    """Pods of the group that there are."""
+    scheduled: Count
+    """Those of them that have a node."""
+    fit: Count
+    """How many of the others fit at once, without evictions."""
+    domain: str
+    """LABEL=VALUE of the domain in which the most fit, of a group that is bound to a topology; else empty."""
+    next: str
+    """The first pod that fits nowhere beside those; empty where all fit."""
+    message: str
+    """Why it fits nowhere, or why the pods cannot form a group."""
+    nodes: list[RejectedNodes]
+    """Nodes of the domain, or all, that reject the next pod beside the others."""
+    changes: list[GroupChangeDocument]
+    """Single changes with which the group is placed, each tried."""
+    evictions: GroupEvictionsDocument | None
+    """Whom the group evicts that is not placed without: with its priority, or else with the smallest higher
+    one of group and pods that helps; null if none does."""
+
+
+class ComparisonDocument(Document, frozen=True):
+    """A feasible node on which the pod is not placed, beside the chosen one."""
+
+    text: str
+    chosen: str
+    chosen_total: int
+    total: int
+    plugins: list[ScoreDifference]
+    """Those by which they differ."""
+    turning_weights: dict[str, int]
+    """By plugin, the nearest weight with which the node would win."""
+
+
+class NodeDetails(Document, frozen=True):
+    """A node that was asked about."""
+
+    node: str
+    verdicts: dict[str, FilterStatus | None]
+    """By filter; null where it passes."""
+    needs: ComparedFacts
+    blockers: ComparedFacts
+    score: ScoredNode | None
+    comparison: ComparisonDocument | None
+
+
+# ---- the whole ---------------------------------------------------------------------------------------------
+
+
+class NodeCounts(Document, frozen=True):
+    """Numbers of nodes."""
+
+    total: Count
+    feasible: Count
+    enough: Count
+    """The number of feasible nodes after which a search ends."""
+
+
+class ExplanationDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage explain`` about one pod."""
+
+    api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
+    kind: Literal["Explanation"] = "Explanation"
+    pod: str
+    """``namespace/name``."""
+    bound_to: str
+    """The node that the pod was removed from for the explanation."""
+    skipped: str
+    """Why a run would ignore the pod."""
+    situation: Situation
+    fits: bool
+    """Whether some node is feasible."""
+    message: str
+    """The FitError text, or the error of the cycle."""
+    nodes: NodeCounts
+    sampling: str
+    """Why a run places the pod on another node than the best, where its search ends before that one."""
+    pre_filter: PreFilterOutcome | None
+    skipped_filters: list[str]
+    """Plugins that returned Skip."""
+    skipped_scores: list[str]
+    """Plugins that returned Skip."""
+    groups: list[RejectedNodes]
+    """The largest group first."""
+    weights: dict[str, int]
+    """By score plugin."""
+    ranking: list[ScoredNode]
+    """The best nodes."""
+    changes: list[ChangeDocument]
+    """Single changes that place the pod, best first."""
+    change_pairs: list[ChangePairDocument]
+    """Where no single change places the pod."""
+    conflicts: list[list[NamedConstraint]]
+    """Where no single change places the pod: sets of constraints, each minimal by inclusion."""
+    blocked: str
+    """The FitError text of a pod without these constraints, if no node is feasible for it."""
+    notes: list[Note]
+    """Facts that no filter compares."""
+    preemption: PreemptionDocument | None
+    """Null where a node is feasible, the pod has a group, or the profile does not preempt."""
+    claims: list[ClaimDocument]
+    extenders: list[ExtenderDocument]
+    group: GroupDocument | None
+    """Null where the pod is not placed together with others."""
+    details: list[NodeDetails]
+    """The requested nodes."""
+
+
+class ExplainedPods(Document, frozen=True):
+    """Pods of a workload that share an explanation."""
+
+    namespace: str
+    workload: str
+    pods: tuple[str, ...]
+    """The pods that the explanation is of, as namespace/name."""
+    own: dict[str, list[str]]
+    """By pod, the objects of its own that the explanation names, such as its claims; where the explanations
+    of pods are told as one."""
+    explanation: ExplanationDocument
+
+
+class ExplanationList(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage explain`` about several pods."""
+
+    api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
+    kind: Literal["ExplanationList"] = "ExplanationList"
+    items: list[ExplainedPods]
 
 
 class Explanation(ExplainedPod):
     """The explanation of a pod's placement: why it is placed on its node, or on none; see `ExplainedPod`."""
 
-    def to_dict(self) -> Json:
-        """Return the explanation as a document of the schema ``explain.moorage.dev/v1``, with all nodes."""
+    def document(self) -> ExplanationDocument:
+        """Return the explanation as its document, with all nodes."""
         return document(self, None)
 
 
-def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[str] = ()) -> Json:
-    """Return an explanation as a document of the schema ``explain.moorage.dev/v1``.
+def document(
+    explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[str] = ()
+) -> ExplanationDocument:
+    """Return an explanation as its document.
 
     Parameters
     ----------
@@ -146,127 +480,99 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
     nodes : iterable of str, optional
         Names of nodes with details.
 
-    Returns
-    -------
-    dict
-        Of JSON values.
-
     Raises
     ------
     KeyError
         There is no node of a name.
     """
     seen = explanation.examination
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Explanation",
-        "pod": explanation.pod.key,
-        "boundTo": explanation.bound_to,
-        "skipped": explanation.skipped,
-        "situation": asdict(explanation.situation),
-        "fits": bool(explanation.feasible),
-        "message": explanation.message,
-        "nodes": {
-            "total": len(explanation.order),
-            "feasible": len(explanation.feasible),
-            "enough": explanation.enough,
-        },
-        "sampling": explanation.sampling,
-        "preFilter": _pre_filter(explanation),
-        "skippedFilters": seen.skipped_filter,
-        "skippedScores": seen.skipped_score,
-        "groups": [_group(group, limit) for group in explanation.groups],
-        "weights": explanation.weights,
-        "ranking": [asdict(node) for node in explanation.ranking(limit)],
-        "changes": [_change(change) for change in explanation.changes],
-        "changePairs": [
-            {"changes": [_change(pair.first), _change(pair.second)], "feasibleNodes": pair.feasible_nodes}
+    return ExplanationDocument(
+        pod=explanation.pod.key,
+        bound_to=explanation.bound_to,
+        skipped=explanation.skipped,
+        situation=explanation.situation,
+        fits=bool(explanation.feasible),
+        message=explanation.message,
+        nodes=NodeCounts(len(explanation.order), len(explanation.feasible), explanation.enough),
+        sampling=explanation.sampling,
+        pre_filter=_pre_filter(explanation),
+        skipped_filters=seen.skipped_filter,
+        skipped_scores=seen.skipped_score,
+        groups=[_group(group, limit) for group in explanation.groups],
+        weights=explanation.weights,
+        ranking=explanation.ranking(limit),
+        changes=[_change(change) for change in explanation.changes],
+        change_pairs=[
+            ChangePairDocument([_change(pair.first), _change(pair.second)], pair.feasible_nodes)
             for pair in explanation.pairs
         ],
-        "conflicts": [[each.named for each in conflict] for conflict in explanation.conflicts],
-        "blocked": explanation.blocked,
-        "notes": [asdict(note) for note in explanation.notes],
-        "preemption": _preemption(explanation, limit),
-        "claims": [_claim(claim) for claim in explanation.claims],
-        "extenders": [_extender(answer) for answer in explanation.extenders],
-        "group": _explained_group(explanation.group, limit),
-        "details": [_details(explanation.node(name)) for name in nodes],
-    }
+        conflicts=[
+            [NamedConstraint(each.kind, each.name) for each in conflict] for conflict in explanation.conflicts
+        ],
+        blocked=explanation.blocked,
+        notes=explanation.notes,
+        preemption=_preemption(explanation, limit),
+        claims=[_claim(claim) for claim in explanation.claims],
+        extenders=[_extender(answer) for answer in explanation.extenders],
+        group=None if explanation.group is None else _explained_group(explanation.group, limit),
+        details=[_details(explanation.node(name)) for name in nodes],
+    )
 
 
-def _explained_group(group: ExplainedGroup | None, limit: int | None) -> Json | None:
-    """Return the field ``group``."""
-    if group is None:
-        return None
-    return {
-        "group": group.group,
-        "tree": group.tree,
-        "minCount": group.minimum,
-        "pods": group.pods,
-        "scheduled": group.scheduled,
-        "fit": group.fits,
-        "domain": group.domain,
-        "next": group.next,
-        "message": group.message,
-        "nodes": [_group(node, limit) for node in group.nodes],
-        "changes": [_group_change(change) for change in group.changes],
-        "evictions": _group_evictions(group.evictions),
-    }
+def _explained_group(group: ExplainedGroup, limit: int | None) -> GroupDocument:
+    return GroupDocument(
+        group=group.group,
+        tree=group.tree,
+        min_count=group.minimum,
+        pods=group.pods,
+        scheduled=group.scheduled,
+        fit=group.fits,
+        domain=group.domain,
+        next=group.next,
+        message=group.message,
+        nodes=[_group(node, limit) for node in group.nodes],
+        changes=[
+            convert(
+                {"kind": change.kind, "text": change.text, "placed": change.placed} | change.values,
+                GroupChangeDocument,
+            )
+            for change in group.changes
+        ],
+        evictions=None if group.evictions is None else _group_evictions(group.evictions),
+    )
 
 
-def _group_evictions(evictions: GroupEvictions | None) -> Json | None:
-    """Return the field ``group.evictions``."""
-    if evictions is None:
-        return None
-    victims = [{"pod": pod.key, "priority": priority_of(pod)} for pod in evictions.victims]
-    return {
-        "priority": evictions.priority,
-        "own": evictions.is_own,
-        "placed": evictions.placed,
-        "victims": victims,
-    }
+def _group_evictions(evictions: GroupEvictions) -> GroupEvictionsDocument:
+    victims = [VictimDocument(pod.key, priority_of(pod)) for pod in evictions.victims]
+    return GroupEvictionsDocument(evictions.priority, evictions.is_own, evictions.placed, victims)
 
 
-def _group_change(change: GroupChange) -> Json:
-    """Return one item of ``group.changes``."""
-    return {"kind": change.kind, "text": change.text, "placed": change.placed} | change.values
-
-
-def _pre_filter(explanation: ExplainedPod) -> Json | None:
-    """Return the field ``preFilter``."""
+def _pre_filter(explanation: ExplainedPod) -> PreFilterOutcome | None:
     outcome = explanation.examination.pre_filter
     if outcome is None:
         return None
-    return {
-        "plugins": outcome.plugins or [outcome.plugin],
-        "code": str(outcome.code),
-        "reasons": list(outcome.reasons),
-        "nodeNames": outcome.node_names or [],
-    }
+    plugins = outcome.plugins or [outcome.plugin]
+    return PreFilterOutcome(plugins, str(outcome.code), outcome.reasons, outcome.node_names or [])
 
 
-def _status(status: Status | None) -> Json | None:
-    """Return a status as plugin, code and reasons; None for None."""
-    if status is None:
-        return None
-    return {"plugin": status.plugin, "code": str(status.code), "reasons": list(status.reasons)}
+def _status(status: Status) -> FilterStatus:
+    return FilterStatus(status.plugin, str(status.code), status.reasons)
 
 
-def _group(group: AlikeNodes, limit: int | None) -> Json:
-    """Return one item of ``groups``."""
+def _group(group: AlikeNodes, limit: int | None) -> RejectedNodes:
     needs, blockers = (
         [evidence for evidence in group.evidence if evidence.is_need is side] for side in (True, False)
     )
     most = None if limit is None else MOST_FACTS
-    return {
-        "nodes": len(group.nodes),
-        "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
-        "verdicts": [_status(status) for status in group.verdicts],
-        "needs": [_evidence(need) for need in needs[:most]],
-        "otherNeeds": 0 if limit is None else max(len(needs) - MOST_FACTS, 0),
-        "blockers": [_evidence(blocker) for blocker in blockers[:most]],
-        "otherBlockers": 0 if limit is None else max(len(blockers) - MOST_FACTS, 0),
-    }
+    return RejectedNodes(
+        nodes=len(group.nodes),
+        names=group.nodes if limit is None else group.nodes[:EXAMPLES],
+        verdicts=[_status(status) for status in group.verdicts],
+        needs=[_evidence(need) for need in needs[:most]],
+        other_needs=0 if limit is None else max(len(needs) - MOST_FACTS, 0),
+        blockers=[_evidence(blocker) for blocker in blockers[:most]],
+        other_blockers=0 if limit is None else max(len(blockers) - MOST_FACTS, 0),
+    )
 
 
 def _evidence(evidence: Evidence) -> Json:
@@ -282,137 +588,109 @@ def _need(evidence: Evidence) -> Json:
     return need | ({"missing": need["least"]} if "least" in need else {})
 
 
-def _details(node: NodeExplanation) -> Json:
-    """Return one item of ``details``."""
-    return {
-        "node": node.node,
-        "verdicts": {plugin: _status(status) for plugin, status in node.verdicts.items()},
-        "needs": [_need(evidence) for evidence in node.evidence if evidence.is_need],
-        "blockers": [_evidence(evidence) for evidence in node.evidence if not evidence.is_need],
-        "score": asdict(node.score) if node.score else None,
-        "comparison": _comparison(node.comparison) if node.comparison else None,
-    }
+def _details(node: NodeExplanation) -> NodeDetails:
+    return NodeDetails(
+        node=node.node,
+        verdicts={
+            plugin: None if status is None else _status(status) for plugin, status in node.verdicts.items()
+        },
+        needs=[_need(evidence) for evidence in node.evidence if evidence.is_need],
+        blockers=[_evidence(evidence) for evidence in node.evidence if not evidence.is_need],
+        score=node.score,
+        comparison=None if node.comparison is None else _comparison(node.comparison),
+    )
 
 
-def _comparison(comparison: NodeComparison) -> Json:
-    """Return ``details.comparison``."""
-    return {
-        "text": comparison.text,
-        "chosen": comparison.chosen,
-        "chosenTotal": comparison.chosen_total,
-        "total": comparison.other_total,
-        "plugins": [
-            {"plugin": each.plugin, "weight": each.weight, "chosen": each.chosen, "asked": each.other}
-            for each in comparison.differences
-        ],
-        "turningWeights": comparison.turning,
-    }
+def _comparison(comparison: NodeComparison) -> ComparisonDocument:
+    return ComparisonDocument(
+        text=comparison.text,
+        chosen=comparison.chosen,
+        chosen_total=comparison.chosen_total,
+        total=comparison.other_total,
+        plugins=comparison.differences,
+        turning_weights=comparison.turning,
+    )
 
 
-def _extender(answer: ExtenderAnswer) -> Json:
-    """Return one item of ``extenders``."""
+def _extender(answer: ExtenderAnswer) -> ExtenderDocument:
     reasons = Counter(reason for status in answer.rejected.values() for reason in status.reasons)
-    return {
-        "name": answer.name,
-        "text": answer.text,
-        "weight": answer.weight,
-        "asked": answer.nodes,
-        "rejected": len(answer.rejected),
-        "reasons": dict(reasons),
-        "scores": bool(answer.scores),
-        "nodesAsEmpty": answer.as_empty,
-        "error": answer.error,
-    }
+    return ExtenderDocument(
+        name=answer.name,
+        text=answer.text,
+        weight=answer.weight,
+        asked=answer.nodes,
+        rejected=len(answer.rejected),
+        reasons=dict(reasons),
+        scores=bool(answer.scores),
+        nodes_as_empty=answer.as_empty,
+        error=answer.error,
+    )
 
 
-def _preemption(explanation: ExplainedPod, limit: int | None) -> Json | None:
-    """Return the field ``preemption``."""
+def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocument | None:
     seen, raised = explanation.preemption, explanation.raised_priority
     if seen is None:
         return None
     steps, choice = seen.dry_run, seen.choice
     shown = seen.listed(limit)
-    return {
-        "message": steps.message,
-        "potential": len(steps.potential),
-        "candidates": [
-            _candidate(step) | {"violatedBudgets": list(explanation.violated_budgets.get(step.name, ()))}
-            for step in shown
+    return PreemptionDocument(
+        message=steps.message,
+        potential=len(steps.potential),
+        candidates=[
+            _candidate(step, tuple(explanation.violated_budgets.get(step.name, ()))) for step in shown
         ],
-        "otherCandidates": len(steps.candidates) - len(shown),
-        "rejected": seen.rejections(),
-        "chosen": None if choice is None else choice.candidate.name,
-        "criterion": None if choice is None else choice.criterion,
-        "tied": [] if choice is None else list(choice.tied),
-        "raisedPriority": None if raised is None else _raised(raised),
-    }
+        other_candidates=len(steps.candidates) - len(shown),
+        rejected=seen.rejections(),
+        chosen=None if choice is None else choice.candidate.name,
+        criterion=None if choice is None else choice.criterion,
+        tied=[] if choice is None else list(choice.tied),
+        raised_priority=None if raised is None else _raised(raised),
+    )
 
 
-def _raised(raised: RaisedPriority) -> Json:
-    """Return ``preemption.raisedPriority``."""
-    return {
-        "text": raised.text,
-        "priority": raised.priority,
-        "priorityClass": raised.class_name,
-        "node": raised.node,
-        "victims": [_victim(pod) for pod in raised.victims],
-        "violatedBudgets": list(raised.budgets),
-    }
+def _raised(raised: RaisedPriority) -> RaisedPriorityDocument:
+    victims, budgets = [*map(_victim, raised.victims)], tuple(raised.budgets)
+    return RaisedPriorityDocument(
+        raised.text, raised.priority, raised.class_name, raised.node, victims, budgets
+    )
 
 
-def _victim(pod: Pod) -> Json:
-    return {"pod": pod.key, "priority": priority_of(pod), "startTime": pod.status.start_time}
+def _victim(pod: Pod) -> VictimDocument:
+    return VictimDocument(pod.key, priority_of(pod), pod.status.start_time)
 
 
-def _candidate(candidate: Candidate) -> Json:
-    """Return one item of ``preemption.candidates``."""
+def _candidate(candidate: Candidate, budgets: tuple[str, ...]) -> CandidateDocument:
     victims = candidate.victims
-    return {
-        "node": candidate.name,
-        "victims": [_victim(pod) for pod in victims.pods],
-        "pdbViolations": victims.num_pdb_violations,
-        "sumOfPriorities": sum(map(priority_of, victims.pods)),
-    }
+    return CandidateDocument(
+        candidate.name,
+        [*map(_victim, victims.pods)],
+        victims.num_pdb_violations,
+        sum(map(priority_of, victims.pods)),
+        budgets,
+    )
 
 
-def _change(change: HelpfulChange) -> Json:
-    """Return one item of ``changes``."""
-    return {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes} | change.values
+def _change(change: HelpfulChange) -> ChangeDocument:
+    head = {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes}
+    return convert(head | change.values, ChangeDocument)
 
 
 # ---- claims ------------------------------------------------------------------------------------------------
 
 
-def _claim(claim: ClaimExplanation) -> Json:
-    """Return one item of ``claims``."""
-    return {
-        "claim": claim.claim,
-        "use": claim.use,
-        "devices": list(claim.devices),
-        "users": list(claim.users),
-        "requests": [
-            {
-                "name": survey.request.full_name,
-                "class": survey.request.class_name,
-                "count": None if survey.request.wants_all else survey.request.count,
-                "steps": [_step(step) for step in survey.steps],
-            }
-            for survey in claim.requests
-        ],
-    }
+def _claim(claim: ClaimExplanation) -> ClaimDocument:
+    requests = [
+        RequestDocument(
+            survey.request.full_name,
+            survey.request.class_name,
+            None if survey.request.wants_all else survey.request.count,
+            [_step(step) for step in survey.steps],
+        )
+        for survey in claim.requests
+    ]
+    return ClaimDocument(claim.claim, claim.use, tuple(claim.devices), tuple(claim.users), requests)
 
 
-def _step(step: SurveyStep) -> Json:
-    """Return one item of ``claims.requests.steps``."""
-    return {
-        "kind": step.kind,
-        "text": step.text,
-        "devices": step.devices,
-        "mostOnANode": step.most,
-        "nodesWithEnough": step.nodes,
-        "error": step.error,
-        "holders": [
-            {"claim": holder.claim, "users": list(holder.users), "devices": holder.devices}
-            for holder in step.holders
-        ],
-    }
+def _step(step: SurveyStep) -> SurveyStepDocument:
+    holders = [DeviceHolder(holder.claim, tuple(holder.users), holder.devices) for holder in step.holders]
+    return SurveyStepDocument(step.kind, step.text, step.devices, step.most, step.nodes, step.error, holders)

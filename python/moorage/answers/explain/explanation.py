@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Status
 from moorage.engine.preemption.eviction_units import priority_of
@@ -31,20 +32,13 @@ from .probe import HelpfulChange
 # ---- why a pod goes to one node and not to another ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreDifference:
-    """The scores of two nodes by one plugin, normalized, before its weight.
-
-    Attributes
-    ----------
-    plugin : str
-    weight, chosen, other : int
-    """
+class ScoreDifference(Document, frozen=True):
+    """The scores of two nodes by one plugin, normalized, before its weight."""
 
     plugin: str
     weight: int
     chosen: int
-    other: int
+    other: int = msgspec.field(name="asked")
 
     @property
     def weighted(self) -> int:
@@ -171,23 +165,15 @@ class AlikeNodes:
     evidence: list[Evidence] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A fact about the pod that no filter compares, and that decides whether it runs.
+class Note(Document, frozen=True):
+    """A fact about the pod that no filter compares, and that decides whether it runs."""
 
-    Attributes
-    ----------
-    kind : str
-        ``own-old-pods``: a rollout waits for the old pods of its own workload. ``held-devices``: preemption
-        does not free devices. ``other-os``: nodes have another operating system than the pod is for.
-    text : str
-    pods, nodes : tuple of str
-        The old pods, as ``namespace/name``, or the users of the devices; the nodes.
-    """
-
-    kind: str
+    kind: Annotated[str, Meta(extra_json_schema={"enum": ["own-old-pods", "held-devices", "other-os"]})]
+    """own-old-pods: a rollout waits for the old pods of its own workload. held-devices: preemption does not
+    free devices. other-os: nodes have another operating system than the pod is for."""
     text: str
     pods: tuple[str, ...] = ()
+    """The old pods, as ``namespace/name``, or the users of the devices."""
     nodes: tuple[str, ...] = ()
 
 
@@ -313,27 +299,18 @@ class ExplainedGroup(Struct, frozen=True):
         return f"{self.next} fits nowhere{beside}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredNode:
-    """A feasible node with its scores.
+class ScoredNode(Document, frozen=True):
+    """A feasible node with its scores."""
 
-    Attributes
-    ----------
-    rank : int
-        1 for the best total; equal totals have equal ranks.
-    node : str
-        Name of the node.
-    total : int
-        Sum of the normalized scores times the weights.
-    raw, normalized : dict of str to int
-        Plugin to its score, as returned and from 0 to 100.
-    """
-
-    rank: int
+    rank: Count
+    """1 for the best total; equal totals have equal ranks."""
     node: str
     total: int
+    """Sum of the normalized scores times the weights."""
     raw: dict[str, int]
+    """Plugin to its score, as returned."""
     normalized: dict[str, int]
+    """Plugin to its score, from 0 to 100."""
 
 
 class NodeExplanation(Struct, frozen=True):
@@ -360,26 +337,20 @@ class NodeExplanation(Struct, frozen=True):
     comparison: NodeComparison | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """The placement of other pending pods at the time of an explanation.
+class Situation(Document, frozen=True):
+    """The placement of other pending pods at the time of an explanation."""
 
-    Attributes
-    ----------
-    kind : str
-        ``now``: the cluster as it is in the cache; ``in-turn``: the cluster at the pod's attempt in a run;
-        ``alone``: as if no other pod were pending; ``after-run``: the cluster after a run.
-    placed, pending : int
-        Numbers of other pending pods that the run has placed until then, and that it has not; 0 for ``now``.
-    node, message : str
-        Result of the run for the pod: its node, or why it has none. Both are empty without a run.
-    """
-
-    kind: str = NOW
-    placed: int = 0
-    pending: int = 0
+    kind: Annotated[str, Meta(extra_json_schema={"enum": [NOW, IN_TURN, ALONE, AFTER_RUN]})] = NOW
+    """now: the cluster as it is in the cache; in-turn: the cluster at the pod's attempt in a run; alone: as
+    if no other pod were pending; after-run: the cluster after a run."""
+    placed: Count = 0
+    """Number of other pending pods that the run has placed until then."""
+    pending: Count = 0
+    """Number of those that it has not."""
     node: str = ""
+    """Result of the run for the pod; empty without a run."""
     message: str = ""
+    """Why it has none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -451,7 +422,7 @@ class ExplainedPod(Tabular):
     preemption: PreemptionExamination | None = None
     violated_budgets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     raised_priority: RaisedPriority | None = None
-    situation: Situation = Situation()
+    situation: Situation = field(default_factory=Situation)
     claims: list[ClaimExplanation] = field(default_factory=list)
     extenders: list[ExtenderAnswer] = field(default_factory=list)
     group: ExplainedGroup | None = None

@@ -534,7 +534,7 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
 def _signature(explanation: Explanation) -> str:
     """Return why a pod has no node and what would help, without the name of the pod; whom it would evict with
     a higher priority is its own."""
-    fields = {name: value for name, value in document(explanation).items() if name not in PER_POD}
+    fields = {name: value for name, value in document(explanation).to_dict().items() if name not in PER_POD}
     if fields["preemption"] is not None:
         fields["preemption"] |= {"raisedPriority": None}
     return _whole_name(explanation).sub("\0", json.dumps(fields, default=str))

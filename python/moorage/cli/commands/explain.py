@@ -197,10 +197,9 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     warnings = [*setup.warnings, *verdict.notes]
     about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
-    head = {"apiVersion": "explain.moorage.dev/v1", "kind": "NodeFate"}
     write_answer(
         output,
-        lambda: head | verdict.to_dict() | about.to_dict(),
+        lambda: verdict.document().to_dict() | about.to_dict(),
         lines,
         [],
         page=lambda: (answer_page(f"Node {name}", lines, None, []), [about.release], warnings),

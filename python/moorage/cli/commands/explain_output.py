@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moorage.answers.explain.claim_explanations import STEP_TEXTS
-from moorage.answers.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
+from moorage.answers.explain.explain_document import (
+    EXAMPLES,
+    ExplainedPods,
+    Explanation,
+    ExplanationList,
+    document,
+)
 from moorage.answers.explain.explanation import (
     AFTER_RUN,
     ALONE,
@@ -70,14 +76,14 @@ def write_explanations(
             if not explained:
                 print_lines(["every pod has a node or gets one"])
             return
-        documents = [document(entry.explanation, limit, nodes) for entry in explained]
-        listed = _list_document(explained, documents)
+        listed = ExplanationList(items=[_item(entry, limit, nodes) for entry in explained])
         if form == "html":
             from moorage.answers.answer_pages import explanation_page
 
-            write_page(explanation_page(listed["items"], blocks), [about.release], about.warnings)
+            write_page(explanation_page(listed.items, blocks), [about.release], about.warnings)
         else:
-            write_value(form, (listed if is_list else documents[0]) | about.to_dict())
+            answer = listed if is_list else listed.items[0].explanation
+            write_value(form, answer.to_dict() | about.to_dict())
 
 
 class CaptionedTable(NamedTuple):
@@ -100,20 +106,9 @@ def _print(blocks: Iterable[Block]) -> None:
             print_lines(block)
 
 
-def _list_document(
-    explained: Sequence[ExplainedTarget], documents: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    items = [
-        {
-            "namespace": entry.target.workload.namespace,
-            "workload": entry.target.workload.text,
-            "pods": entry.target.pods,
-            "own": entry.own,
-            "explanation": explanation,
-        }
-        for entry, explanation in zip(explained, documents, strict=True)
-    ]
-    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "items": items}
+def _item(entry: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> ExplainedPods:
+    workload, explanation = entry.target.workload, document(entry.explanation, limit, nodes)
+    return ExplainedPods(workload.namespace, workload.text, entry.target.pods, entry.own, explanation)
 
 
 def _heading(target: Target, explanation: Explanation) -> str:

@@ -17,6 +17,9 @@ from moorage.cluster.node_changes import with_cordon as with_cordon
 # How many classes of pods are kept.
 from moorage.cluster.pod_scheduler import FEW_CLASSES as FEW_CLASSES
 
+# Each verb of a change, for pages that know them.
+from moorage.cluster.verbs import BY_NAME as BY_NAME
+
 # Changes in the format of records of a control plane.
 from moorage.cluster.verbs import RequestedChange as RequestedChange
 

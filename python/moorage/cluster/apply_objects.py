@@ -47,11 +47,6 @@ def apply(
         Raises an InputError about an object that is valid otherwise.
     release : str
         That of the API server.
-
-    Raises
-    ------
-    InputError
-        An object is invalid.
     """
     created, changed, admission = list[Object](), [], None
     with naming("what"):

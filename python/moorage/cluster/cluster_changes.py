@@ -481,34 +481,12 @@ class ChangingScheduler(PodScheduler):
 
     @typed
     def cordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes unschedulable.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
+        """Make nodes unschedulable: those of some names, or of a selector."""
         return self._set_unschedulable(nodes, True)
 
     @typed
     def uncordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes schedulable again.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
+        """Make nodes schedulable again: those of some names, or of a selector."""
         return self._set_unschedulable(nodes, False)
 
     @typed

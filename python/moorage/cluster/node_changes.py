@@ -342,11 +342,6 @@ def add_copies(
         Of the copies, besides those of the node.
     is_template : bool
         Whether `like` is no node of the cluster.
-
-    Raises
-    ------
-    InputError
-        The count is out of range, or the node is invalid.
     """
     if not 0 <= count <= MAX_NODES:
         raise InputError(f"{count} nodes to add: must be between 0 and {MAX_NODES}")
@@ -383,13 +378,7 @@ def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSli
 
 
 def delete_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod]) -> Change:
-    """Delete nodes with the objects that describe them and the pods on them.
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-        The pods on the nodes.
-    """
+    """Delete nodes with the objects that describe them and the pods on them."""
     deleted: list[str] = []
     for node in nodes:
         gone = [node, *_parts_of(client, node.name), *_claims_of(client, node)]
@@ -421,13 +410,7 @@ def _delete(client: ObjectClient, obj: Object) -> str:
 
 
 def tainted(node: Node, changes: Sequence[str]) -> Node:
-    """Return a node with changed taints: see `Scheduler.taint`.
-
-    Raises
-    ------
-    InputError
-        A change is malformed, or removes a taint that is not there.
-    """
+    """Return a node with changed taints: see `Scheduler.taint`."""
     taints = list(node.spec.taints)
     for change in changes:
         match = _TAINT.fullmatch(change)
@@ -464,13 +447,7 @@ def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
 
 
 def labelled(obj: Object, changes: Sequence[str]) -> Object:
-    """Return an object with changed labels: see `Scheduler.label`.
-
-    Raises
-    ------
-    InputError
-        A change is malformed, or a label is not valid.
-    """
+    """Return an object with changed labels: see `Scheduler.label`."""
     labels = dict(obj.metadata.labels)
     for change in changes:
         key, equals, value = change.partition("=")
@@ -504,19 +481,7 @@ def stays(pod: Pod) -> bool:
 
 
 def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
-    """Cordon or uncordon nodes. The taint of a cordoned node comes and goes with it, as the node lifecycle
-    controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
-
-    Parameters
-    ----------
-    value : bool
-        True to cordon.
-
-    Returns
-    -------
-    tuple of str
-        The nodes that changed.
-    """
+    """Cordon or uncordon nodes, and return those that changed."""
     changed = []
     for node in nodes:
         if node.spec.unschedulable != value:
@@ -526,12 +491,8 @@ def mark_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool)
 
 
 def with_cordon(node: Node, value: bool) -> Node:
-    """Return a node cordoned or uncordoned; see `mark_unschedulable`.
-
-    Parameters
-    ----------
-    value : bool
-        True to cordon.
+    """Return a node cordoned or uncordoned. The taint of a cordoned node comes and goes with it, as the node
+    lifecycle controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).
     """
     kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) != _CORDON]
     taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)

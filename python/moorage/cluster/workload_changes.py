@@ -72,18 +72,7 @@ class Bounds(NamedTuple):
 
 
 def scale_to(client: ObjectClient, bound: Bound) -> Change:
-    """Give each target of an autoscaler its least or its most replicas.
-
-    Parameters
-    ----------
-    bound : {"min", "max"}
-        Of several autoscalers of one target, the widest bound counts.
-
-    Returns
-    -------
-    Change
-        What has changed; `kept` has the autoscalers without effect, and why.
-    """
+    """Give each target of an autoscaler its least or its most replicas: see `Scheduler.autoscale_to`."""
     wanted: dict[tuple[type[Object], str, str], tuple[Object, int]] = {}
     kept: dict[str, str] = {}
     for bounds in autoscalers(client):
@@ -213,18 +202,7 @@ class RequestFile(NamedTuple):
 
 
 def write_requests(client: ObjectClient, requests: RequestFile) -> Change:
-    """Change the templates of workloads, whose controllers roll them out.
-
-    Returns
-    -------
-    Change
-        What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
-
-    Raises
-    ------
-    InputError
-        A workload or a container does not exist or is there twice, or a quantity is none.
-    """
+    """Change the templates of workloads, whose controllers roll them out: see `Scheduler.set_requests`."""
     kept = dict(requests.without)
     wanted: dict[str, tuple[Any, dict[str, Mapping[str, str]]]] = {}
     for request in requests.requests:

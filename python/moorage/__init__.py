@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .engine.framework.interface import Status as Status
     from .engine.framework.nodes_view import NodeInfo as NodeInfo
     from .engine.framework.nodes_view import NodesView as NodesView
+    from .engine.framework.out_of_tree_plugins import RowPlugin as RowPlugin
     from .engine.framework.out_of_tree_plugins import load_native_plugin as load_native_plugin
     from .engine.framework.plugin_registry import Registry as Registry
     from .engine.framework.status import CycleState as CycleState
@@ -118,6 +119,7 @@ _MODULES = {
     "Registry": "engine.framework.plugin_registry",
     "ReservePlugin": "engine.framework.interface",
     "Rollout": "controllers",
+    "RowPlugin": "engine.framework.out_of_tree_plugins",
     "ScheduleResult": "engine.scheduler.cycle.results",
     "Scheduler": "answers.scheduler",
     "ScorePlugin": "engine.framework.interface",

@@ -32,7 +32,7 @@ def blocks(page: str, heading: str) -> str:
 
 def plugins() -> str:
     """The Python of the page about plugins."""
-    headings = "In Python and over arrays", "Name it in a configuration"
+    headings = "Per node", "Name it in a configuration"
     return "\n".join(blocks(PLUGIN_PAGE, heading) for heading in headings)
 
 
@@ -54,6 +54,17 @@ def test_plugins_in_python() -> None:
     assert configured.profile.weights["GpuPack"] == 5
     assert "GpuPack" in configured.profile.weights
     assert configured.run().placements
+
+
+def test_plugins_per_rows() -> None:
+    found: dict[str, Any] = {}
+    exec(plugins(), found)
+    exec(blocks("docs/how_to/write_a_plugin.md", "Per rows in Python"), found)
+    assert found["profile"].is_in_core
+    assert {"GpuPackRows", "NodeResourcesFit"} <= found["profile"].names
+    assert any(
+        "node(s) had no GPU" in str(failure) for failure in found["scheduler"].run().unschedulable.values()
+    )
 
 
 def test_a_filter_of_the_example_rejects() -> None:

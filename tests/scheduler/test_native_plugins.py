@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -24,6 +25,7 @@ from tests.scheduler.make import scheduler_with, searched
 import moorage as mo
 from moorage import Scheduler, load_native_plugin
 from moorage.engine.framework import Plugin
+from moorage.errors import PluginError
 from moorage.kube import Pod, PodStatus
 
 GPU = "example.com/gpu"
@@ -133,6 +135,9 @@ def test_a_failure_is_the_error_of_the_pod_s_cycle(load: Load, macros: dict[str,
     assert result.placements.keys() == {"default/p", "default/q"}
     failures = {key: (failure.message, failure.reasons) for key, failure in result.unschedulable.items()}
     assert failures == {"default/x": (text, {}), "default/y": (text, {})}
+    assert one.plugin_errors.keys() == {("Probe", "PluginError")}
+    with pytest.raises(PluginError, match=re.escape(text)):
+        scheduler_with(load(**macros), pods=[breaking("x")], fail_fast=True).run()
 
 
 def test_a_run_that_fails_half_way_is_the_same_as_one_by_one(load: Load) -> None:

@@ -88,6 +88,42 @@ def test_a_score_out_of_range_fails_the_pod(tmp_path: Path, factor: int) -> None
     assert f'plugin "Numbered" returns an invalid score {score}' in str(result.unschedulable["default/p"])
 
 
+class Coded(Numbered):
+    """Answers codes, as a plugin in C does: the first node rejects for good."""
+
+    name = "Numbered"
+
+    def filter_rows(self, rows: Any) -> Any:
+        return np.where(rows > 0, fwk.Code.SUCCESS, fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+def test_a_filter_answers_booleans_or_codes(tmp_path: Path) -> None:
+    one = made(tmp_path, [pod("p", 0)], Coded)
+    assert one.run().placements == {"default/p": "n2"}
+    rejected = one.examine(pod("q", 0)).rejected
+    assert rejected["n0"].code == fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "codes": ({"filter_rows": lambda self, rows: rows + 7}, "neither booleans nor codes of Filter"),
+    "a shape of codes": (
+        {"filter_rows": lambda self, rows: [True]},
+        r"filter_rows of .* answered shape \(1,\)",
+    ),
+    "a shape": ({"score_rows": lambda self, rows: [1]}, r"scores of shape \(1,\) for 2 nodes"),
+    "a fraction": ({"score_rows": lambda self, rows: rows + 0.5}, r"score 1\.5 is not an integer"),
+    "normalized ones": ({"normalize_rows": lambda self, scores: scores[:1]}, r"shape \(1,\) for 2 nodes"),
+}
+
+
+@pytest.mark.parametrize(("methods", "text"), WRONG.values(), ids=WRONG)
+def test_an_answer_that_is_refused_fails_the_pod(tmp_path: Path, methods: Any, text: str) -> None:
+    one = made(tmp_path, [pod("p", 0)], type("Numbered", (Numbered,), methods))
+    with pytest.raises(AssertionError, match=text):
+        raise AssertionError(str(one.run().unschedulable["default/p"]))
+    assert one.plugin_errors
+
+
 def test_scores_are_shown(tmp_path: Path) -> None:
     one = made(tmp_path, [pod("p", 0)])
     found = one.examine(one.client.get("Pod", "p", "default"))

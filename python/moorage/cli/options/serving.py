@@ -420,8 +420,8 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
     from moorage.sim.plugin_file import configuration_with
 
-    asked = asked_scheduler({**options, "percentage": None})
-    return (replace(asked, config=configuration_with({})) if asked.config is None else asked).of()
+    settings = asked_scheduler({**options, "percentage": None})
+    return (replace(settings, config=configuration_with({})) if settings.config is None else settings).of()
 
 
 def with_connection(

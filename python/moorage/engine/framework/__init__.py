@@ -50,6 +50,7 @@ from .interface import ScorePlugin as ScorePlugin
 from .interface import SignPlugin as SignPlugin
 from .nodes_view import NodeInfo as NodeInfo
 from .nodes_view import NodesView as NodesView
+from .out_of_tree_plugins import RowPlugin as RowPlugin
 from .plugin_registry import Registry as Registry
 from .plugin_registry import installed_plugins as installed_plugins
 from .preempt_handle import PluginsRunner as PluginsRunner

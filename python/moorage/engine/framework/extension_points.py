@@ -317,11 +317,11 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     text = SCORE_ERROR.format(plugin.name)
     if type(plugin).score_all is not ScorePlugin.score_all:
         answer = _ask(text, plugin, pod, plugin.score_all, state, pod, nodes)
-        return _integers(plugin.name, answer, len(nodes), text)
+        return integers(plugin.name, answer, len(nodes), text)
     one_by_one = [
         _ask(text, plugin, pod, plugin.score, state, pod, nodes.node_info(at)) for at in range(len(nodes))
     ]
-    return _integers(plugin.name, one_by_one, len(nodes), text)
+    return integers(plugin.name, one_by_one, len(nodes), text)
 
 
 def normalized_scores(
@@ -350,7 +350,7 @@ def normalized_scores(
     if type(plugin).normalize_score is not ScorePlugin.normalize_score:
         text = NORMALIZE_ERROR.format(plugin.name)
         answer = _ask(text, plugin, pod, plugin.normalize_score, state, pod, raw.copy())
-        scores = _integers(plugin.name, answer, len(nodes), text)
+        scores = integers(plugin.name, answer, len(nodes), text)
     check_range({plugin.name: scores})
     return scores
 
@@ -433,8 +433,8 @@ def _ask(text: str, plugin: ScorePlugin, pod: Pod, function: Callable[..., Any],
     return answer
 
 
-def _integers(plugin: str, answer: Any, wanted: int, text: str) -> Scores:
-    """The result as one int64 per node; floats are accepted only where all are integers."""
+def integers(plugin: str, answer: Any, wanted: int, text: str) -> Scores:
+    """Return scores as one int64 per node; floats are accepted only where all are integers."""
 
     def fail(why: str) -> StatusError:
         return StatusError(Status(Code.ERROR, err=PluginError(f"{text}: {why}")), plugin)

@@ -1,5 +1,5 @@
-"""Plugins that the core's loop calls and that are not in-tree: in Python (RowPlugin), and behind the C
-interface of moorage/plugin.h, which is in `include_dir()`.
+"""Plugins of rows, which the core's loop calls and which are not in-tree: in Python, and behind the C
+interface of moorage/plugin.h, which is in `include_dir()`. Both get rows, and answer codes and scores.
 """
 
 from __future__ import annotations
@@ -15,24 +15,31 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.buffers import Journal
-from moorage._core.decide.external import PythonExternal
+from moorage._core.decide.external import External, PythonExternal
 from moorage._core.decide.native_plugin import NativeExternal, capsule_address
 from moorage._core.state.pod_class import Shape
 from moorage.errors import InputError, PluginError, printable
 from moorage.kube import Pod
 from moorage.lazy import lazy_attribute
 
-from .extension_points import NORMALIZE_ERROR, SCORE_ERROR, StatusError, answer_of, check_range, invalid_score
+from .extension_points import (
+    NORMALIZE_ERROR,
+    SCORE_ERROR,
+    StatusError,
+    answer_of,
+    check_range,
+    integers,
+    invalid_score,
+)
 from .in_tree_plugins import NativePlugin
 from .interface import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin
 from .nodes_view import NodesView
-from .status import Code, Status, error_status
+from .status import Code, Status, error_status, filter_codes
 
 # ---- row plugin --------------------------------------------------------------------------------------------
 
 Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.int64]
-SUCCESS, UNSCHEDULABLE = 0, 2
 NO_SCORES = np.zeros(0, dtype=np.int64)
 
 
@@ -61,7 +68,7 @@ class RowPlugin(NativePlugin):
         """Follow a change of the pods on nodes. With this method the core calls it after each pod that it has
         placed, and places the pods of a group one by one."""
 
-    def filter_rows(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def filter_rows(self, rows: Rows) -> npt.ArrayLike:
         """Return whether the pods fit nodes.
 
         Parameters
@@ -70,11 +77,12 @@ class RowPlugin(NativePlugin):
 
         Returns
         -------
-        (n,) bool array
+        (n,) array of bool or int
+            True where they fit; or `Code` values, 0 for Success.
         """
         raise NotImplementedError
 
-    def score_rows(self, rows: Rows) -> Scores:
+    def score_rows(self, rows: Rows) -> npt.ArrayLike:
         """Return the scores of all feasible nodes.
 
         Parameters
@@ -83,11 +91,11 @@ class RowPlugin(NativePlugin):
 
         Returns
         -------
-        (n,) int64 array
+        (n,) array of int
         """
         raise NotImplementedError
 
-    def normalize_rows(self, scores: Scores) -> Scores:
+    def normalize_rows(self, scores: Scores) -> npt.ArrayLike:
         """Return scores from 0 to 100; by default those of `score_rows`.
 
         Parameters
@@ -96,7 +104,7 @@ class RowPlugin(NativePlugin):
 
         Returns
         -------
-        (n,) int64 array
+        (n,) array of int
         """
         return scores
 
@@ -123,7 +131,7 @@ class RowPlugin(NativePlugin):
         return self.required_handle().cache.state.journal
 
     @lazy_attribute
-    def external(self) -> PythonExternal:
+    def external(self) -> External:
         """What a plan calls."""
         filters = self._codes if isinstance(self, FilterPlugin) else None
         scores = self._scores if isinstance(self, ScorePlugin) else None
@@ -142,8 +150,11 @@ class RowPlugin(NativePlugin):
         answer_of(self, self._pod(), self.follow)  # an exception is told; `begin` meets it again
 
     def _codes(self, rows: Rows) -> npt.NDArray[np.uint8]:
-        fits = self._ask(f'running "{self.name}" filter plugin', partial(self.filter_rows, rows))
-        return np.where(fits, np.uint8(SUCCESS), np.uint8(UNSCHEDULABLE))
+        def codes() -> npt.NDArray[np.uint8]:
+            return filter_codes("filter_rows", self.name, self.filter_rows(rows), len(rows))
+
+        answer: npt.NDArray[np.uint8] = self._ask(f'running "{self.name}" filter plugin', codes)
+        return answer
 
     def _scores(self, rows: Rows) -> Scores:
         return self._examine(rows)[1]
@@ -161,10 +172,14 @@ class RowPlugin(NativePlugin):
 
     def _examined(self, rows: Rows, known: Scores) -> tuple[Scores, Scores]:
         new = rows[len(known) :]
-        raw: Scores = self._ask(SCORE_ERROR.format(self.name), partial(self.score_rows, new))
+        text = SCORE_ERROR.format(self.name)
+        raw = integers(self.name, self._ask(text, partial(self.score_rows, new)), len(new), text)
         if len(known):
             raw = np.concatenate([known, raw])
-        scores: Scores = self._ask(NORMALIZE_ERROR.format(self.name), partial(self.normalize_rows, raw))
+        scores, text = raw, NORMALIZE_ERROR.format(self.name)
+        if type(self).normalize_rows is not RowPlugin.normalize_rows:
+            answer = self._ask(text, partial(self.normalize_rows, raw.copy()))
+            scores = integers(self.name, answer, len(rows), text)
         if len(scores) and scores.view(np.uint64).max() > MAX_NODE_SCORE:  # negative ones are large
             check_range({self.name: scores})
         return raw, scores
@@ -188,21 +203,12 @@ class RowPlugin(NativePlugin):
 SYMBOL = "moorage_plugin"
 
 
-class LoadedPlugin(NativePlugin):
-    """A plugin behind the C interface.
+class LoadedPlugin(RowPlugin):
+    """A plugin of rows behind the C interface.
 
-    Each plugin has a class of its own, which extends FilterPlugin, ScorePlugin or both.
-
-    Attributes
-    ----------
-    external : NativeExternal
-        The object that a plan calls.
+    Each plugin has a class of its own, which extends FilterPlugin, ScorePlugin or both, with the functions of
+    the library in place of the methods.
     """
-
-    external: NativeExternal
-
-    def reasons(self, bits: int, shape: Shape) -> tuple[str, ...]:
-        return (self.external.reason,)
 
 
 def include_dir() -> Path:
@@ -299,7 +305,12 @@ def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | N
         bases.append(FilterPlugin)
     if external.scores:
         bases.append(ScorePlugin)
-    fields = {"name": external.name, "default_weight": external.weight, "external": external}
+    fields = {
+        "name": external.name,
+        "default_weight": external.weight,
+        "filter_reason": external.reason,
+        "external": external,
+    }
     plugin: Plugin = type(external.name, tuple(bases), fields)(args)
     return plugin
 

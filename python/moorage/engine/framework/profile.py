@@ -36,7 +36,7 @@ from .interface import (
     ScorePlugin,
     SignPlugin,
 )
-from .out_of_tree_plugins import LoadedPlugin, RowPlugin
+from .out_of_tree_plugins import RowPlugin
 from .status import Code, Status, error_status
 
 if TYPE_CHECKING:
@@ -525,7 +525,7 @@ def _kernel(plugin: Plugin, bridge: CallsPlugins | None, error: str = "") -> Any
     """The entry of a plugin in a plan: a kernel's name, C functions, or an object of the bridge."""
     if error and bridge is not None:
         return bridge.failing(plugin, error)
-    if isinstance(plugin, (LoadedPlugin, RowPlugin)):
+    if isinstance(plugin, RowPlugin):
         return plugin.external
     if isinstance(plugin, NativePlugin) or bridge is None:
         return plugin.name

@@ -258,21 +258,43 @@ def read_answers(
     ValueError
         The result has a wrong shape or invalid values.
     """
-    values = np.asarray(answer.numbers if isinstance(answer, Answers) else answer)
-    if values.shape != (nodes,):
-        raise ValueError(f'filter_all of plugin "{name}" answered shape {values.shape} for {nodes} nodes')
     if isinstance(answer, Answers):
+        values = _one_each("filter_all", name, answer.numbers, nodes)
         known = values.dtype.kind in "iu" and int(values.max(initial=0)) < len(answer.statuses)
         if not known or (values.dtype.kind == "i" and values.min(initial=0) < 0):
             raise ValueError(f'filter_all of plugin "{name}" answered numbers of no status')
         return Answers(values, answer.statuses)
+    values = _one_each("filter_all", name, answer, nodes)
     if values.dtype == bool:
         rejections = () if values.all() else (verdict(Code.UNSCHEDULABLE),)
         return Answers((~values).view(np.uint8), (None, *rejections))
-    if values.dtype.kind not in "iu" or not np.isin(values, FILTER_CODES).all():
-        raise ValueError(f'filter_all of plugin "{name}" answered neither booleans nor codes of Filter')
+    values = filter_codes("filter_all", name, values, nodes)
     there = np.flatnonzero(np.bincount(values, minlength=1)).tolist()
     return Answers(np.searchsorted(there, values), [verdict(code) for code in there])
+
+
+def filter_codes(method: str, name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[np.uint8]:
+    """Return the codes that a method of a plugin has answered, as booleans or as codes.
+
+    Raises
+    ------
+    ValueError
+        See `read_answers`.
+    """
+    values = _one_each(method, name, answer, nodes)
+    if values.dtype == bool:
+        return np.where(values, np.uint8(Code.SUCCESS), np.uint8(Code.UNSCHEDULABLE))
+    if values.dtype.kind not in "iu" or not np.isin(values, FILTER_CODES).all():
+        raise ValueError(f'{method} of plugin "{name}" answered neither booleans nor codes of Filter')
+    return values.astype(np.uint8)
+
+
+def _one_each(method: str, name: str, answer: npt.ArrayLike, nodes: int) -> npt.NDArray[Any]:
+    """Return an answer that has one value for each node."""
+    values = np.asarray(answer)
+    if values.shape != (nodes,):
+        raise ValueError(f'{method} of plugin "{name}" answered shape {values.shape} for {nodes} nodes')
+    return values
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int]) -> str:

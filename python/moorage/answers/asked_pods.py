@@ -5,7 +5,7 @@ controllers make them, and the verdicts of the filters about them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -288,11 +288,25 @@ def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
     return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)
 
 
-def free_amounts(scheduler: PodScheduler, resource: str) -> npt.NDArray[np.int64]:
+# ---- what is free, and what a pod takes of it --------------------------------------------------------------
+
+Counts = npt.NDArray[np.int64]
+
+
+def free_amounts(scheduler: PodScheduler, resource: str) -> Counts:
     """Return what each row of the node table has free of a resource; never less than 0."""
     allocatable, requested = (scheduler.table.column(kind, resource) for kind in ("allocatable", "requested"))
-    free: npt.NDArray[np.int64] = np.maximum(allocatable - requested, 0)
-    return free
+    return np.asarray(np.maximum(allocatable - requested, 0), dtype=np.int64)
+
+
+def number_that_fits(free: Mapping[str, Counts], needs: Mapping[str, int], most: Counts) -> Counts:
+    """Return how many equal pods fit on each node by their resources, and at most so many.
+
+    The rule is that of NodeResourcesFit, as the kernels have it (`mr_fit_filter`). They say whether one pod
+    fits, and would have to be asked once for each; a division says how many do.
+    """
+    rooms = [most, *(free[name] // need for name, need in needs.items())]
+    return np.asarray(np.min(rooms, axis=0), dtype=np.int64)
 
 
 def checked_needs(scheduler: PodScheduler, pod: Pod) -> dict[str, int]:

@@ -211,11 +211,7 @@ def nodes_needed(
 ) -> NodesNeeded:
     """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
     scheduler.sync()
-    skipped: dict[str, int] = {}
-    if workload is None:
-        pods, skipped = pending_pods(scheduler)
-    else:
-        pods = asked_pods(workload)
+    pods, skipped = pending_pods(scheduler) if workload is None else (asked_pods(workload), {})
     templates = _templates(like)
     for name, price in prices.items():
         if name not in templates:

@@ -22,8 +22,9 @@ from moorage.kube import Node, Pod
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.pod import PodSpec
 
+from .asked_pods import Counts, number_that_fits
 from .linear_program import Rows, is_installed, solve
-from .placement_bound import Counts, PodKind, Relaxation, constrain
+from .placement_bound import PodKind, Relaxation, constrain
 
 # ---- lower bounds ------------------------------------------------------------------------------------------
 
@@ -224,9 +225,7 @@ def _first_fit(relaxation: Relaxation, new: Sequence[int], order: Sequence[PodKi
     free = {name: values[origin] for name, values in relaxation.free.items()}
     counts, loads = [0] * len(new), list[tuple[PodKind, Counts]]()
     for kind in order:
-        room = kind.room[origin]
-        for name, need in kind.needs.items():
-            np.minimum(room, free[name] // need, out=room)
+        room = number_that_fits(free, kind.needs, kind.room[origin])
         load = np.clip(kind.count - (np.cumsum(room) - room), 0, room)
         left = kind.count - int(load.sum())
         if left:

@@ -25,6 +25,8 @@ from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.ownership import Workload, Workloads
 
+from .asked_pods import free_amounts
+
 # ---- groups of nodes by a label; zone, region and pool have short names ------------------------------------
 
 POOL_LABELS = (
@@ -174,6 +176,7 @@ class _Rooms:
         self.scheduler, self.most, table = scheduler, most, scheduler.table
         self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
         self.requested = {name: table.column("requested", name) for name in table.allocatable}
+        self.free = {name: free_amounts(scheduler, name) for name in table.allocatable}
         self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
         self.workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
 
@@ -189,29 +192,24 @@ class _Rooms:
         return [self._room(name, rows, used) for name, rows in groups.items()]
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
-        allocatable = {name: int(self.allocatable[name][rows].sum()) for name in names}
-        requested = {name: int(self.requested[name][rows].sum()) for name in names}
-        free = {name: sum(self._free(name, row) for row in rows) for name in names}
+        columns = self.allocatable, self.requested, self.free
+        allocatable, requested, free = ({name: int(of[name][rows].sum()) for name in names} for of in columns)
         nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
         taints = dict.fromkeys(taint for node in nodes for taint in _taints(node))
         schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
         largest = self._largest(schedulable, names)
         holders = self._holders(rows, allocatable)
         counts = len(rows), self.zone(rows), self.pool(rows), len(schedulable)
-        sums = allocatable, requested, free
-        return Room(name, *counts, *sums, largest, tuple(taints), holders)
-
-    def _free(self, resource: str, row: int) -> int:
-        return max(int(self.allocatable[resource][row]) - int(self.requested[resource][row]), 0)
+        return Room(name, *counts, allocatable, requested, free, largest, tuple(taints), holders)
 
     def _largest(self, rows: list[int], names: list[str]) -> dict[str, int]:
         """Return what is free on the node with the largest pod that fits; nothing where none does."""
-        rows = [row for row in rows if self._free(PODS, row)]
+        rows = [row for row in rows if self.free[PODS][row]]
         if not rows:
             return {}
-        most = {name: max(self._free(name, row) for row in rows) or 1 for name in FIRST}
-        best = max(rows, key=lambda row: min(self._free(name, row) / most[name] for name in FIRST))
-        return {name: amount for name in names if name != PODS and (amount := self._free(name, best))}
+        free = [self.free[name][rows] for name in FIRST]
+        best = rows[np.min([column / max(column.max(), 1) for column in free], axis=0).argmax()]
+        return {name: amount for name in names if name != PODS and (amount := int(self.free[name][best]))}
 
     def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
         """Return the workloads, those with the largest share of a resource first."""

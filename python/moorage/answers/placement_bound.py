@@ -19,16 +19,17 @@ from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document
 from moorage.errors import InputError
-from moorage.kube.model.node import Node
 from moorage.kube.model.pod import NodeSelector, Pod
 from moorage.table import Table, Tabular
 
 from .asked_pods import (
     FITS,
     LASTING,
+    Counts,
     checked_needs,
     free_amounts,
     node_verdicts,
+    number_that_fits,
     pending_pods,
     store_with_claims,
     without_evictions,
@@ -43,7 +44,6 @@ MOST = FIRST = 2**31 - 1
 POOLED = "nodes of a pool share their free resources"
 FRACTIONS = "parts of pods are placed"
 ASSUMPTIONS = (POOLED, FRACTIONS)
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,7 @@ def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]
         kinds = []
         for key, members in pods_of_kind.items():
             room = np.minimum(_room(scheduler, members[0], rows, relaxed), _pinned(scheduler, members, rows))
-            for name, need in needs[key].items():
-                np.minimum(room, free[name] // need, out=room)
-            kinds.append(PodKind(members, key[1], needs[key], room))
+            kinds.append(PodKind(members, key[1], needs[key], number_that_fits(free, needs[key], room)))
     fits = np.array([kind.room > 0 for kind in kinds]).reshape(len(kinds), len(rows))
     _, pool = np.unique(fits, axis=1, return_inverse=True)
     texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
@@ -163,7 +161,7 @@ def _room(scheduler: PodScheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxe
     out = np.full(len(rows), 1 if has_ports else MOST, dtype=np.int64)
     if ANTI_AFFINITY in verdicts.filters:
         for key in _keys_of_own_terms(pod):
-            np.minimum(out, 1, out=out, where=_has_label(scheduler, rows, key))
+            np.minimum(out, 1, out=out, where=scheduler.table.label_column(key)[rows] != 0)
     for kind in np.unique(verdicts.kinds[verdicts.kinds != FITS]).tolist():
         plugins = verdicts.statuses[kind].plugin.split()
         if plugins and LASTING.issuperset(plugins):
@@ -206,12 +204,6 @@ def _keys_of_own_terms(pod: Pod) -> list[str]:
     labels, namespace = pod.metadata.labels, pod.namespace
     own = [term for term in required if namespace in term.namespaces and term.selector.matches(labels)]
     return [term.topology_key for term in own]
-
-
-def _has_label(scheduler: PodScheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
-    """Return which nodes have a label."""
-    nodes = (scheduler.client.get(Node, str(scheduler.table.row_name(row))) for row in rows.tolist())
-    return np.array([key in node.metadata.labels for node in nodes], dtype=bool)
 
 
 # ---- constraints -------------------------------------------------------------------------------------------
@@ -386,9 +378,7 @@ def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence
         None for 1 each.
     """
     scheduler.sync()
-    skipped: dict[str, int] = {}
-    if pods is None:
-        pods, skipped = pending_pods(scheduler)
+    pods, skipped = pending_pods(scheduler) if pods is None else (pods, {})
     values = [1.0] * len(pods) if weights is None else [float(weight) for weight in weights]
     if len(values) != len(pods) or any(not 0 <= value < float("inf") for value in values):
         raise InputError("weights must be a number of at least 0 for each pod")

@@ -29,7 +29,16 @@ from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.table import Table, Tabular
 
-from .asked_pods import as_template, has_ephemeral, node_verdicts, reason_not_scheduled, store_with_claims
+from .asked_pods import (
+    as_template,
+    checked_needs,
+    free_amounts,
+    has_ephemeral,
+    node_verdicts,
+    number_that_fits,
+    reason_not_scheduled,
+    store_with_claims,
+)
 from .explain.claim_explanations import PodClaims
 from .explain.device_changes import lacking_requests
 from .explain.explain_group import GroupTrial
@@ -404,28 +413,13 @@ def _fill(scheduler: PodScheduler, replicas: _Replicas, limit: int) -> None:
         target = batch.target(0)
         rows, verdicts = engine.search.verdicts(*target)
         rows = rows[verdicts == 0]
-        copies = _copies(scheduler, rows, state.classes.shape_of(target[0]).needs)
+        needs = checked_needs(scheduler, replicas.template)
+        free = {name: free_amounts(scheduler, name)[rows] for name in needs}
+        copies = number_that_fits(free, needs, np.full(len(rows), MOST, dtype=np.int64)).astype(np.int32)
         total = int(copies.sum(dtype=np.int64))
         if 0 < total <= limit and replicas.admit(total) == total:
             account_copies(state, batch, rows, copies)
             replicas.add(rows, copies)
-
-
-def _copies(
-    scheduler: PodScheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
-) -> npt.NDArray[np.int32]:
-    """Return how many pods with some requests fit on each row by their resources.
-
-    The rule is that of NodeResourcesFit, as the kernels have it (`mr_fit_filter`). They say whether one pod
-    fits, and would have to be asked once for each replica; a division says how many do. Where they let pass
-    what a node lacks (resources that the profile ignores, or that devices stand for), fewer are counted here.
-    """
-    table, copies = scheduler.table, np.full(len(rows), MOST, dtype=np.int64)
-    for resource, need in (*needs.items(), ("pods", 1)):
-        if need > 0:
-            free = table.column("allocatable", resource)[rows] - table.column("requested", resource)[rows]
-            np.minimum(copies, free // need, out=copies)
-    return np.maximum(copies, 0).astype(np.int32)
 
 
 def _place(scheduler: PodScheduler, replicas: _Replicas, n: int) -> Stop | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.errors import MoorageError
 
+from .admission import check_admission, is_admission
 from .autoscalers.cluster_autoscaler_mode import check as check_cluster_autoscaler
 from .autoscalers.cluster_autoscaler_mode import is_cluster_autoscaler
 from .clusters.cluster_mode import record_failures
@@ -45,6 +46,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
         if is_cluster_autoscaler(vector):
             name = str(vector["scenario"].get("id", name))
             return [f"{name}: {one}" for one in check_cluster_autoscaler(vector, SHOWN)]
+        if is_admission(vector):
+            return [f"{name}: {one}" for one in check_admission(vector, SHOWN)]
         if is_karpenter(vector):
             return [f"{name}: {one}" for one in check_karpenter(vector, SHOWN)]
         if is_node_class(vector):

@@ -30,6 +30,10 @@ from moorage.compat.godel import unit_key as unit_key
 
 # Looks at a rollout are counted: only what has changed is looked at.
 from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRollout
+
+# What the API server warns of, which commands fold.
+from moorage.kube.admission.secured_namespaces import PodSecurity as PodSecurity
+from moorage.kube.admission.secured_namespaces import pod_template as pod_template
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.

@@ -362,6 +362,7 @@ def write_cluster(context: SchedulerState, controllers: ClusterControllers | Non
     in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
     store.siblings, store.failures = cluster.siblings, cluster.failures
+    store.served_release = context.handle.release.version
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if controllers is not None:
         context.sync(with_controllers=False)

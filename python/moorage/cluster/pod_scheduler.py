@@ -46,7 +46,8 @@ from moorage.kube.model.cluster import Cluster, RefusedPod
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.read.cluster_builder import refusal_warnings
+from moorage.kube.model.workload import CronJob
+from moorage.kube.read.cluster_builder import WORKLOADS, refusal_warnings
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
@@ -646,8 +647,10 @@ def admission_warnings(
     client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
 ) -> Iterator[str]:
     """Yield sentences about what admission adds to new pods, or a distribution would add; see
-    `Additions.warnings`."""
-    return admission_of(client).additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+    `Additions.warnings`; and about workloads whose pods their namespaces forbid."""
+    admission = admission_of(client)
+    yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+    yield from admission.security.notes(obj for kind in (*WORKLOADS, CronJob) for obj in client.list(kind)[0])
 
 
 def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:

@@ -34,6 +34,7 @@ from moorage.kube.model.workload import (
     ReplicaSet,
     ReplicationController,
 )
+from moorage.kube.releases import DEFAULT
 from moorage.kube.workloads.daemon_pods import node_of
 from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import (
@@ -431,6 +432,7 @@ def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
         client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
+        lambda: client.served_release if isinstance(client, ObjectStore) else DEFAULT,
     )
 
 

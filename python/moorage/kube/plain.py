@@ -40,7 +40,7 @@ def plain(value: Any) -> Any:
             if (item := getattr(value, name)) != absent
         }
         if isinstance(value, PodTemplateSpec) and value.unread:
-            return _joined(read, {"spec": msgspec.json.decode(value.unread)})
+            return joined(read, {"spec": msgspec.json.decode(value.unread)})
         return read
     if isinstance(value, tuple):
         return [plain(item) for item in value]
@@ -49,10 +49,10 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _joined(read: Any, unread: Any) -> Any:
+def joined(read: Any, unread: Any) -> Any:
     """Return a value with the fields that are not read; lists are joined item by item."""
     if isinstance(read, dict) and isinstance(unread, dict):
-        return read | {key: _joined(read.get(key), item) for key, item in unread.items()}
+        return read | {key: joined(read.get(key), item) for key, item in unread.items()}
     if isinstance(read, list) and isinstance(unread, list):
-        return [_joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]
+        return [joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]
     return unread if read is None else read

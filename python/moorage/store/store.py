@@ -20,6 +20,7 @@ from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.load import read_one, with_defaults
 from moorage.kube.read.python_values import Source
+from moorage.kube.releases import DEFAULT
 from moorage.kube.workloads.ownership import Names, generated_names
 from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
@@ -65,6 +66,8 @@ class ObjectStore:
         How new pods differ from their templates, for admission (`Cluster.siblings`).
     failures : SeenFailures
         Which pods the cluster could not create, for controllers (`Cluster.failures`).
+    served_release : str
+        That of the API server, for admission.
     names : Names or None
         While a cluster is completed: gives what has a `generateName` a name that does not depend on how many
         objects there are.
@@ -85,6 +88,7 @@ class ObjectStore:
         self._changed = Changed(self._lock)
         self.siblings, self.failures = Siblings(), SeenFailures()
         self.names: Names | None = None
+        self.served_release = DEFAULT
 
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since 1970."""
@@ -621,6 +625,7 @@ class ObjectStore:
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
         copy.siblings, copy.failures = self.siblings.copy(), self.failures
+        copy.served_release = self.served_release
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

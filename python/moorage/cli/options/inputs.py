@@ -257,6 +257,13 @@ def _file_options(shows_namespace: str = "") -> Decorator:
 file_options = _file_options()
 
 
+def _exemptions(_: click.Context, __: click.Parameter, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the namespaces and the runtime classes among names between commas."""
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    classes = tuple([name.removeprefix(_CLASS) for name in names if name.startswith(_CLASS)])
+    return tuple([name for name in names if not name.startswith(_CLASS)]), classes
+
+
 def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> Decorator:
     """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
     return all_of(
@@ -277,6 +284,13 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
             f"{', '.join(OPTIONAL_PLUGINS)}.",
         ),
         input_option(
+            "--exempt",
+            metavar="NAMESPACE|runtimeclass/NAME,…",
+            callback=_exemptions,
+            default="",
+            help="Namespaces and runtime classes that Pod Security does not look at.",
+        ),
+        input_option(
             "--like-siblings/--ignore-siblings",
             default=True,
             show_default=True,
@@ -286,6 +300,7 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
     )
 
 
+_CLASS = "runtimeclass/"
 SHOWS_NAMESPACE = "; only its pods are shown"
 input_options = _input_options()
 input_or_synthetic_options = _input_options(shows_synthetic=True)
@@ -407,7 +422,7 @@ def _prepared(options: Mapping[str, Any]) -> Cluster | None:
 def cluster_key(options: Mapping[str, Any]) -> object:
     """Return what a cluster depends on whose objects all name their namespace."""
     gates = changed_gates(options["gates"]) if "gates" in options else {}
-    names = ("validate", "recursive", "like_siblings", "admission", "version")
+    names = ("validate", "recursive", "like_siblings", "admission", "exempt", "version")
     return [*(options.get(name) for name in names), gates]
 
 
@@ -536,11 +551,13 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         from moorage.kube.read.read_objects import WithHooks
 
         files.insert(0, WithHooks())
-    if options.get("admission"):
+    plugins, (namespaces, classes) = options.get("admission", ()), options.get("exempt") or ((), ())
+    if plugins or namespaces or classes:
         from moorage.kube.model.meta import ObjectMeta
         from moorage.kube.model.policy import AdmissionPlugins
 
-        files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
+        exempt: dict[str, Any] = {"exempt_namespaces": namespaces, "exempt_runtime_classes": classes}
+        files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=plugins, **exempt))
     return files
 
 

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 
+from ..admission.secured_namespaces import PodSecurity, SecurityMark
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object, resource
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec
 from ..model.policy import ResourceQuota
+from ..releases import DEFAULT
 from ..workloads.ownership import has_made_up_uid, stable_uid
 from .pod_requests import NotAdmittedError, Quantities, violations, with_recommendation
 from .policies import Policies
@@ -52,6 +54,7 @@ class Admission:
       defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
     - **RuntimeClass:** overhead, node selector and tolerations of the class.
     - **Distributions:** what the input shows that other plugins add (`Additions`).
+    - **PodSecurity:** what the labels of the namespace forbid, in the pod as its template or file has it.
     - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota. Other
       objects count by number, claims by their storage and class, too.
 
@@ -77,6 +80,8 @@ class Admission:
         Returns the other objects of a namespace; likewise. By default there are none.
     siblings : Siblings, optional
         How running pods differ from their templates; by default nothing is known of that.
+    release : callable, optional
+        Returns the release of the API server.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class Admission:
         pods: Callable[[str], Iterable[Pod]],
         objects: Callable[[str], Iterable[Object]] = lambda _: (),
         siblings: Siblings | None = None,
+        release: Callable[[], str] = lambda: DEFAULT,
     ) -> None:
         listed = list(policies)
+        self.security = PodSecurity(listed, release)
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions
@@ -94,7 +101,7 @@ class Admission:
         self._terminating: set[str] = set()
         self._pods, self._objects = pods, objects
         self._usages: dict[str, list[QuotaUsage]] = {}
-        self._templates: dict[tuple[str, int, int, int], _Template] = {}
+        self._templates: dict[tuple[str, int, int, int, SecurityMark | None], _Template] = {}
         for obj in listed:
             if isinstance(obj, ResourceQuota):
                 self._quotas[obj.namespace].append(obj)
@@ -237,7 +244,7 @@ class Admission:
 
     def _template(self, pod: Pod) -> _Template:
         difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
-        key = pod.namespace, id(pod.spec), id(difference), id(autoscaler)
+        key = pod.namespace, id(pod.spec), id(difference), id(autoscaler), self.security.mark(pod)
         template = self._templates.get(key)
         if template is None or template.original is not pod.spec:
             template = self._templates[key] = self._admit_spec(pod, difference, autoscaler)
@@ -262,6 +269,8 @@ class Admission:
             for limit_range in limit_ranges:
                 if texts := list(dict.fromkeys(violations(changed, limit_range))):
                     raise NotAdmittedError(_joined(texts))
+            if text := self.security.refusal(pod):
+                raise NotAdmittedError(text)
         except NotAdmittedError as error:
             return _Template(original, original, {}, str(error), "", {})
         except InputError as error:
@@ -351,15 +360,20 @@ class NewPods:
     ----------
     cluster : Cluster
         With defaults. Its existing pods are the usage that quotas begin with.
+    release : callable
+        Returns the release of its API server.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, release: Callable[[Cluster], str]) -> None:
         self._existing: dict[str, list[Pod]] | None = None
         self._pods = cluster.pods
         self._finished = cluster.finished
         self._others = cluster.others
         self._admission = Admission(
-            [*cluster.others, *cluster.namespaces], self._of_namespace, self._objects_of
+            [*cluster.others, *cluster.namespaces],
+            self._of_namespace,
+            self._objects_of,
+            release=lambda: release(cluster),
         )
         self.refused: list[RefusedPod] = []
 

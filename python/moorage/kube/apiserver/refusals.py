@@ -17,6 +17,7 @@ from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.workload import full_kind
 from ..read.decode import decode, is_json
+from ..releases import DEFAULT
 from .unknown_fields import Path, has_only_known_fields, path_text, struct_of, unknown_fields
 
 # ---- origins -----------------------------------------------------------------------------------------------
@@ -165,10 +166,17 @@ class Refusals:
         The argument that is the cluster, or `STORED`; manifests of later ones change it.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
+    release : callable, optional
+        Returns the release of the API server of a cluster.
     """
 
-    def __init__(self, cluster: int = 0, check: Callable[[Object], None] | None = None) -> None:
-        self._cluster, self._check = cluster, check
+    def __init__(
+        self,
+        cluster: int = 0,
+        check: Callable[[Object], None] | None = None,
+        release: Callable[[Cluster], str] = lambda _: DEFAULT,
+    ) -> None:
+        self._cluster, self._check, self.release = cluster, check, release
         self._first: InputError | None = None
         self._refused: dict[Origin, RefusedObject] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
@@ -485,8 +485,34 @@ def disruption_condition(reason: str, message: str) -> Condition:
     return Condition(type=DISRUPTION_TARGET, status="True", reason=reason, message=message)
 
 
+class UnreadFields(str):
+    """The fields of the spec of a new pod that scheduling does not read; see `PodTemplateSpec.unread`.
+
+    They tell whether the pod is admitted. Nobody keeps them longer, so pods that differ in them alone are
+    equal.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+
 class Pod(Object, frozen=True, dict=True, gc=True):
-    """A pod (core/v1)."""
+    """A pod (core/v1).
+
+    Attributes
+    ----------
+    unread : UnreadFields or None
+        None where they are not known: of pods that were made in Python, that exist already, or whose template
+        does not stand in the input.
+    """
 
     interned: ClassVar[object] = None  # the class of the pod, which the core stores in the object
 
@@ -494,6 +520,7 @@ class Pod(Object, frozen=True, dict=True, gc=True):
     api_version: str = "v1"
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    unread: Any = field(default=None, name="$unread")
 
     def claim_key(self, volume: Volume) -> str | None:
         """Return the key (``namespace/name``) of the claim of a volume of the pod.

@@ -167,11 +167,14 @@ class Scheduler(Object, frozen=True):
 
 
 class AdmissionPlugins(Object, frozen=True):
-    """Admission plugins of the API server besides those that are on by default."""
+    """Admission plugins of the API server besides those that are on by default, and the namespaces and
+    runtime classes that PodSecurity does not look at."""
 
     kind: str = "AdmissionPlugins"
     api_version: str = "admission.moorage.dev/v1"
     plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
+    exempt_namespaces: tuple[str, ...] = ()
+    exempt_runtime_classes: tuple[str, ...] = ()
 
 
 ADMISSION_KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)

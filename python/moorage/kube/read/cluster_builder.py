@@ -158,7 +158,7 @@ def build_cluster(
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
-    new_pods = NewPods(cluster)
+    new_pods = NewPods(cluster, refusals.release)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused
     pods_by_owner = PodIndex(cluster.pods + cluster.finished)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from math import isinf
+from operator import attrgetter
 from typing import Any, Generic, TypeGuard, TypeVar, cast
 
 import msgspec
@@ -25,7 +26,7 @@ from ..model.policy import KINDS as POLICY_KINDS
 from ..model.resource_claims import API_VERSION
 from ..model.resource_slices import KINDS as SLICE_KINDS
 from ..model.workload import KINDS as WORKLOAD_KINDS
-from ..model.workload import OTHER_KINDS, PodTemplateSpec, full_kind
+from ..model.workload import OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
 
 # ---- resource versions -------------------------------------------------------------------------------------
 #
@@ -257,8 +258,8 @@ def decode_as(document: Document, struct: type[K]) -> K:
     Returns
     -------
     Object
-        Its pod template has the fields that are not read in `PodTemplateSpec.unread`, and its metadata who
-        manages which fields, if that is not known by an annotation.
+        Its pod template, or itself if it is a new pod, has the fields that are not read in `unread`, and its
+        metadata who manages which fields, if that is not known by an annotation.
 
     Raises
     ------
@@ -272,9 +273,15 @@ def decode_as(document: Document, struct: type[K]) -> K:
         if any(isinstance(manager, dict) and manager.get("operation") == "Apply" for manager in managers):
             text = msgspec.json.encode(managers).decode()
             obj = replace(obj, metadata=replace(meta, managed_fields=text))
+    if isinstance(obj, pod.Pod) and not (meta.uid or meta.resource_version):
+        return cast("K", replace(obj, unread=pod.UnreadFields(unread_text(_unread(document, "spec")))))
     if isinstance(template := getattr(spec, "template", None), PodTemplateSpec):
-        unread = unread_text(_unread_spec(document))
-        obj = replace(obj, spec=replace(spec, template=replace(template, unread=unread))) if unread else obj
+        if unread := unread_text(_unread(document, *_TEMPLATE)):
+            obj = replace(obj, spec=replace(spec, template=replace(template, unread=unread)))
+    elif isinstance(obj, CronJob):
+        job, unread = spec.job_template, unread_text(_unread(document, *_JOB_TEMPLATE))
+        job = replace(job, spec=replace(job.spec, template=replace(job.spec.template, unread=unread)))
+        obj = cast("K", replace(obj, spec=replace(spec, job_template=job))) if unread else obj
     return obj
 
 
@@ -299,25 +306,30 @@ def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
     InputError
         A field has a wrong type.
     """
-    unread = unread_text(_unread_spec({"spec": {"template": value}}))
+    unread = unread_text(_unread(value, "spec"))
     return replace(decode(value, PodTemplateSpec), unread=unread)
 
 
-def _unread_spec(document: Document) -> Any:
-    """Return the unread fields of the spec of the pod template of an object; of JSON text they stay text."""
+_TEMPLATE = ("spec", "template", "spec")
+_JOB_TEMPLATE = ("spec", "jobTemplate", *_TEMPLATE)
+"""The paths of the spec of the pods that an object makes."""
+
+
+def _unread(document: Document, *path: str) -> Any:
+    """Return the unread fields of the spec of pods at a path of an object; of JSON text they stay text."""
     if is_json(document):
         with suppress(msgspec.ValidationError):
-            return msgspec.json.decode(document, type=_templated(msgspec.Raw)).spec.template.spec
-    return decode(document, _templated(Any)).spec.template.spec
+            return attrgetter(".".join(path))(msgspec.json.decode(document, type=_holder(msgspec.Raw, *path)))
+    return attrgetter(".".join(path))(decode(document, _holder(Any, *path)))
 
 
 @cache
-def _templated(value: Any) -> Any:
-    """Return the type to decode the unread fields of an object with a pod template into, each to a value."""
-    unread = unread_type(value)
-    template = msgspec.defstruct("Template", [("spec", unread, unread())], frozen=True)
-    spec = msgspec.defstruct("Spec", [("template", template, template())], frozen=True)
-    return msgspec.defstruct("Templated", [("spec", spec, spec())], frozen=True)
+def _holder(value: Any, *path: str) -> Any:
+    """Return the type to decode the unread fields at a path of an object into, each to a value."""
+    inner = unread_type(value)
+    for name in reversed(path):
+        inner = msgspec.defstruct("Holder", [(name, inner, inner())], frozen=True)
+    return inner
 
 
 def decode(document: Document, type_: type[T]) -> T:

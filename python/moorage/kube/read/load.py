@@ -125,9 +125,8 @@ def load(
     ['n1']
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
-    build = partial(
-        build_cluster, skipped=read.skipped, refusals=Refusals(check=check), like_siblings=like_siblings
-    )
+    refusals = Refusals(check=check, release=partial(_release_at, check, read.server_version))
+    build = partial(build_cluster, skipped=read.skipped, refusals=refusals, like_siblings=like_siblings)
     if len(sources) < 2:  # there is no change, so nothing is left out
         cluster = build(
             in_namespace(_emptied(read.objects), namespace), origins=read.origins, texts=read.texts
@@ -177,7 +176,8 @@ def load_before_and_after(
     number = sum(origin.argument == first for origin in read.origins)
     release = partial(_release, check, read, number)
     objects, origins, texts, unserved = _served(read, namespace, first, release)
-    build = partial(build_cluster, refusals=Refusals(first, check), like_siblings=like_siblings)
+    refusals = Refusals(first, check, partial(_release_at, check, read.server_version))
+    build = partial(build_cluster, refusals=refusals, like_siblings=like_siblings)
     before = joined = None
     refused: list[RefusedObject] = []
     if needs_before or _are_manifests(objects[number:]):
@@ -235,6 +235,12 @@ def _release(check: Check | None, read: ReadObjects, number: int) -> str:
     nodes = [obj for obj in first if isinstance(obj, Node)]
     pods = [obj for obj in first if isinstance(obj, Pod)]
     return _release_of(check, Cluster(nodes, pods, server_version=read.server_version))
+
+
+def _release_at(check: Check | None, server_version: str, cluster: Cluster) -> str:
+    """Return the release that decides for a cluster, and warn of nothing."""
+    version = server_version or cluster.server_version
+    return _release_of(check, Cluster(cluster.nodes, cluster.pods, server_version=version))
 
 
 def _release_of(check: Check | None, cluster: Cluster) -> str:
@@ -307,7 +313,8 @@ def join(
     joined = _with(before, new)
     if not _is_known(before, joined, new, completed.before):
         return None
-    new_pods = NewPods(joined) if any(isinstance(obj, Pod) for obj in new) else None
+    release = partial(_release_at, check, "")
+    new_pods = NewPods(joined, release) if any(isinstance(obj, Pod) for obj in new) else None
     single = [] if new_pods is None else new_pods.admit([obj for obj in new if isinstance(obj, Pod)])
     joined.refused = [*before.refused, *(() if new_pods is None else new_pods.refused)]
     joined.pods = [*before.pods, *single] if single else before.pods

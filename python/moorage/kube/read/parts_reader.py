@@ -11,9 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
+from ..apiserver.unread_fields import unread_text, unread_type
 from ..model.meta import Condition, Int64, ObjectMeta, OwnerReference, QuantityLike
 from ..model.node import AttachedVolume, ContainerImage, Node, NodeSpec, NodeStatus, NodeSystemInfo
-from ..model.pod import Pod, PodSpec, PodStatus
+from ..model.pod import Pod, PodSpec, PodStatus, UnreadFields
 
 _KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
 _ERRORS = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
@@ -149,6 +150,7 @@ class PartsReader:
         self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])
         self._owners = _Shared(tuple[OwnerReference, ...])
         self._statuses, self._specs = _Shared(PodStatus), _Shared(PodSpec)
+        self._unread = _decoder(unread_type(Raw))
         self._namespaces: dict[str, str] = {}
 
     def split(self, document: bytes | Raw) -> Parts | None:
@@ -267,8 +269,12 @@ class PartsReader:
                 generation=meta.generation,
             ),
             spec=self._spec(metadata, spec),
+            unread=None if meta.uid or meta.resource_version else self._unread_of(spec),
             status=self._status.decode(status) if _TIMES in status_text else self._statuses[status_text],
         )
+
+    def _unread_of(self, spec: Raw) -> UnreadFields:
+        return UnreadFields(unread_text(self._unread.decode(spec)))
 
     def _spec(self, metadata: Raw, spec: Raw) -> PodSpec:
         """Decode a spec: from the template of an equal one, if there was one."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..model.meta import LabelSelector, Object, ObjectMeta
 from ..model.node import REGION, ZONE, Node
-from ..model.pod import POD_GATED, POD_PENDING, Pod, PodSpec
+from ..model.pod import POD_GATED, POD_PENDING, Pod, PodSpec, UnreadFields
 from ..model.storage import PersistentVolumeClaim
 from ..model.workload import (
     CloneSet,
@@ -36,7 +36,15 @@ from .job_state import (
     state_of,
 )
 from .ownership import HASH_LABEL, controller_reference, is_active, is_healthy, refers_to
-from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, recognized, template_of
+from .revisions import (
+    REVISION_LABEL,
+    Revisioned,
+    is_inferred,
+    latest_revision,
+    mark_of,
+    recognized,
+    template_of,
+)
 from .stateful_pods import Revisions, by_ordinal, claims_of, next_step, ordinals, revision_for, with_claims
 
 _BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before all that waits
@@ -158,7 +166,9 @@ def new_pod(
         owner_references=controller_reference(owner),
     )
     spec = merge_label_keys(spec or template.spec, meta.labels)
-    return Pod(metadata=meta, spec=spec, status=POD_GATED if spec.scheduling_gates else POD_PENDING)
+    status = POD_GATED if spec.scheduling_gates else POD_PENDING
+    unread = None if is_inferred(template) else UnreadFields(template.unread)
+    return Pod(metadata=meta, spec=spec, status=status, unread=unread)
 
 
 def _create_replicas(

@@ -209,6 +209,11 @@ def recognized(
     return max(best, key=lambda suffix: by_creation(newest[suffix])) if is_inferred else ""
 
 
+def is_inferred(template: PodTemplateSpec) -> bool:
+    """Whether a template was inferred from pods, so that not all of its fields are known."""
+    return not template.metadata.annotations.keys().isdisjoint((REVISION_LABEL, HASH_LABEL))
+
+
 def _shown(pod: Pod, label: str, suffix: str) -> PodTemplateSpec:
     # Other hashes are those of other templates, also if they differ in fields that are not read.
     annotations = pod.metadata.annotations | {label: suffix}

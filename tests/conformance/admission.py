@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Any
 
 import moorage as mo
-from moorage.kube.read.load import load
-from tests.doors.kube import PodSecurity, pod_template
+from tests.doors.kube import SecuredNamespaces, pod_template
 
 Json = dict[str, Any]
 _OF_SERVER = ("uid", "resourceVersion", "creationTimestamp")
@@ -33,7 +32,7 @@ def _pod_security(vector: Json) -> Iterator[str]:
     if given["kind"] == "PodTemplate":  # not read: its template stands in the place of a workload's
         named = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": given["metadata"]}
         given = named | {"spec": {"template": given["template"]}}
-    cluster = load(vector["setup"], given)
+    cluster = mo.load(vector["setup"], given)
     refused = [*(obj.message for obj in cluster.refused_objects), *(pod.message for pod in cluster.refused)]
     if bool(refused) != (result["code"] >= 400):
         yield f"refused: expected {result['message']!r}, got {refused}"
@@ -50,11 +49,11 @@ def _pod_security(vector: Json) -> Iterator[str]:
 def _security_warnings(vector: Json, cluster: mo.Cluster) -> Iterator[str]:
     """Yield what a server warns of: in an object, or in the pods of a namespace with other labels."""
     meta, kind = vector["request"]["object"]["metadata"], vector["request"]["object"]["kind"]
-    security = PodSecurity(cluster.namespaces, lambda: "1.36")
+    security = SecuredNamespaces(cluster.namespaces, lambda: "1.36")
     if kind == "Namespace":  # its pods as they were when they were new
         pods = [_as_new(obj) for obj in vector["setup"] if obj["kind"] == "Pod"]
-        listed = load(*([pods] if pods else [])).pods
-        old = PodSecurity([mo.read_object(vector["request"]["old"])], lambda: "1.36")
+        listed = mo.load(*([pods] if pods else [])).pods
+        old = SecuredNamespaces([mo.read_object(vector["request"]["old"])], lambda: "1.36")
         if old.levels(meta["name"]) != security.levels(meta["name"]):
             yield from security.of_existing(meta["name"], [(pod.name, pod) for pod in listed])
         return

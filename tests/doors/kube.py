@@ -32,7 +32,7 @@ from moorage.compat.godel import unit_key as unit_key
 from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRollout
 
 # What the API server warns of, which commands fold.
-from moorage.kube.admission.secured_namespaces import PodSecurity as PodSecurity
+from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 

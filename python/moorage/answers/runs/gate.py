@@ -26,6 +26,7 @@ from .simulation import (
     EVICTED,
     PLACED,
     REFUSED,
+    REFUSED_LATER,
     REPLACED,
     SKIPPED_KIND,
     PodOutcome,
@@ -200,12 +201,22 @@ class Verdict(NamedTuple):
     @property
     def refused(self) -> int:
         """Number of objects of the change that the API server would refuse."""
-        return sum(not finding.pods for finding in self.findings)
+        return sum(not finding.pods for finding in self.findings) - len(self.refused_later)
+
+    @property
+    def refused_later(self) -> list[Workload]:
+        """The workloads whose pods run, while the API server would refuse new ones."""
+        return [finding.group.workload for finding in self.findings if finding.group.status == REFUSED_LATER]
 
     @property
     def passed(self) -> bool:
-        """Whether neither a pod nor a loss is a failure, and no object is refused."""
-        return not (self.failed or self.failed_losses or self.refused)
+        """Whether neither a pod nor a loss is a failure, and no object is refused, nor pods later on."""
+        return not (self.failed or self.failed_losses or self.refused or self.refused_later)
+
+    def with_refused_later(self, groups: Iterable[PodsAlike]) -> Verdict:
+        """Return the answer with workloads whose pods would not be made anew: `groups_refused_later`."""
+        later = [Finding(group, waited=False, allowed=False, counts=True) for group in groups]
+        return self._replace(findings=[*later, *self.findings])
 
     def with_losses(self, survival: Survival, allowed: Collection[str]) -> Verdict:
         """Return the answer with that of ``--survive``."""

@@ -143,6 +143,7 @@ def check(
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
     from moorage.answers.runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
+    from moorage.answers.runs.simulation import groups_refused_later
     from moorage.answers.scheduler import Scheduler
 
     from .check_output import write_verdict
@@ -201,6 +202,7 @@ def check(
                     ).passed
                 ),
             )
+        verdict = verdict.with_refused_later(groups_refused_later(done, before.namespaces))
         verdict = verdict._replace(compared=compared._replace(scale_up=done.scale_up, basis=[*done.basis()]))
         stage()
         if options["survive"] is not None:

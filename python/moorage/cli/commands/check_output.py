@@ -13,7 +13,7 @@ from moorage.answers.runs.gate import HINT, Finding, LossFinding, Removed, Verdi
 from moorage.answers.runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, PodOutcome, Simulation
 from moorage.cluster.change import short_label
 from moorage.cluster.verbs import RequestedChange
-from moorage.errors import examples, number_of, printable
+from moorage.errors import examples, first_of, number_of, printable
 from moorage.kube.workloads.ownership import Workload
 
 from ..messages import note
@@ -130,6 +130,10 @@ def _head(verdict: Verdict) -> Iterator[str]:
     failed = verdict.failed - kept - idle - unadmitted - hinted
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
+    if later := verdict.refused_later:
+        named = first_of([f"{workload.namespace}/{workload.text}" for workload in later], _EXAMPLES)
+        have = number_of(len(later), "workload gets", "workloads get")
+        yield f"FAIL: {have} no new pods: the API server would refuse them: {named}"
     if unadmitted:
         yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if failed:
@@ -147,7 +151,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
     if not verdict.failed:
         unknown = verdict.not_known(counts=False)
         text = "; ".join(filter(None, (_placed_text(verdict), unknown)))
-        passed = "the others" if verdict.refused else "PASS"
+        passed = "the others" if verdict.refused else "now" if verdict.refused_later else "PASS"
         yield f"{'before any loss' if verdict.failed_losses else passed}: {text}"
     yield from () if verdict.failed_losses else losses
     others = sum(finding.pods for finding in verdict.findings if not (finding.counts or finding.is_unknown))

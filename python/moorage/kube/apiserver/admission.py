@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 
-from ..admission.secured_namespaces import PodSecurity, SecurityMark
+from ..admission.secured_namespaces import SecuredNamespaces, SecurityMark
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object, resource
@@ -93,7 +93,7 @@ class Admission:
         release: Callable[[], str] = lambda: DEFAULT,
     ) -> None:
         listed = list(policies)
-        self.security = PodSecurity(listed, release)
+        self.security = SecuredNamespaces(listed, release)
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions

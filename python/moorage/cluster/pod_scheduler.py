@@ -46,8 +46,7 @@ from moorage.kube.model.cluster import Cluster, RefusedPod
 from moorage.kube.model.meta import Object
 from moorage.kube.model.node import Namespace, Node
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.workload import CronJob
-from moorage.kube.read.cluster_builder import WORKLOADS, refusal_warnings
+from moorage.kube.read.cluster_builder import TEMPLATED, refusal_warnings
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import DEFAULT, pod_gates, release_named
 from moorage.kube.releases import feature_gates as all_gates
@@ -650,7 +649,7 @@ def admission_warnings(
     `Additions.warnings`; and about workloads whose pods their namespaces forbid."""
     admission = admission_of(client)
     yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
-    yield from admission.security.notes(obj for kind in (*WORKLOADS, CronJob) for obj in client.list(kind)[0])
+    yield from admission.security.notes(obj for kind in TEMPLATED for obj in client.list(kind)[0])
 
 
 def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:

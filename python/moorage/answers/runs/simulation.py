@@ -35,7 +35,7 @@ from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
-from moorage.kube.read.cluster_builder import WORKLOADS, idle_warnings, refusal_warnings
+from moorage.kube.read.cluster_builder import TEMPLATED, idle_warnings, refusal_warnings
 from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.missing_pods import MAKERS
@@ -552,11 +552,11 @@ def groups_refused_later(simulation: Simulation, namespaces: Sequence[Namespace]
     labels = {namespace.name: namespace.metadata.labels for namespace in now}
     if all(labels.get(namespace.name) == namespace.metadata.labels for namespace in namespaces):
         return []
-    plugins: list[Object] = client.list(AdmissionPlugins)[0]
+    plugins: list[AdmissionPlugins] = client.list(AdmissionPlugins)[0]
     known = {namespace.name for namespace in namespaces}
     listed = [obj for obj in now if obj.name in known]
     old, new = (SecuredNamespaces([*each, *plugins], lambda: release) for each in (namespaces, listed))
-    objects = (obj for kind in (*WORKLOADS, CronJob) for obj in client.list(kind)[0])
+    objects = (obj for kind in TEMPLATED for obj in client.list(kind)[0])
     refused = {outcome.workload for outcome in simulation.outcomes if outcome.status == REFUSED}
     groups = [
         PodsAlike(Workload(obj.namespace, obj.kind, obj.name), REFUSED_LATER, text, [])

@@ -113,8 +113,8 @@ class SecuredNamespaces:
                 if not refused:
                     level, refused = self._judged(obj.namespace, template, "warn")
                 if refused:
-                    text = _text("would violate", level, refused), is_refused
-                    names.setdefault(text, []).append(f"{obj.kind} {obj.key}")
+                    key = _text("would violate", level, refused), is_refused
+                    names.setdefault(key, []).append(f"{obj.kind} {obj.key}")
         for (text, is_refused), alike in [*names.items()][:_MOST]:
             effect = "; the API server admits no new pod of " + ("it" if len(alike) == 1 else "them")
             yield f"{first_of(alike, _MOST)} {text}{effect * is_refused}."

@@ -28,6 +28,7 @@ from ..model.resource_slices import ResourceSlice, find_pool_problems
 from ..model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from ..model.workload import (
     CloneSet,
+    CronJob,
     CustomObject,
     DaemonSet,
     Deployment,
@@ -57,6 +58,8 @@ WORKLOADS: tuple[type[Object], ...] = (
     Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
 )  # fmt: skip
 """The kinds whose pods are made by simulated controllers."""
+TEMPLATED: tuple[type[Object], ...] = (*WORKLOADS, CronJob)
+"""The kinds that have a pod template."""
 
 
 def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str, Object]) -> None:

@@ -6,6 +6,7 @@ the scheduler's own the controllers of workloads follow.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -74,11 +75,13 @@ class ChangingScheduler(PodScheduler):
 
     def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""
-        finished = [pod for pod in self.pods.finished.values() if pod.spec.node_name]
+        finished = defaultdict[str, list[Pod]](list)
+        for pod in self.pods.finished.values():
+            finished[pod.spec.node_name].append(pod)
         for node in nodes:
             info = self.cache.node_info(node.name)
             yield from () if info is None else info.pods
-            yield from [pod for pod in finished if pod.spec.node_name == node.name]
+            yield from finished[node.name]
 
     # ---- changes of objects --------------------------------------------------------------------------------
 

@@ -31,7 +31,6 @@ from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.pod_validation import is_reschedulable
 from .karpenter.provisioning import check_type, pass_question
 from .karpenter.solve import RESOURCES
-from .karpenter.type_columns import Catalogue
 from .launched_nodes import assume_claims, remove_claims
 from .node_maker import make_nodes
 from .providers.instance_type import POOL, refuse_unoffered
@@ -396,15 +395,13 @@ class ConsolidationRounds:
     ) -> None:
         self._scheduler, self._autoscaling, self.now = scheduler, autoscaling, at
         self._left = left_pods(scheduler, scheduler.run())
-        self._catalogue: Catalogue | None = None
         self.notes: list[str] = []
         self._stuck: frozenset[str] = frozenset()
         self.steps: list[RemovalStep] = []
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
-        question = pass_question(self._scheduler, [*self._left], self._autoscaling, self._catalogue)
-        self._catalogue = question.catalogue
+        question = pass_question(self._scheduler, [*self._left], self._autoscaling)
         self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
         if self.now is None:
             self.now = question.situation.now

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -67,17 +68,8 @@ class GroupScaler:
             for growth in up.growths:
                 new[growth.group] += growth.new_size - growth.size
         refused = {pod.key: why for pod in waiting if pod.key not in planned and (why := self.why(up, pod))}
-
-        def make(turn: int) -> Made:
-            return self._make(new, up.templates, turn)
-
-        return RoundDecision(
-            CLUSTER_AUTOSCALER,
-            frozenset(planned),
-            refused,
-            make if new else None,
-            plan=frozenset(new.items()),
-        )
+        make, plan = partial(self._make, new, up.templates) if new else None, frozenset(new.items())
+        return RoundDecision(CLUSTER_AUTOSCALER, frozenset(planned), refused, make, plan=plan)
 
     def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
         """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,7 @@ from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, NodePool, Object, Pod
 
-from .autoscaler_protocol import AutoscalerSettings, Made, RoundDecision
+from .autoscaler_protocol import AutoscalerSettings, RoundDecision
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, checked_groups
 from .karpenter.claim_template import idle_pools
@@ -62,13 +63,8 @@ def _of_karpenter(
         (claim.pool, claim.pods, *claim.requests.items(), *[of_type.name for of_type in claim.types])
         for claim in claims
     )
-
-    def make(turn: int) -> Made:
-        return make_nodes(scheduler, claims, turn, autoscaling.past_names)
-
-    return RoundDecision(
-        KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools, plan
-    )
+    make = partial(make_nodes, scheduler, claims, past_names=autoscaling.past_names) if claims else None
+    return RoundDecision(KARPENTER, planned, refused | answer.ignored, make, answer.pools, plan)
 
 
 # ---- scaling rounds ----------------------------------------------------------------------------------------

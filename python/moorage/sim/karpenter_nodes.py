@@ -20,7 +20,6 @@ from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscalers.karpenter.new_nodes_result import NewClaim
 from moorage.autoscalers.karpenter.pod_validation import is_terminal, owned_by
 from moorage.autoscalers.karpenter.provisioning import PassQuestion, pass_question
-from moorage.autoscalers.karpenter.type_columns import Catalogue
 from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, ready_since
 from moorage.autoscalers.node_maker import NodeNames
 from moorage.autoscalers.providers.instance_type import POOL
@@ -149,7 +148,6 @@ class KarpenterNodes:
         )
         types = given_types(*names) if names else None
         self._autoscaling = AutoscalerSettings(types, options, times.seed)
-        self._catalogue: Catalogue | None = None
         self._touched: set[str] = set()
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
         self.scheduler.informers.informer(Pod).add_event_handler(handler)
@@ -167,8 +165,7 @@ class KarpenterNodes:
     def question(self, now: float) -> PassQuestion:
         """What a pass is asked about the cluster and the pods that wait."""
         state = self.state
-        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling, self._catalogue)
-        self._catalogue = question.catalogue
+        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling)
         situation = with_values(
             question.situation,
             now=self.began + now,

@@ -174,13 +174,10 @@ class PassQuestion:
 
 
 def pass_question(
-    scheduler: PodScheduler,
-    pods: Sequence[Source] | None,
-    autoscaling: AutoscalerSettings,
-    catalogue: Catalogue | None = None,
+    scheduler: PodScheduler, pods: Sequence[Source] | None, autoscaling: AutoscalerSettings
 ) -> PassQuestion:
-    """What a pass would be asked about pods as for `Scheduler.provision`. The catalogue is that of a question
-    before about the same types, which need not be read again then."""
+    """What a pass would be asked about pods as for `Scheduler.provision`. Types that a question before with
+    these settings was about are not read again."""
     check_type("options", autoscaling.options, KarpenterOptions)
     if pods is not None:
         check_sequence(pods)
@@ -207,6 +204,7 @@ def pass_question(
     )
     now = now_of(chain.from_iterable(stored.values()))
     situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
-    if catalogue is None or catalogue.options != settings:
-        catalogue = Catalogue(settings)
+    if not (autoscaling.catalogues and autoscaling.catalogues[0].options == settings):
+        autoscaling.catalogues[:] = [Catalogue(settings)]
+    (catalogue,) = autoscaling.catalogues
     return PassQuestion(stored, situation, settings, catalogue, types_there.source, types_there.notes)

@@ -26,13 +26,12 @@ from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.store.deletion import timestamp
 
 from .autoscaler_protocol import AutoscalerSettings
-from .cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.flags import Memory
 from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
 from .consolidation_rounds import ConsolidationRounds
 from .group_scaler import GroupScaler
-from .group_settings import GroupSettings, ScaleDown, flags_of, groups_of
+from .group_settings import GroupSettings, ScaleDown
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disrupt import DisruptionPass, why_stays
 from .karpenter.disruption_candidates import consolidatable_at, expires_at, next_change
@@ -428,11 +427,10 @@ class _GroupTrial:
 
     def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
         """A loop in which this node alone is looked at, and was unneeded for long enough."""
-        down = settings.scale_down or ScaleDown()
-        flags = flags_of(structs.replace(settings, scale_down=down))
+        own = [each for each in settings.node_groups if each.name == self._group]
+        alone = structs.replace(settings, node_groups=own, scale_down=settings.scale_down or ScaleDown())
         memory = Memory(targets={self._group: self._size}, unneeded={self._name: -math.inf})
-        groups = [each for each in groups_of(settings) if each.name == self._group]
-        player = ClusterAutoscaler(groups, flags, memory, False)
+        player = GroupScaler(self._scheduler, AutoscalerSettings(), alone).player(memory, removes=True)
         return player.run_once(self._scheduler, {self._name: self._group}, self._now, []).down, memory
 
     def decide(self, settings: GroupSettings) -> tuple[str, dict[str, tuple[str, ...]]]:

@@ -39,6 +39,10 @@ ANSWERS = {
         "moorage.answers.placement_bound:BoundDocument",
         "moorage.autoscalers.consolidation_rounds:ConsolidationDocument",
     ],
+    "replay": [
+        "moorage.sim.replay.history_document:HistoryDocument",
+        "moorage.sim.replay.history_document:VerificationDocument",
+    ],
     "sweep": ["moorage.sim.sweep_result:SweepDocument"],
 }
 """The Structs of the answers of each command."""

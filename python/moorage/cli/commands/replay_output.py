@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from moorage.errors import number_of, printable
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import DEFAULT
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
+from moorage.sim.replay.history_document import HistoryDocument, MeasureRow
 from moorage.sim.sweep_result import Mean, SweepResult, drawn_measures, side_by_side
-from moorage.table import rows_of
 
 from .printing import (
     PICTURES,
@@ -27,8 +29,6 @@ from .printing import (
 
 if TYPE_CHECKING:
     from .printing import PageOf
-
-HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"}
 
 
 def write_history(
@@ -57,7 +57,7 @@ def write_history(
         return
     if show == "summary":
         summary = history.summary() | numbers
-        part: dict[str, Any] = {"summary": summary, "counts": history.counts}
+        part = HistoryDocument(summary=summary, counts=history.counts)
         table = PrintedTable(
             ("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()]
         )
@@ -65,7 +65,7 @@ def write_history(
         parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
         parts |= {"scalings": history.scalings, "disruptions": history.disruptions}
         columns = history.usage(options["resource"], by) if show == "usage" else parts[show]()
-        part = {show: [*map(_finite, rows_of(columns))]} if form in ("json", "yaml") else {}
+        part = HistoryDocument.of(show, columns) if form in ("json", "yaml") else HistoryDocument()
         table = columns_table(columns)
 
     def page() -> PageOf:
@@ -77,7 +77,7 @@ def write_history(
         result = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
         return result, _decides(options), notes
 
-    write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)
+    write_answer(form, lambda: part, [history.headline()], [table], page=page)
 
 
 def _decides(options: Mapping[str, Any]) -> list[DecidingRelease]:
@@ -100,9 +100,12 @@ def write_measures(form: str, history: History, measured: dict[str, Measurement]
             rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
         if measure.over_time is None:
             rows += [(None, name, value) for name, value in measure.numbers.items()]
-    documents = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
+    measures = [
+        MeasureRow(time=time, measure=name, value=value if math.isfinite(value) else UNSET)
+        for time, name, value in rows
+    ]
     table = PrintedTable(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
-    write_answer(form, lambda: HEAD | {"measures": documents}, [history.headline()], [table])
+    write_answer(form, lambda: HistoryDocument(measures=measures), [history.headline()], [table])
 
 
 def write_verification(verification: Verification, options: Mapping[str, Any], notes: Sequence[str]) -> None:
@@ -115,15 +118,8 @@ def write_verification(verification: Verification, options: Mapping[str, Any], n
 
     left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
     lines = [verification.headline(), *left_out, *verification.explanation()]
-    document = HEAD | {"kind": "Verification"} | verification.to_dict()
     table = columns_table(verification.table())
-    write_answer(options["output"], lambda: document, lines, [table], page=page)
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value for name, value in row.items() if not isinstance(value, float) or math.isfinite(value)
-    }
+    write_answer(options["output"], verification.document, lines, [table], page=page)
 
 
 # ---- sweep output ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ..autoscaler import AutoscalerState, autoscale
 from ..event_columns import Verb
 from ..karpenter_nodes import KarpenterState
 from ..timeline import Timeline
+from .history_document import HistoryDocument
 from .recorder import End, Recorder
 from .replayer import Replayer, VirtualClock
 from .usage_over_time import Levels, levels, over_time
@@ -520,9 +521,9 @@ class History(Tabular):
         place = {name: at for at, name in enumerate(groups)}
         return groups, np.array([place[labels[name]] for name in names], np.int32)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary as a JSON value."""
-        return {"summary": self.summary(), "counts": self.counts}
+    def document(self) -> HistoryDocument:
+        """Return the summary as a document."""
+        return HistoryDocument(summary=self.summary(), counts=self.counts)
 
     def write(self, folder: str | Path, format: str = "auto") -> list[Path]:
         """Write the decisions, pods, nodes and the usage of cpu and memory to files, piece by piece.

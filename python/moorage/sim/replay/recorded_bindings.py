@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.answers.scheduler import Scheduler
@@ -16,32 +15,10 @@ from moorage.table import Column, Table, Tabular
 
 from ..event_columns import Event, Verb
 from ..timeline import Timeline
+from .history_document import Divergence, VerificationDocument
 from .recorder import SPILL_ROWS
 from .replay_timeline import start
 from .replayer import Replayer
-
-
-class Divergence(Struct, frozen=True):
-    """A pod that another scheduler has put on another node.
-
-    Attributes
-    ----------
-    time : float
-        Of the recorded binding.
-    pod : str
-        ``namespace/name``.
-    recorded, here : str
-        The nodes; "" where the pod has none.
-    why_here, why_not_recorded : str
-        What speaks for the one and against the other: scores by plugin, or the filter that rejects the node.
-    """
-
-    time: float
-    pod: str
-    recorded: str
-    here: str
-    why_here: str = ""
-    why_not_recorded: str = ""
 
 
 class Verification(Tabular):
@@ -101,12 +78,14 @@ class Verification(Tabular):
         times: Column = np.array([row.time for row in rows], np.float64)
         return Table({"time": times} | texts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as a JSON value."""
-        names = Divergence.__struct_fields__
-        rows = [{name: getattr(row, name) for name in names} for row in self.divergences]
-        numbers = {"bindings": self.bindings, "leftOut": self.left_out, "counts": self.counts}
-        return numbers | {"divergences": rows}
+    def document(self) -> VerificationDocument:
+        """Return the answer of ``moorage replay --verify``."""
+        return VerificationDocument(
+            bindings=self.bindings,
+            left_out=self.left_out,
+            counts=self.counts,
+            divergences=self.divergences,
+        )
 
 
 def verify(timeline: Timeline, **options: Any) -> Verification:

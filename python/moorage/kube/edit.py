@@ -16,6 +16,7 @@ from moorage.errors import InputError, shorten
 
 from .apiserver.validate_object import validate
 from .model.meta import LAST_APPLIED, Object, Struct
+from .model.node import SECURITY_LABELS
 from .model.storage import CSIDriver, CSINode, StorageClass
 from .model.workload import ControllerRevision, PodTemplateSpec
 from .read.object_defaults import decoded_revision
@@ -311,6 +312,8 @@ def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:
         return {key: _renamed(item, key, rename) for key, item in value.items()}
     if name == "annotations":
         value = {key: item for key, item in value.items() if _KUBERNETES.match(key) and key != LAST_APPLIED}
+    if name == "labels":  # the fields that they are about are left out, too
+        value = {key: item for key, item in value.items() if not key.startswith(SECURITY_LABELS)}
     if name == "hard":
         return {_of_quota(key, rename): item for key, item in value.items()}
     if name == "disrupted_pods":  # times

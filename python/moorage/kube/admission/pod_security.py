@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ..go_texts import go_json
+from ..model.node import SECURITY_LABELS
 
 Json = Mapping[str, Any]
-PREFIX = "pod-security.kubernetes.io/"
 MODES = ("enforce", "audit", "warn")
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
 LATEST = "latest"
@@ -418,11 +418,12 @@ def levels(labels: Mapping[str, str]) -> dict[str, Level]:
     """
     known = dict[str, Level]()
     for mode in MODES:
-        level, version = labels.get(PREFIX + mode), labels.get(f"{PREFIX}{mode}-version", LATEST)
+        of_version = f"{SECURITY_LABELS}{mode}-version"
+        level, version = labels.get(SECURITY_LABELS + mode), labels.get(of_version, LATEST)
         is_version = version.removeprefix("v1.").isdecimal() and version.startswith("v1.")
         if level is None:
             enforced = known[MODES[0]] if mode == "warn" else Level(PRIVILEGED)
-            has_version = f"{PREFIX}{mode}-version" in labels and is_version
+            has_version = of_version in labels and is_version
             known[mode] = enforced._replace(version=version) if has_version else enforced
             continue
         if level not in LEVELS:

@@ -11,7 +11,7 @@ import msgspec
 from moorage.errors import first_of
 
 from ..model.meta import Object
-from ..model.node import Namespace
+from ..model.node import SECURITY_LABELS, Namespace
 from ..model.pod import Pod
 from ..model.policy import AdmissionPlugins
 from ..model.workload import CronJob, Job, PodTemplateSpec, ReplicaSet
@@ -21,7 +21,6 @@ from ..workloads.job_state import is_over
 if TYPE_CHECKING:  # only a namespace with labels needs the rules
     from .pod_security import Level
 
-_PREFIX = "pod-security.kubernetes.io/"
 _WRONG_TYPES = "unreadable fields", "securityContext, probes or volumes have values of wrong types"
 _MOST = 3
 _Refused = Sequence[tuple[str, str]]
@@ -55,7 +54,9 @@ class SecuredNamespaces:
             if isinstance(obj, AdmissionPlugins):
                 namespaces.update(obj.exempt_namespaces)
                 self._classes.update(obj.exempt_runtime_classes)
-            elif isinstance(obj, Namespace) and any(key.startswith(_PREFIX) for key in obj.metadata.labels):
+            elif isinstance(obj, Namespace) and any(
+                key.startswith(SECURITY_LABELS) for key in obj.metadata.labels
+            ):
                 self._labels[obj.name] = obj.metadata.labels
         for name in namespaces:
             self._labels.pop(name, None)

@@ -87,6 +87,10 @@ class Node(Object, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+SECURITY_LABELS = "pod-security.kubernetes.io/"
+"""How the labels of a namespace begin that say which pods it takes."""
+
+
 class Namespace(Object, frozen=True):
     """A namespace (core/v1)."""
 

@@ -44,7 +44,8 @@ def test_values_of_wrong_types_are_refused(spec: dict[str, Any]) -> None:
 
 def test_a_pod_made_in_python_is_not_judged_as_its_other_fields_are_not_known() -> None:
     assert refusals(SHOP, manifest()) != []
-    made_in_python = Pod(metadata=ObjectMeta(name="p", namespace="shop"))
+    spec = PodSpec(containers=(Container(name="c"),))
+    made_in_python = Pod(metadata=ObjectMeta(name="p", namespace="shop"), spec=spec)
     assert refusals(SHOP, made_in_python) == []
 
 

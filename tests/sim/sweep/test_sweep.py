@@ -11,7 +11,7 @@ import pytest
 
 import moorage as mo
 from moorage import History
-from moorage.errors import InputError
+from moorage.errors import InputError, PluginError
 from tests.doors.sim import Sweep, SweepResult, cells_of, decode_sweep, read_plugin_file, sweep
 from tests.house.source import ROOT
 
@@ -266,6 +266,23 @@ def test_a_file_of_plugins_reaches_other_processes(tmp_path: Path) -> None:
 def test_plugins_that_no_other_process_can_get_are_refused() -> None:
     with pytest.raises(InputError, match="put the plugins into a module or a file"):
         with_own(mo.Registry({"Smallest": lambda args, handle: Smallest(args, handle)}), "processes")
+
+
+def test_a_plugin_that_fails_on_every_pod_ends_the_replay_early() -> None:
+    """Its pods would be tried again until the end of the trace, millions of times."""
+    failing = policy("FGD")
+    del failing["profiles"][0]["plugins"]["multiPoint"]["enabled"][3]  # GpuShare
+    failing["profiles"][0]["pluginConfig"] = []
+    forever = {"onFailure": "retry", "tieBreak": "first"}
+    with pytest.raises(
+        PluginError, match=r'^cell FGD/openb/none/1: plugin "FGD" fails on every pod; .*GpuShare'
+    ):
+        run(
+            configurations={"FGD": failing},
+            seeds=[1],
+            replay=forever,
+            timelines={"openb": {"files": ["nodes.csv", "pods.csv"], "format": "openb"}},
+        )
 
 
 def test_cells_are_checked_before_the_first_replay(tmp_path: Path) -> None:

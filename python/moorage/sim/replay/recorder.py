@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,13 @@ class Recorder:
             known = self._template_numbers[id(pod.spec)] = len(self.templates)
             self.templates.append(pod)
         return known
+
+    def served(self) -> Iterator[str]:
+        """Yield the scheduler names of the pods that were placed so far."""
+        decisions = self.decisions.arrays()
+        pods = decisions["pod"][(decisions["node"] >= 0) & (decisions["attempt"] > 0)]
+        for number in np.unique(self.pods.arrays()["template"][pods]).tolist():
+            yield self.templates[number].spec.scheduler_name
 
     def decide(self, time: float, pod: int, node: int, attempt: int, reason: int = -1) -> None:
         """Note a decision.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from moorage.answers.scheduler import Scheduler
@@ -215,7 +214,7 @@ def replay(
     InputError
         An event cannot be applied, a condition or an option is wrong.
     PluginError
-        A plugin has failed on every pod.
+        A plugin has failed on every pod; it ends the replay after many failures.
     """
     if on_failure not in ON_FAILURE:
         raise InputError(f'must be retry or drop, not "{on_failure}"', path="on_failure")
@@ -227,17 +226,8 @@ def replay(
     replayer.advance(end, kept.keep)
     replayer.settle()
     replayer.recorder.spill()
-    history = History(replayer, kept)
-    replayer.scheduler.context.refuse_failing_plugins(_served(history))
-    return history
-
-
-def _served(history: History) -> Iterator[str]:
-    """Yield the scheduler names of the pods that the replay has placed."""
-    decisions, templates = history.columns, history.templates
-    pods = decisions["pod"][(decisions["node"] >= 0) & (decisions["attempt"] > 0)]
-    for number in np.unique(history.pod_columns["template"][pods]).tolist():
-        yield templates[number].spec.scheduler_name
+    replayer.refuse_failing_plugins()
+    return History(replayer, kept)
 
 
 def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Replayer:

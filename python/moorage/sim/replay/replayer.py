@@ -64,6 +64,9 @@ class VirtualClock:
 
 AFTER_END = 600.0
 """Seconds after the last event for which backing off, waits on Permit and rollouts go on."""
+FAILURES = 1000
+"""Failures of plugins after which a replay looks for one that has failed on every pod; then after twice as
+many."""
 
 
 class PodTemplate(Struct, frozen=True):
@@ -140,6 +143,7 @@ class Replayer(Policy):
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
         self.since = self.store.now()
+        self._next_check = FAILURES
         self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes
         self._ahead = PodsAhead(scheduler.context, (), 0)
         self._bind = PodBinder(timestamp(int(self.since)))  # the clock of the store stands still
@@ -520,6 +524,13 @@ class Replayer(Policy):
             self.loop.bind()
         self.loop.result.clear_run()
         self._idle = self._nothing_waits()
+        if self.scheduler.handle.plugin_errors.counts.total() >= self._next_check:
+            self._next_check *= 2
+            self.refuse_failing_plugins()
+
+    def refuse_failing_plugins(self) -> None:
+        """Raise a PluginError if a plugin has failed on every pod so far: they would be tried for ever."""
+        self.scheduler.context.refuse_failing_plugins(self.recorder.served())
 
     def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         keys, recorder = keys_of(infos), self.recorder

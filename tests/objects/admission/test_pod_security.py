@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.kube import ObjectMeta, Pod
+from moorage.kube import Container, ObjectMeta, Pod, PodSpec
 
 LABEL = "pod-security.kubernetes.io/enforce"
 SHOP = {

@@ -12,6 +12,7 @@ from functools import reduce
 from importlib import import_module
 from operator import or_
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 from msgspec import UnsetType
@@ -23,6 +24,9 @@ from moorage.kube.model.cluster import AboutInput
 
 SCHEMAS = Path(__file__).parent.parent / "python/moorage/cli/schemas"
 ANSWERS = {
+    "check": ["moorage.answers.runs.check_answer:CheckDocument"],
+    "compare": ["moorage.answers.runs.comparison:CompareDocument"],
+    "simulate": ["moorage.answers.runs.simulation_answer:SimulationDocument"],
     "capacity": ["moorage.answers.template_capacity:CapacityDocument"],
     "explain": [
         "moorage.answers.explain.explain_document:ExplanationDocument",
@@ -50,6 +54,13 @@ READS_CLUSTERS = ("capacity", "nodes", "plan", "explain")
 """The commands that print the fields of `AboutInput` after those of the answer."""
 
 
+def import_types(module: ModuleType) -> None:
+    """Import what a module imports for type checkers alone: types of parts that most answers lack."""
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), str(module.__file__), "exec"), vars(module))
+
+
 def structs(base: type[Document] = Document) -> Iterator[type[Document]]:
     """Iterate over the Structs of all answers."""
     for document in base.__subclasses__():
@@ -58,11 +69,10 @@ def structs(base: type[Document] = Document) -> Iterator[type[Document]]:
 
 
 def meanings(document: type[Document]) -> dict[str, str]:
-    """Return the docstrings of a Struct's fields, with those of its bases, by their names in Python."""
+    """Return the docstrings of a Struct's fields, with those of its bases and of what all answers say about
+    the input, by their names in Python."""
     texts = dict[str, str]()
-    for base in document.__mro__:
-        if base is Document:
-            break
+    for base in (*document.__mro__[: document.__mro__.index(Document)], AboutInput):
         if base.__doc__ is None:  # made by defstruct
             continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -100,6 +110,8 @@ def is_named(document: type[Document], components: dict[str, Any]) -> bool:
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of a command's answer."""
     places = [place.split(":") for place in ANSWERS[name]]
+    for module, _ in places:
+        import_types(import_module(module))
     wholes = [getattr(import_module(module), document) for module, document in places]
     about = [AboutInput] if name in READS_CLUSTERS else []
     _, components = schema_components([*wholes, *about], ref_template="#/$defs/{name}")

@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from moorage.cli.commands.printing import PrintedTable, write_answer
+from moorage.answers.text_tables import PrintedTable
+from moorage.cli.commands.printing import write_answer
 from moorage.cli.messages import print_message
 from moorage.errors import InputError, MoorageError, number_of
 from moorage.kube.releases import DEFAULT, release_named

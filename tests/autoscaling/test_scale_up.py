@@ -68,8 +68,9 @@ def test_a_pod_that_the_scheduler_leaves_needs_a_second_round() -> None:
     scheduler = Scheduler(load([pool(), *small, pod("big", "4")]))
     answer = scheduler.scale_up(types=four_cores())
     assert [node.round for node in answer.nodes] == [1, 1, 2]
-    ((name, turn, why, _),) = answer.late
-    assert (name, turn, why) == ("default/big", 2, "0/2 nodes are available: 2 Insufficient cpu.")
+    (late,) = answer.late
+    assert (late.pod, late.round) == ("default/big", 2)
+    assert late.scheduler == "0/2 nodes are available: 2 Insufficient cpu."
     assert answer.late_price == 0.5
     assert answer.remarks() == [
         "1 pod needs a second round, 0.50 $/h more of it: Karpenter had a node for default/big, but "

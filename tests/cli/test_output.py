@@ -11,7 +11,8 @@ from threading import Event
 import pytest
 
 from moorage.cli import main
-from tests.doors.cli import PrintedTable, Stages, csv_text, markdown_text, print_lines, print_table
+from tests.doors.answers import PrintedTable
+from tests.doors.cli import Stages, csv_text, markdown_text, print_lines, print_table
 from tests.doors.kube import read_yaml
 from tests.house.source import ROOT
 

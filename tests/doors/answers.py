@@ -58,6 +58,11 @@ from moorage.answers.page import Grid as Grid
 from moorage.answers.page import Lines as Lines
 from moorage.answers.page import amount as amount
 from moorage.answers.page import shortened as shortened
+from moorage.answers.runs.comparison import CompareDocument as CompareDocument
+
+# A page of a document that no command makes.
+from moorage.answers.runs.comparison import ComparedRun as ComparedRun
+from moorage.answers.runs.comparison import DifferingPod as DifferingPod
 
 # The gate in the format of records of a control plane.
 from moorage.answers.runs.gate import judge as judge
@@ -71,3 +76,6 @@ from moorage.answers.runs.simulation import SimulationSetup as SimulationSetup
 
 # The values of a summary.
 from moorage.answers.runs.summary import Use as Use
+
+# Forms of tables, for values that no command prints.
+from moorage.answers.text_tables import PrintedTable as PrintedTable

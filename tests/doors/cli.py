@@ -20,7 +20,6 @@ from moorage.cli.asked_twin import read_questions as read_questions
 from moorage.cli.commands.demo import STEPS as STEPS
 
 # Forms of tables, for values that no command prints.
-from moorage.cli.commands.printing import PrintedTable as PrintedTable
 from moorage.cli.commands.printing import csv_text as csv_text
 from moorage.cli.commands.printing import markdown_text as markdown_text
 from moorage.cli.commands.printing import print_lines as print_lines

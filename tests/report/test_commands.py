@@ -12,6 +12,7 @@ import pytest
 from moorage.answers import comparison_page
 from moorage.cli import main
 from moorage.kube.releases import DEFAULT
+from tests.doors.answers import CompareDocument, ComparedRun, DifferingPod
 from tests.house.source import ROOT
 
 from .pages import COMMANDS, TRACE, Read
@@ -108,11 +109,14 @@ def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
 
 
 def test_moves_are_differences_from_the_first() -> None:
-    names = [{"name": name, "measures": {"without a node": 0}} for name in ("as-is", "same", "other")]
-    places = [{"pod": "a/b", "places": ["n1", "n1", "n2"]}, {"pod": "a/c", "places": ["", "n1", ""]}]
-    page = comparison_page(
-        {"alternatives": names, "differences": places}, ["5 pods are not in the same place"]
+    names = ["as-is", "same", "other"]
+    document = CompareDocument(
+        alternatives=[ComparedRun(name, {"without a node": 0}) for name in names],
+        differences=[DifferingPod("a/b", ["n1", "n1", "n2"]), DifferingPod("a/c", ["", "n1", ""])],
+        left_out=[],
+        warnings=[],
     )
+    page = comparison_page(document, names, ["5 pods are not in the same place"])
     moves = Read(page.html()).tables["Moves"][1:]
     assert moves == [["other", "n1", "n2", "1"], ["same", "no such pod", "n1", "1"]]
 

@@ -36,12 +36,12 @@ def test_counts_and_use() -> None:
     assert total.skipped == {}
     use = by_name(total.use)
     assert list(use) == ["cpu", "memory", "pods", "example.com/gpu"]
-    assert use["cpu"] == Use("cpu", 2500, 6000)
-    assert use["memory"] == Use("memory", 3 << 28, 3 << 30)
-    assert use["pods"] == Use("pods", 3, 3)
-    assert use["example.com/gpu"] == Use("example.com/gpu", 0, 4)
+    assert use["cpu"] == Use.of("cpu", 2500, 6000)
+    assert use["memory"] == Use.of("memory", 3 << 28, 3 << 30)
+    assert use["pods"] == Use.of("pods", 3, 3)
+    assert use["example.com/gpu"] == Use.of("example.com/gpu", 0, 4)
     assert [(zone.name, zone.nodes) for zone in total.zones] == [("(no zone)", 1), ("z1", 1), ("z2", 1)]
-    assert by_name(total.zones[2].use)["cpu"] == Use("cpu", 500, 2000)
+    assert by_name(total.zones[2].use)["cpu"] == Use.of("cpu", 500, 2000)
     assert by_name(total.zones[0].use)["example.com/gpu"].allocatable == 4
 
 

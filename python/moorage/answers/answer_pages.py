@@ -16,6 +16,10 @@ from moorage.kube import Pod
 from .explain.explain_document import ChangeDocument, ExplainedPods, ExplanationDocument
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
+from .runs.comparison import CompareDocument, ComparedReleases, ComparedRun, DifferingPod
+from .runs.simulation import NodeRejection, PodsWithoutNode
+from .runs.simulation_answer import PlacedWorkload, SimulationDocument
+from .runs.summary import Summary
 from .template_capacity import CapacityDocument
 
 # ---- check and plan: lines and tables ----------------------------------------------------------------------
@@ -109,39 +113,38 @@ def _nodes(document: CapacityDocument) -> Grid:
 # ---- compare -----------------------------------------------------------------------------------------------
 
 
-def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
+def comparison_page(document: CompareDocument, names: Sequence[str], lines: Sequence[str]) -> Page:
     """Return the page of runs side by side.
 
     Parameters
     ----------
-    document : mapping
-        ``compare.moorage.dev/v1``.
+    document : CompareDocument
+    names : sequence of str
+        Of the alternatives.
     lines : sequence of str
         What the command prints; the first one is the answer.
     """
-    alternatives, differences = document["alternatives"], document["differences"]
-    names = [alternative["name"] for alternative in alternatives]
+    alternatives, differences = document.alternatives, document.differences
     page = Page(f"Comparison of {' and '.join(names)}", lines[0])
     facts = []
-    for alternative in alternatives:
-        missing = alternative["measures"].get("without a node", 0)
-        facts.append(
-            KeyFigure(
-                f"without a node: {alternative['name']}", amount(missing), "warn" if missing else "good"
-            )
-        )
+    for name, alternative in zip(names, alternatives, strict=True):
+        missing = alternative.measures.get("without a node", 0)
+        status = "warn" if missing else "good"
+        facts.append(KeyFigure(f"without a node: {name}", amount(missing), status))
     page.add("Summary", KeyFigures(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add(
-        "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
+        "Measures",
+        _measures(alternatives, names),
+        Lines(["In brackets: the difference from the first."], True),
     )
-    if "releases" in document:
-        page.add("What makes the differences", *_causes(document["releases"], names))
+    if document.releases:
+        page.add("What makes the differences", *_causes(document.releases, names))
     if not differences:
         page.add("Pods that differ", Lines(["Every pod is in the same place."]))
         return page
-    more = ("change", "reason") if "releases" in document else ()
+    more = ("change", "reason") if document.releases else ()
     rows: list[list[Cell]] = [
-        [difference["pod"], *difference["places"], *(difference[name] for name in more)]
+        [difference.pod, *difference.places, *(getattr(difference, name) for name in more)]
         for difference in differences
     ]
     head = ["pod", *names, *more]
@@ -150,8 +153,8 @@ def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     return page
 
 
-def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
-    measures = [alternative["measures"] for alternative in alternatives]
+def _measures(alternatives: Sequence[ComparedRun], names: Sequence[str]) -> Grid:
+    measures = [alternative.measures for alternative in alternatives]
     rows: list[list[Cell]] = []
     for name in dict.fromkeys(name for each in measures for name in each):
         rows.append([name])
@@ -164,26 +167,26 @@ def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
             change = "" if first is None or value == first else f" ({value - first:+,.6g})"
             text = f"{amount(round(value, 2))}{change}"
             rows[-1].append(Bar(value, text) if name.endswith("use %") else text)
-    return shortened("Measures", ["measure", *(alternative["name"] for alternative in alternatives)], rows)
+    return shortened("Measures", ["measure", *names], rows)
 
 
-def _causes(releases: Mapping[str, Any], names: Sequence[str]) -> Iterator[Grid]:
+def _causes(releases: ComparedReleases, names: Sequence[str]) -> Iterator[Grid]:
     """Return how many pods differ in what way and because of what, and what the behaviours are."""
     groups: list[list[Cell]] = [
-        [group["change"], group["because"], amount(group["pods"])] for group in releases["groups"]
+        [group.change, group.because, amount(group.pods)] for group in releases.groups
     ]
     yield shortened("Changes", ("change", "because of", "pods"), groups)
     behaviours: list[list[Cell]] = [
-        [behaviour["name"], *behaviour["values"], behaviour["text"]] for behaviour in releases["behaviours"]
+        [behaviour.name, *behaviour.values, behaviour.text] for behaviour in releases.behaviours
     ]
     yield shortened("Behaviours", ("behaviour", *names, "what it is"), behaviours)
 
 
-def _moves(names: Sequence[str], differences: Sequence[Mapping[str, Any]]) -> Grid:
+def _moves(names: Sequence[str], differences: Sequence[DifferingPod]) -> Grid:
     """Return how many pods go from where to where between the first alternative and each other one."""
     moves: Counter[tuple[str, str, str]] = Counter()
     for difference in differences:
-        first, *others = difference["places"]
+        first, *others = difference.places
         for name, place in zip(names[1:], others, strict=True):
             if place != first:
                 moves[name, first or "no such pod", place or "no such pod"] += 1
@@ -381,14 +384,13 @@ UNSCHEDULABLE = "unschedulable"
 
 
 def simulation_page(
-    document: Mapping[str, Any], use: NodeUse, explain: Explain | None, lines: Sequence[str]
+    document: SimulationDocument, use: NodeUse, explain: Explain | None, lines: Sequence[str]
 ) -> Page:
     """Return the page of a run.
 
     Parameters
     ----------
-    document : mapping
-        ``simulate.moorage.dev/v1``.
+    document : SimulationDocument
     use : NodeUse
         After the run.
     explain : Explain or None
@@ -396,13 +398,13 @@ def simulation_page(
     lines : sequence of str
         What the command prints; the first one is the answer.
     """
-    summary = document["summary"]
-    workloads = document.get("workloads", [])
-    without = sum(group["pods"] for workload in workloads for group in workload["withoutNode"])
+    summary = document.summary
+    workloads = document.workloads or []
+    without = sum(group.pods for workload in workloads for group in workload.without_node)
     page = Page("Simulation", f"{lines[0]}.{use_sentence(use)}")
     more = Lines(lines[1:]) if lines[1:] else None
     page.add("Summary", _run_facts(summary, use), more)
-    if workloads or not summary["unschedulable"]:
+    if workloads or not summary.unschedulable:
         block = causes_block(_causes_of_run(document), explain)
         page.add(f"Pods without a node ({amount(without)})", block or Lines(["Every pod has a node."]))
     else:
@@ -433,17 +435,17 @@ def use_sentence(use: NodeUse, verb: str = "is") -> str:
     return f" {' and '.join(parts)} {verb} requested{where}." if parts and nodes else ""
 
 
-def _run_facts(summary: Mapping[str, Any], use: NodeUse) -> KeyFigures:
-    failed = summary["unschedulable"]
+def _run_facts(summary: Summary, use: NodeUse) -> KeyFigures:
+    failed = summary.unschedulable
     facts = [
-        KeyFigure("nodes", amount(summary["nodes"])),
-        KeyFigure("pods placed", amount(summary["placed"])),
+        KeyFigure("nodes", amount(summary.nodes)),
+        KeyFigure("pods placed", amount(summary.placed)),
         KeyFigure("pods that fit no node", amount(failed), "warn" if failed else "good"),
-        KeyFigure("running before", amount(summary["running"])),
+        KeyFigure("running before", amount(summary.running)),
     ]
-    if summary["evicted"]:
-        facts.append(KeyFigure("evicted", amount(summary["evicted"]), "warn"))
-    facts += [KeyFigure(f"skipped: {why}", amount(count)) for why, count in summary["skipped"].items()]
+    if summary.evicted:
+        facts.append(KeyFigure("evicted", amount(summary.evicted), "warn"))
+    facts += [KeyFigure(f"skipped: {why}", amount(count)) for why, count in summary.skipped.items()]
     return KeyFigures([*facts, *use_facts(use)])
 
 
@@ -453,58 +455,58 @@ def use_facts(use: NodeUse) -> list[KeyFigure]:
     return [KeyFigure(f"{name} requested", f"{use.total(name):.1f} %") for name in names]
 
 
-def _reasons(summary: Mapping[str, Any]) -> Grid:
-    rows = [[reason, count] for reason, count in summary["reasons"].items()]
+def _reasons(summary: Summary) -> Grid:
+    rows: list[list[Cell]] = [[reason, count] for reason, count in summary.reasons.items()]
     return shortened("Reasons of the scheduler", ("reason", "pods"), rows)
 
 
-def _causes_of_run(document: Mapping[str, Any]) -> list[PendingCause]:
+def _causes_of_run(document: SimulationDocument) -> list[PendingCause]:
     """Group the pods without a node by status and reasons of nodes."""
     first = {
         (row.namespace, row.workload, row.reason): f"{row.namespace}/{row.pod}"
-        for row in reversed(document["pods"])
+        for row in reversed(document.pods or [])
         if row.status == UNSCHEDULABLE
     }
     causes: dict[tuple[str, ...], PendingCause] = {}
-    for workload in document["workloads"]:
-        for group in workload["withoutNode"]:
-            titles = reasons_of(group["rejections"]) or [_title(group)]
-            key = (group["status"], *sorted(titles))
-            cause = causes.setdefault(key, PendingCause(", ".join(titles), is_mild=group["status"] in MILD))
+    for workload in document.workloads or []:
+        for group in workload.without_node:
+            titles = reasons_of(group.rejections) or [_title(group)]
+            key = (group.status, *sorted(titles))
+            cause = causes.setdefault(key, PendingCause(", ".join(titles), is_mild=group.status in MILD))
             if not cause.pods:
-                cause.message = group["reason"]
-                cause.pod = first.get((workload["namespace"], workload["workload"], group["reason"]), "")
-            cause.pods += group["pods"]
-            cause.by_workload[f"{workload['namespace']}/{workload['workload']}"] += group["pods"]
+                cause.message = group.reason
+                cause.pod = first.get((workload.namespace, workload.workload, group.reason), "")
+            cause.pods += group.pods
+            cause.by_workload[f"{workload.namespace}/{workload.workload}"] += group.pods
     return list(causes.values())
 
 
-def reasons_of(rejections: Sequence[Mapping[str, Any]]) -> list[str]:
+def reasons_of(rejections: Sequence[NodeRejection]) -> list[str]:
     """Return the reasons of nodes, those of the most nodes first."""
     counts: Counter[str] = Counter()
     for rejection in rejections:
-        for reason in rejection["reasons"]:
-            counts[reason] += rejection["nodes"]
+        for reason in rejection.reasons:
+            counts[reason] += rejection.nodes
     return sorted(counts, key=lambda reason: (-counts[reason], reason))
 
 
-def _title(group: Mapping[str, Any]) -> str:
-    status = group["status"]
-    return group["reason"] or status if status == UNSCHEDULABLE else f"{status}: {group['reason']}"
+def _title(group: PodsWithoutNode) -> str:
+    status = group.status
+    return group.reason or status if status == UNSCHEDULABLE else f"{status}: {group.reason}"
 
 
-def _workload_grid(workloads: Sequence[Mapping[str, Any]]) -> Grid:
+def _workload_grid(workloads: Sequence[PlacedWorkload]) -> Grid:
     rows: list[list[Cell]] = []
     for workload in sorted(workloads, key=lambda workload: -_missing(workload)):
-        on_nodes = workload["alreadyBound"] + workload["placed"]
-        placed = [f"{name} ({count:,})" if count > 1 else name for name, count in workload["nodes"].items()]
+        on_nodes = workload.already_bound + workload.placed
+        placed = [f"{name} ({count:,})" if count > 1 else name for name, count in workload.nodes.items()]
         status = "without a node" if _missing(workload) else "placed"
-        numbers = workload["pods"], on_nodes, _missing(workload)
-        rows.append([workload["namespace"], workload["workload"], status, *numbers, first_of(placed, 3)])
+        numbers = workload.pods, on_nodes, _missing(workload)
+        rows.append([workload.namespace, workload.workload, status, *numbers, first_of(placed, 3)])
     headings = ("namespace", "workload", "status", "pods", "with node", "without", "placed on")
     caption = "Workloads, those with the most pods without a node first"
     return shortened(caption, headings, rows, (0, 2), "-o csv has every pod.")
 
 
-def _missing(workload: Mapping[str, Any]) -> int:
-    return sum(group["pods"] for group in workload["withoutNode"])
+def _missing(workload: PlacedWorkload) -> int:
+    return sum(group.pods for group in workload.without_node)

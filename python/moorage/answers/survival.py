@@ -9,10 +9,10 @@ from functools import cached_property, reduce
 from itertools import combinations
 from math import comb
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.scaling_rounds import grow
@@ -21,7 +21,8 @@ from moorage.cluster.change import NAME, get, parsed
 from moorage.cluster.node_changes import NO_CONTROLLER
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
-from moorage.engine.scheduler.cycle.results import WAITING, problem_of
+from moorage.document import Count, Document, Positive
+from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, TERMINATING, WAITING, problem_of
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod
@@ -41,58 +42,83 @@ if TYPE_CHECKING:
 NODE = "node"
 """Stands for each node by itself."""
 UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
+PROBLEMS = [UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING, NOT_STARTED, EVICTED, REFUSED]
 
 
-class LostPod(Struct, frozen=True):
-    """A pod that finds no place after a loss.
-
-    Attributes
-    ----------
-    pod : str
-        ``namespace/name`` of the pod without a node: the one that its controller has made anew, or the lost
-        one that no controller makes again.
-    workload : str
-        Such as ``deployment/web``.
-    reason : str
-    problem : str
-        The reason in a word, as in ``moorage check``: "unschedulable"; "waiting", "refused", "gated" or
-        "other-scheduler", of a pod that is not tried; "not-started" where its volume is attached to another
-        node than its own; "evicted" where no controller makes it again.
-    as_before : bool
-        Whether no more pods of its workload have no place than after this loss before a change.
-    """
+class LostPod(Document, frozen=True):
+    """A pod that finds no place after a loss."""
 
     pod: str
+    """``namespace/name`` of the pod without a node: the one that its controller has made anew, or the lost
+    one that no controller makes again."""
     workload: str
+    """Such as ``deployment/web``."""
     reason: str
-    problem: str
+    problem: Annotated[str, Meta(extra_json_schema={"enum": PROBLEMS})]
+    """The reason in a word, as status of a finding: "waiting", "refused", "gated" or "other-scheduler" of a
+    pod that is not tried; "not-started" where its volume is attached to another node than its own; "evicted"
+    where no controller makes it again."""
     as_before: bool = False
+    """Whether no more pods of the workload have no place than after this loss before the change."""
 
 
-class Loss(Struct, frozen=True):
-    """What is lost with the nodes of some domains.
-
-    Attributes
-    ----------
-    domains : tuple of str
-        The nodes, zones, or values of the label, that are lost together.
-    nodes : int
-        Number of nodes.
-    pods : int
-        Number of pods on them that have to run elsewhere.
-    lost : tuple of LostPod
-        Pods without a place: of these, or others that were evicted for them.
-    """
+class Loss(Document, frozen=True):
+    """What is lost with the nodes of some domains."""
 
     domains: tuple[str, ...]
-    nodes: int
-    pods: int
+    """Nodes, zones, or values of the label, that are lost together."""
+    nodes: Count
+    pods: Count
+    """Pods that have to run elsewhere."""
     lost: tuple[LostPod, ...]
+    """Pods without a place: of these, or others that were evicted for them."""
 
     @property
     def is_worse(self) -> bool:
         """Whether it leaves more pods without a place than before a change."""
         return not all(pod.as_before for pod in self.lost)
+
+
+class SearchedSets(Document, frozen=True):
+    """What was tried besides each domain alone."""
+
+    at_once: Positive
+    sets: Count
+    """Sets of several domains that were tried."""
+    possible: Count
+    """All sets of domains that are survived alone."""
+    worst: Count
+    """All sets among so many of the fullest domains were tried."""
+
+
+class SurvivalDocument(Document, frozen=True, kw_only=True):
+    """Whether a cluster survives losses."""
+
+    failed: Count | UnsetType = UNSET
+    """Losses that are a failure; where a gate asks."""
+    by: str
+    """node, or the key of a label."""
+    domains: Count
+    """Number of nodes, or of values of the label; each was lost alone."""
+    without_label: Count
+    """Nodes without the label."""
+    only: str
+    """The namespace or the labels of the pods that were asked about; empty for all."""
+    within_budgets: bool
+    """Whether pods may have no place as long as their PodDisruptionBudgets hold."""
+    is_compared: bool
+    """Whether each loss was compared with the same one before the change."""
+    grows: bool
+    """Whether NodePools and node groups have nodes come after a loss."""
+    detaches: bool
+    """Whether volumes have to come free from lost nodes before their pods start elsewhere."""
+    survived: bool
+    """Whether no loss leaves pods without a place, or more than before the change; --allow has no effect on
+    it."""
+    losses: tuple[Loss, ...]
+    """Losses that leave pods without a place, most pods first."""
+    searched: SearchedSets
+    """What was tried besides each domain alone."""
 
 
 @dataclass(frozen=True)
@@ -206,23 +232,21 @@ class Survival(Tabular):
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON value."""
-        losses = [
-            {"domains": list(loss.domains), "nodes": loss.nodes, "pods": loss.pods}
-            | {"lost": [_lost_document(pod) for pod in loss.lost]}
-            for loss in self.losses
-        ]
-        several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
-        head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
-        options = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
-        options |= {"grows": self.grows, "detaches": self.detaches}
-        return head | options | {"survived": bool(self), "losses": losses, "searched": several}
+    def document(self, failed: int | UnsetType = UNSET) -> SurvivalDocument:
+        """Return the answer as its document.
 
-
-def _lost_document(pod: LostPod) -> dict[str, Any]:
-    lost = {"pod": pod.pod, "workload": pod.workload, "reason": pod.reason, "problem": pod.problem}
-    return lost | {"asBefore": pod.as_before}
+        Parameters
+        ----------
+        failed : int, optional
+            The losses that are a failure.
+        """
+        names = SurvivalDocument.__struct_fields__
+        return SurvivalDocument(
+            failed=failed,
+            survived=bool(self),
+            searched=SearchedSets(self.at_once, self.sets, self.possible, self.worst),
+            **{name: getattr(self, name) for name in names if name not in ("failed", "survived", "searched")},
+        )
 
 
 def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Survival:

@@ -30,10 +30,12 @@ class ComingNode(Document, frozen=True):
     name: str
     autoscaler: Annotated[str, Meta(extra_json_schema={"enum": [KARPENTER, CLUSTER_AUTOSCALER]})]
     pool: str
+    """The NodePool or node group."""
     instance_type: str
     zone: str
     capacity_type: str
     price_per_hour: Amount | None
+    """Null if it is not known."""
     round: Count
     pods: tuple[str, ...]
 
@@ -100,14 +102,39 @@ class UnplacedPod(NamedTuple):
         return WaitingPod(self.pod, self.refused_by, karpenter, cluster_autoscaler, self.scheduler)
 
 
-class LatePod(NamedTuple):
-    """A pod that did not fit the nodes that an autoscaler made for it: the scheduler's reason, and the round
-    in which it found a node."""
+class LatePod(Document, frozen=True):
+    """A pod that did not fit the nodes that an autoscaler made for it."""
 
     pod: str
-    round: int
+    round: Annotated[int, Meta(ge=2)]
+    """In which it has found a node."""
     scheduler: str
-    by: str = KARPENTER
+    """Why it did not get the node that was made for it."""
+    by: Annotated[str, Meta(extra_json_schema={"enum": [KARPENTER, CLUSTER_AUTOSCALER]})] = KARPENTER
+    """The autoscaler that made a node for it."""
+
+
+class ScaleUpDocument(Document, frozen=True, kw_only=True):
+    """The nodes that autoscalers make, as documents have them."""
+
+    karpenter_version: str | None
+    """Null if there is no NodePool."""
+    cluster_autoscaler_version: str | None
+    """Null if no node group is given."""
+    seed: int
+    rounds: Count
+    """In how many autoscalers made nodes."""
+    complete: bool
+    """Whether the rounds ended because no autoscaler makes another node."""
+    price_per_hour: Amount | None
+    """Of the new nodes; null if the price of one is not known."""
+    newly_placed: Count
+    """Pods that the first run left and that have a node now; placed of the document counts all."""
+    nodes: list[ComingNode]
+    waiting: list[WaitingPod]
+    """Pods that have no node at the end."""
+    late: tuple[LatePod, ...]
+    """Pods that needed another round."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,19 +229,21 @@ class ScaleUp(Tabular):
         columns_of_nodes: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
         return Table(columns_of_nodes | {"pods": [len(node.pods) for node in nodes]})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON value."""
-        return {
-            **versions(self.autoscalers),
-            "seed": self.seed,
-            "rounds": self.rounds,
-            "complete": self.complete,
-            "pricePerHour": self.price,
-            "newlyPlaced": len(self.placed),
-            "nodes": [node.document().to_dict() for node in self.nodes],
-            "waiting": [pod.document().to_dict() for pod in self.waiting],
-            "late": [late_pod._asdict() for late_pod in self.late],
-        }
+    def document(self) -> ScaleUpDocument:
+        """Return the answer as its document."""
+        karpenter, cluster_autoscaler = versions(self.autoscalers).values()
+        return ScaleUpDocument(
+            karpenter_version=karpenter,
+            cluster_autoscaler_version=cluster_autoscaler,
+            seed=self.seed,
+            rounds=self.rounds,
+            complete=self.complete,
+            price_per_hour=self.price,
+            newly_placed=len(self.placed),
+            nodes=[node.document() for node in self.nodes],
+            waiting=[pod.document() for pod in self.waiting],
+            late=self.late,
+        )
 
 
 def versions(autoscalers: Collection[str]) -> dict[str, str | None]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
 from moorage.autoscalers.group_refusals import group_refusals, template_facts
@@ -26,6 +27,7 @@ from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
     ScaleUp,
+    ScaleUpDocument,
     kinds_of,
     nodes_price,
     nodes_text,
@@ -33,6 +35,7 @@ from moorage.autoscalers.scale_up_answer import (
 )
 from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
+from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
@@ -167,6 +170,33 @@ def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     return [f"{coming.makers}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
 
 
+class EarlierPrice(Document, frozen=True):
+    """What the nodes cost that were there before others came."""
+
+    before: float
+    """Per hour, of the nodes before."""
+    unknown: Count
+    """How many of them have no price."""
+
+
+class NewNodesDocument(ScaleUpDocument, frozen=True, kw_only=True):
+    """The nodes that came in a run, as documents have them."""
+
+    types: str
+    """Where the instance types are from."""
+    node_groups: str
+    """Where the node groups are from; empty without any."""
+    not_simulated: tuple[str, ...]
+    """Kinds in the input that autoscalers heed and that are not simulated."""
+    prices: EarlierPrice | None
+    """Null without a file of types."""
+    draws: Positive
+    draws_that_wait: Count
+    """In how many draws a pod waits."""
+    pool_facts: tuple[str, ...]
+    """What decided about the NodePools of new nodes, a line each."""
+
+
 class ScaleUpReport(NamedTuple):
     """The nodes that came in a run, and what they cost.
 
@@ -288,18 +318,19 @@ class ScaleUpReport(NamedTuple):
             why += [line for refusal in refusals for line in refusal.lines()]
         return [text for key in pods if key not in explained and (text := self.outcome(key))] + why
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as a JSON value."""
+    def document(self) -> NewNodesDocument:
+        """Return the answer as its document."""
         before = self.before
-        return self.up.to_dict() | {
-            "types": self.coming.sources.get(KARPENTER, ""),
-            "nodeGroups": self.coming.sources.get(CLUSTER_AUTOSCALER, ""),
-            "notSimulated": list(self.coming.ignored),
-            "prices": None if before is None else {"before": before.price, "unknown": before.unknown},
-            "draws": self.coming.draws,
-            "drawsThatWait": self.waited,
-            "poolFacts": list(self.facts),
-        }
+        return NewNodesDocument(
+            **structs.asdict(self.up.document()),
+            types=self.coming.sources.get(KARPENTER, ""),
+            node_groups=self.coming.sources.get(CLUSTER_AUTOSCALER, ""),
+            not_simulated=self.coming.ignored,
+            prices=None if before is None else EarlierPrice(before.price, before.unknown),
+            draws=self.coming.draws,
+            draws_that_wait=self.waited,
+            pool_facts=self.facts,
+        )
 
 
 # ---- new node kinds ----------------------------------------------------------------------------------------

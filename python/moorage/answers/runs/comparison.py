@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace as with_fields
 
 from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.cluster.verbs import RequestedChange
-from moorage.errors import InputError, located, nearest
+from moorage.document import Document, Positive
+from moorage.errors import InputError, located, nearest, number_of
 from moorage.kube import Cluster, Pod
+from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
 from moorage.kube.model.pod import PodStatus
 from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release_named, selected_gates
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
@@ -24,6 +27,7 @@ from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
 
 from ..scheduler import Scheduler
+from ..text_tables import PrintedTable, answer_text
 from .loaded_cluster import SchedulerSettings
 from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
@@ -246,6 +250,23 @@ class ReleaseComparison(Struct, frozen=True):
         named = {name for cause in causes for names in cause.alternatives for name in names}
         return [behaviour for behaviour in self.behaviours if behaviour.name in named]
 
+    @property
+    def groups(self) -> Counter[tuple[str, str]]:
+        """How many pods differ in one way for one reason."""
+        return Counter((difference.change, difference.cause.text) for difference in self.differences)
+
+    def document(self) -> ComparedReleases:
+        """Return what documents have of the comparison."""
+        return ComparedReleases(
+            self.from_scratch,
+            self.tie_break,
+            [DifferenceGroup(*kind, pods) for kind, pods in self.groups.items()],
+            [
+                EffectiveBehaviour(behaviour.name, behaviour.is_gate, behaviour.values, behaviour.text)
+                for behaviour in self.effective
+            ],
+        )
+
     def losses(self) -> dict[str, str]:
         """Return, by pod, what makes the difference for those that no longer fit."""
         return {
@@ -407,3 +428,198 @@ def _difference(key: str, before: Alternative, after: Alternative, cause: Cause)
     change = {(True, True): MOVED, (True, False): LOST, (False, True): GAINED}.get(has_node, OTHERWISE)
     without = before if change == GAINED else after
     return ReleaseDifference(key, change, places, without.reasons.get(key, ""), cause)
+
+
+# ---- comparison answer -------------------------------------------------------------------------------------
+
+SAME = "every pod is in the same place"
+
+
+class ComparedRun(Document, frozen=True):
+    """One of several runs that are compared."""
+
+    name: str
+    """The argument."""
+    measures: dict[str, float]
+    """Numbers of nodes and pods; use of resources in the cluster in percent; imbalance, the standard
+    deviation over nodes in percent."""
+    release: DecidingRelease | UnsetType = UNSET
+    """The release of Kubernetes that decides, and what told it; absent where two are compared."""
+
+
+class DifferingPod(Document, frozen=True):
+    """A pod that is not in the same place everywhere."""
+
+    pod: str
+    places: list[str]
+    """Its node or its status in each alternative; empty where there is no such pod."""
+    change: Annotated[str, Meta(extra_json_schema={"enum": list(ORDER)})] | UnsetType = UNSET
+    """Of two releases: what becomes of the pod."""
+    reason: str | UnsetType = UNSET
+    """Of two releases: why it has no node, where it has none; empty for others."""
+    because: Sequence[Sequence[str]] | UnsetType = UNSET
+    """Of two releases: each list of behaviours and feature gates makes the difference; those of one list
+    together."""
+    is_pinned: bool | UnsetType = UNSET
+    """Of two releases: false where the difference comes of some of the listed behaviours, and it is not known
+    which."""
+
+
+class DifferenceGroup(Document, frozen=True):
+    """Pods that differ between two releases in one way, for one reason."""
+
+    change: str
+    because: str
+    """As in the table."""
+    pods: Positive
+
+
+class EffectiveBehaviour(Document, frozen=True):
+    """A behaviour or feature gate that makes a difference."""
+
+    name: str
+    is_gate: bool
+    values: Sequence[str]
+    """In each release; of collections, what the other one has not."""
+    text: str
+    """What it is."""
+
+
+class ComparedReleases(Document, frozen=True):
+    """How two releases were compared, and what makes the differences."""
+
+    from_scratch: bool
+    """Whether bound pods were placed anew; otherwise only pending ones were placed."""
+    tie_break: str
+    """How both choose among nodes of equal score."""
+    groups: list[DifferenceGroup]
+    behaviours: list[EffectiveBehaviour]
+    """The behaviours and feature gates that make a difference."""
+
+
+class CompareDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage compare``."""
+
+    api_version: Literal["compare.moorage.dev/v1"] = "compare.moorage.dev/v1"
+    kind: Literal["Comparison"] = "Comparison"
+    alternatives: list[ComparedRun]
+    differences: list[DifferingPod]
+    """The pods that are not in the same place everywhere."""
+    releases: ComparedReleases | UnsetType = UNSET
+    """How two releases were compared, and what makes the differences."""
+    left_out: list[LeftOutWorkload]
+    warnings: Sequence[str]
+    refused: list[RefusedObject] | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class ComparisonAnswer:
+    """Runs side by side.
+
+    Attributes
+    ----------
+    alternatives : sequence of Alternative
+    warnings : sequence of str
+        About the inputs and the runs, a sentence each.
+    releases : ReleaseComparison or None
+        What makes the differences, if the alternatives are two releases.
+    """
+
+    alternatives: Sequence[Alternative]
+    warnings: Sequence[str]
+    releases: ReleaseComparison | None = None
+
+    def __str__(self) -> str:
+        return answer_text(self.lines(), self.tables())
+
+    def document(self) -> CompareDocument:
+        """Return the answer as its document."""
+        runs, releases = self.alternatives, self.releases
+        clusters = [run.simulation.cluster for run in runs]
+        differences = [DifferingPod(key, places) for key, places in differing_places(runs).items()]
+        if releases is not None:
+            differences = [
+                DifferingPod(
+                    differing.pod,
+                    [*differing.places],
+                    differing.change,
+                    differing.reason,
+                    differing.cause.alternatives,
+                    differing.cause.is_pinned,
+                )
+                for differing in releases.differences
+            ]
+        left_out = dict.fromkeys(obj for cluster in clusters for obj in cluster.left_out)
+        refused = dict.fromkeys(obj for cluster in clusters for obj in cluster.refused_objects)
+        return CompareDocument(
+            alternatives=[
+                ComparedRun(
+                    run.name, run.measures, (releases is None and run.simulation.cluster.release) or UNSET
+                )
+                for run in runs
+            ],
+            differences=differences,
+            releases=UNSET if releases is None else releases.document(),
+            left_out=[obj.document() for obj in left_out],
+            warnings=self.warnings,
+            refused=[*refused] or UNSET,
+        )
+
+    @cached_property
+    def pods(self) -> PrintedTable:
+        """The pods that differ, and of releases what makes the difference."""
+        return _pods(self.alternatives, self.releases)
+
+    @cached_property
+    def measures(self) -> PrintedTable:
+        """A row per measure that some run has."""
+        return _measures(self.alternatives)
+
+    def lines(self) -> Iterator[str]:
+        """Yield how many pods differ, how releases were compared, and which nodes come."""
+        moved = number_of(len(self.pods.cells), "pod is not", "pods are not")
+        yield f"{moved} in the same place" if self.pods.cells else SAME
+        if self.releases is not None:
+            yield self.releases.basis
+        for run in self.alternatives:
+            if (scale_up := run.simulation.scale_up) is not None:
+                yield from (f"{run.name}: {text}" for text in (scale_up.text(), *scale_up.gaps()))
+
+    def tables(self) -> Iterator[PrintedTable]:
+        """Yield the measures, what makes differences between releases, and the pods that differ."""
+        yield self.measures
+        yield from () if self.releases is None else _causes(self.releases)
+        yield self.pods
+
+
+def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
+    """The pods that differ, and of releases what makes the difference."""
+    names = [run.name for run in alternatives]
+    if releases is None:
+        return PrintedTable(
+            ("POD", *names), [(key, *places) for key, places in differing_places(alternatives).items()]
+        )
+    rows = [
+        (difference.pod, *difference.places, difference.change, difference.cause.text, difference.reason)
+        for difference in releases.differences
+    ]
+    return PrintedTable(("POD", *names, "CHANGE", "BECAUSE OF", "REASON"), rows)
+
+
+def _causes(releases: ReleaseComparison) -> Iterator[PrintedTable]:
+    """How many pods differ in what way and why, and what the behaviours are."""
+    rows = [(change, str(count), cause) for (change, cause), count in releases.groups.items()]
+    yield PrintedTable(("CHANGE", "PODS", "BECAUSE OF"), rows)
+    names = releases.before.name, releases.after.name
+    yield PrintedTable(
+        ("BEHAVIOUR", *names, "WHAT IT IS"),
+        [(behaviour.name, *behaviour.values, behaviour.text) for behaviour in releases.effective],
+    )
+
+
+def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
+    """A row per measure that some run has."""
+    measures = [run.measures for run in alternatives]
+    names = dict.fromkeys(name for each in measures for name in each)
+    rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
+    return PrintedTable(("MEASURE", *(run.name for run in alternatives)), rows)

@@ -8,13 +8,13 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 from msgspec import structs
 
 from moorage.controllers import PodTimes
 from moorage.controllers.availability import Rollout
 from moorage.controllers.claims_in_use import COMES_FREE
 from moorage.controllers.kubelets import tolerated_seconds
+from moorage.document import Count, Document
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of
@@ -22,6 +22,7 @@ from moorage.kube import Node, Pod, group_of
 from moorage.kube.workloads.ownership import FINISHED, Workload
 
 from ..scheduler import Scheduler
+from ..text_tables import PrintedTable
 from .simulation import (
     EVICTED,
     PLACED,
@@ -493,37 +494,26 @@ def differing_times(
 # the next one.
 
 
-class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod group after a run.
-
-    Attributes
-    ----------
-    namespace, group : str
-    min_count : int
-        0 for a group without a minimum, and for one that does not exist.
-    pods : int
-        Number of its pods, without those that have finished; evicted and refused ones that should run count.
-    with_node : int
-        Number of these that have a node.
-    fit : int
-        Number of the others that fit at once after the run, without evictions.
-    domain : str
-        ``LABEL=VALUE`` of the domain in which they fit, of a group that is bound to a topology; else "".
-    next : str
-        The first pod that fits nowhere beside those, as ``namespace/name``; "" for none.
-    message : str
-        Why that one fits nowhere, or what else stops the group; "" where all pods have a node.
-    """
+class GroupFit(Document, frozen=True):
+    """A pod group after a run."""
 
     namespace: str
     group: str
-    min_count: int
-    pods: int
-    with_node: int
-    fit: int = 0
+    """Name of the pod group."""
+    min_count: Count
+    """0 without a minimum, and if there is no such PodGroup."""
+    pods: Count
+    """Pods of the group, without those that have finished; evicted and refused ones that should run count."""
+    with_node: Count
+    """Those of them that have a node."""
+    fit: Count = 0
+    """How many of the others fit at once after the run, without evictions."""
     domain: str = ""
+    """``LABEL=VALUE`` of the domain in which they fit, of a group that is bound to a topology; else empty."""
     next: str = ""
+    """The first pod that fits nowhere beside those, as ``namespace/name``; empty for none."""
     message: str = ""
+    """Why it fits nowhere, or what else stops the group; empty if all pods have a node."""
 
 
 def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[GroupFit]:
@@ -572,3 +562,17 @@ def _stop(
         return {"fit": seen.fits, "message": f"the group has only {seen.pods} of {minimum} pods"}
     message = seen.message or left.short_reason
     return {"fit": seen.fits, "domain": seen.domain, "next": seen.next, "message": message}
+
+
+def group_tables(groups: Sequence[GroupFit]) -> Iterator[PrintedTable]:
+    """Yield the table of pod groups, if there are any."""
+    if not groups:
+        return
+    rows = []
+    for group in groups:
+        fit = str(group.fit) if group.message else ""
+        where = f" in {group.domain}" if group.domain else ""
+        stop = f"{group.next}{where}: {group.message}" if group.next else group.message
+        numbers = str(group.min_count or ""), f"{group.with_node}/{group.pods}", fit
+        rows.append((group.namespace, group.group, *numbers, stop))
+    yield PrintedTable(("NAMESPACE", "GROUP", "MINIMUM", "WITH NODE", "MORE FIT", "STOPPED BY"), rows)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct, structs
 
 from moorage.cluster.change import Change
 from moorage.cluster.node_changes import LASTING, stays
@@ -19,6 +18,7 @@ from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
 from moorage.controllers.volume_plugins import unknown_topologies
+from moorage.document import Count, Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.engine.scheduler.cycle.results import GATED as GATED
 from moorage.engine.scheduler.cycle.results import OTHER_SCHEDULER as OTHER_SCHEDULER
@@ -53,6 +53,12 @@ PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted",
 KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
 REFUSED_LATER = "refused-later"
 """Of a workload whose pods run: new ones would be refused."""
+STATUSES = [
+    *(PLACED, UNSCHEDULABLE, WAITING, GATED, OTHER_SCHEDULER, TERMINATING),
+    *(EVICTED, REPLACED, KEPT, REFUSED, REFUSED_LATER, SKIPPED_KIND, NOT_STARTED),
+]
+Status = Annotated[str, Meta(extra_json_schema={"enum": STATUSES})]
+"""What has become of a pod; see `PodOutcome`."""
 PINNED = "spec.template.spec.nodeName is {0}, so the scheduler passes it by, and the kubelet of {0}"
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
@@ -82,6 +88,17 @@ class Preempted(NamedTuple):
 
     pod: Pod
     by: str
+
+
+class EvictedPod(Document, frozen=True):
+    """A running pod that is evicted for another, as documents have it."""
+
+    namespace: str
+    pod: str
+    node: str
+    workload: str
+    by: str
+    """``namespace/name`` of a pod or a group."""
 
 
 class PodOutcome(NamedTuple):
@@ -226,14 +243,22 @@ class Simulation(Struct, dict=True):
         if self.depends_on:
             yield self.depends_on
 
-    def basis_document(self) -> dict[str, Any]:
-        """Return the same as a JSON value."""
-        evictions = [
-            {"namespace": victim.pod.namespace, "pod": victim.pod.name, "node": victim.pod.spec.node_name}
-            | {"workload": self.workloads.of(victim.pod).text, "by": victim.by}
+    def evictions(self) -> list[EvictedPod]:
+        """Return the running pods that were evicted, as documents have them."""
+        return [
+            EvictedPod(
+                victim.pod.namespace,
+                victim.pod.name,
+                victim.pod.spec.node_name,
+                self.workloads.of(victim.pod).text,
+                victim.by,
+            )
             for victim in self.preempted
         ]
-        return {"evictions": evictions, "restsOn": [*self.rests_on, *filter(None, [self.depends_on])]}
+
+    def taken_as_given(self) -> list[str]:
+        """Return what the answer rests on, as documents have it."""
+        return [*self.rests_on, *filter(None, [self.depends_on])]
 
     @cached_property
     def outcomes(self) -> list[PodOutcome]:
@@ -383,7 +408,8 @@ class Simulation(Struct, dict=True):
         before = (pod for key, pod in self.before.items() if key not in placed)
         summary = summarize(self.cluster.finished, self.scheduler, self.result, before)
         if placed:
-            summary = replace(summary, placed=sum(outcome.status == PLACED for outcome in self.outcomes))
+            now_placed = sum(outcome.status == PLACED for outcome in self.outcomes)
+            summary = structs.replace(summary, placed=now_placed)
         return summary
 
     def _eviction(self, key: str) -> str:
@@ -518,6 +544,26 @@ def _device_warnings(scheduler: Scheduler, waiting: Iterable[Pod]) -> Iterator[s
         yield f"{have} claims for devices, which are allocated as in v1.35: {text}."
 
 
+class NodeRejection(Document, frozen=True):
+    """A status of a plugin, and the number of nodes that have it."""
+
+    plugin: str
+    code: str
+    reasons: list[str]
+    nodes: Count
+
+
+class PodsWithoutNode(Document, frozen=True):
+    """Pods without a node that have one reason."""
+
+    status: Status
+    pods: Count
+    """Number of pods."""
+    reason: str
+    """The whole message, as kubectl describe shows it."""
+    rejections: list[NodeRejection]
+
+
 class PodsAlike(NamedTuple):
     """Pods of one workload with equal outcomes; none where the API server refuses the object itself."""
 
@@ -530,6 +576,20 @@ class PodsAlike(NamedTuple):
     def what(self) -> str:
         """What has become of how many pods."""
         return f"{len(self.outcomes)} {self.status}" if self.outcomes else self.status
+
+    def document(self) -> PodsWithoutNode:
+        """Return what documents have of the pods."""
+        failure = self.outcomes[0].failure if self.outcomes else None
+        return PodsWithoutNode(self.status, len(self.outcomes), self.reason, _rejections(failure))
+
+
+def _rejections(failure: Failure | None) -> list[NodeRejection]:
+    if failure is None or failure.diagnosis is None or failure.error:
+        return []
+    return [
+        NodeRejection(status.plugin, str(status.code), list(status.reasons), nodes)
+        for status, nodes in failure.diagnosis.statuses_of_nodes()
+    ]
 
 
 def refused_groups(cluster: Cluster) -> list[PodsAlike]:
@@ -592,6 +652,15 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
         PodsAlike(*key[:2], members[0].short_reason if short else members[0].reason, members)
         for key, members in groups.items()
     ]
+
+
+def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcome]]:
+    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
+    groups: dict[Workload, list[PodOutcome]] = {}
+    for outcome in outcomes:
+        if outcome.status not in (REPLACED, KEPT):
+            groups.setdefault(outcome.workload, []).append(outcome)
+    return groups
 
 
 def pinned_workloads(scheduler: Scheduler) -> dict[Workload, str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Meta
+from msgspec.structs import replace
 
-from moorage.engine.framework.evidence import in_shown_order
+from moorage.document import Count, Document
+from moorage.engine.framework.evidence import in_shown_order, unit
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import ZONE
@@ -20,56 +22,55 @@ from ..scheduler import Scheduler
 NO_ZONE = "(no zone)"
 
 
-class Use(Struct, frozen=True):
+class Use(Document, frozen=True):
     """Requested and allocatable quantity of a resource: cpu in millicores, others in their own units."""
 
     resource: str
-    requested: int
-    allocatable: int
+    unit: Annotated[str, Meta(extra_json_schema={"enum": ["millicores", "bytes", "count"]})]
+    requested: Count
+    allocatable: Count
+    percent: float
+    """Requested part of the allocatable quantity, to two digits."""
+
+    @classmethod
+    def of(cls, resource: str, requested: int, allocatable: int) -> Use:
+        """Return the use of a resource."""
+        use = cls(resource, unit(resource), requested, allocatable, 0.0)
+        return replace(use, percent=round(use.share, 2))
 
     @property
-    def percent(self) -> float:
+    def share(self) -> float:
         """Requested part of the allocatable quantity in percent."""
         return 100.0 * self.requested / self.allocatable if self.allocatable else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Zone:
+class Zone(Document, frozen=True):
     """A zone, its number of nodes, and the use of its resources."""
 
     name: str
-    nodes: int
+    nodes: Count
     use: tuple[Use, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of a run in numbers.
+class Summary(Document, frozen=True):
+    """The result of a run in numbers."""
 
-    Attributes
-    ----------
-    nodes, running, placed, unschedulable, evicted : int
-        Number of nodes, of pods that had a node before, of pods that this run placed, of pods that fit no
-        node, and of evicted pods.
-    reasons : dict of str to int
-        By reason, the number of unschedulable pods that some node rejected for it.
-    skipped : dict of str to int
-        By reason, the number of pods that were not scheduled; a finished pod has succeeded or failed.
-    use : tuple of Use
-        Use of each resource in the whole cluster.
-    zones : tuple of Zone
-        Use by value of the label ``topology.kubernetes.io/zone``, sorted by name.
-    """
-
-    nodes: int
-    running: int
-    placed: int
-    unschedulable: int
-    evicted: int
-    reasons: dict[str, int]
-    skipped: dict[str, int]
+    nodes: Count
+    running: Count
+    """Pods that had a node before the run."""
+    placed: Count
+    """Pods that this run placed."""
+    unschedulable: Count
+    """Pods that fit no node."""
+    evicted: Count
+    reasons: dict[str, Count]
+    """By reason, the number of unschedulable pods that some node rejected for it."""
+    skipped: dict[str, Count]
+    """By reason, the number of pods that were not scheduled; a finished pod has succeeded or failed."""
     use: tuple[Use, ...]
+    """Of each resource in the whole cluster."""
     zones: tuple[Zone, ...]
+    """By value of the label ``topology.kubernetes.io/zone``, sorted by name."""
 
 
 def zone_of(node: Node | None) -> str:
@@ -135,7 +136,7 @@ def by_count(counts: Mapping[str, int]) -> dict[str, int]:
 def _use(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> tuple[Use, ...]:
     table = scheduler.table
     uses = (
-        Use(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
+        Use.of(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
         for name in in_shown_order(table.allocatable)
     )
     return tuple(use for use in uses if use.requested or use.allocatable)

@@ -142,6 +142,7 @@ def check(
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
+    from moorage.answers.runs.check_answer import CheckAnswer
     from moorage.answers.runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
     from moorage.answers.runs.simulation import groups_refused_later
     from moorage.answers.scheduler import Scheduler
@@ -216,7 +217,7 @@ def check(
     ]  # after the losses: pods were made for them
     facts = facts_of(after)
     print_notes(warnings, after, facts=facts, is_asked=options["upgrade_from"] is not None)
-    write_verdict(output, done, verdict, removed, [*facts, *warnings])
+    write_verdict(output, CheckAnswer(done, verdict, removed, [*facts, *warnings]))
     return 0 if verdict.passed else 1
 
 

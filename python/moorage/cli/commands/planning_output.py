@@ -22,13 +22,14 @@ from moorage.answers.node_room import (
 from moorage.answers.placement_bound import Bound
 from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
+from moorage.answers.text_tables import PrintedTable
 from moorage.autoscalers.consolidation_rounds import Consolidation
 from moorage.cluster.change import short_label
 from moorage.engine.framework.evidence import readable
 from moorage.errors import first_of, number_of
 from moorage.table import Tabular
 
-from .printing import COMMENT_ROWS, PrintedTable, columns_table, print_names, write_answer
+from .printing import COMMENT_ROWS, columns_table, print_names, write_answer
 
 if TYPE_CHECKING:
     from moorage.kube.model.cluster import AboutInput

@@ -11,14 +11,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from itertools import compress, zip_longest
 from shutil import get_terminal_size
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose_lines, table_lines
 from moorage.errors import printable
 from moorage.kube.read.python_values import dump_yaml
 
@@ -29,24 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from moorage.answers.page import Page
-    from moorage.kube.model.cluster import DecidingRelease, LeftOut, RefusedObject
+    from moorage.kube.model.cluster import DecidingRelease
     from moorage.table import Table as Columns
 
     PageOf = tuple[Page, Iterable[DecidingRelease | None], Iterable[str]]
 
-GAP, INDENT = "  ", "    "
-"""Between two columns, and before the lines on which a row continues."""
-FOLDED = 24
-"""Width below which no column is folded."""
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
-
-
-class PrintedTable(NamedTuple):
-    """Headings of the columns, and cells by row."""
-
-    headings: Sequence[str]
-    cells: Sequence[Sequence[str]]
 
 
 COMMENT_ROWS = 8
@@ -140,7 +128,7 @@ def _csv_cell(text: str) -> str:
 
 def markdown_text(table: PrintedTable) -> str:
     """Return a table as GitHub shows tables in Markdown."""
-    headings, *cells = _filled(table.headings, table.cells)
+    headings, *cells = filled(table.headings, table.cells)
     head, *rows = (f"| {' | '.join(map(_markdown, row))} |\n" for row in (headings, *cells))
     return "".join([head, f"| {' | '.join(['---'] * len(headings))} |\n", *rows])
 
@@ -161,72 +149,12 @@ def _escaped(text: str) -> str:
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print a table in plain columns, those that are empty in all rows left out.
-
-    On a terminal a row that is too long folds where a text has spaces, and continues with its last columns on
-    lines of their own, below their headings. A name is never cut.
-    """
-    rows = [[*map(printable, row)] for row in _filled(headings, cells)]
-    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    parts = [*_parts(rows, width)]
-    for row in rows:
-        for indent, columns in parts:
-            folded = [_folded(row[at], size) for at, size in columns.items()]
-            for texts in zip_longest(*folded, fillvalue=""):
-                padded = (f"{text:<{size}}" for text, size in zip(texts, columns.values(), strict=True))
-                print(f"{indent}{GAP.join(padded)}".rstrip())
-    print()
+    """Print a table in plain columns, folded to the width of a terminal, and a line without a text."""
+    print(*table_lines(headings, cells, _width()), "", sep="\n")
 
 
-def _filled(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return headings and rows without the columns in which no row has a text."""
-    filled = [any(column) for column in zip(*cells, strict=True)]
-    return [[*compress(row, filled)] for row in (headings, *cells)]
-
-
-def _parts(rows: Sequence[Sequence[str]], width: int) -> Iterator[tuple[str, dict[int, int]]]:
-    """Yield the lines of each row of a table: how far a line is indented, and the widths of its columns by
-    their positions."""
-    whole = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(whole) + len(GAP) * (len(whole) - 1) <= width:
-        yield "", dict(enumerate(whole))
-        return
-    least = [
-        min(size, max(FOLDED, *(len(word) for text in column for word in text.split(" "))))
-        for size, column in zip(whole, zip(*rows, strict=True), strict=True)
-    ]
-    indent, columns, room = "", dict[int, int](), width
-    for at, size in enumerate(least):
-        if columns and size + len(GAP) > room:
-            yield indent, _widened(columns, whole, room)
-            indent, columns, room = INDENT, {}, width - len(INDENT)
-        room -= size + len(GAP) * bool(columns)
-        columns[at] = size
-    yield indent, _widened(columns, whole, room)
-
-
-def _widened(columns: Mapping[int, int], whole: Sequence[int], room: int) -> dict[int, int]:
-    """Give the columns of a line the room that is left, those first that lack least."""
-    widths = dict(columns)
-    lacking = sorted(columns, key=lambda at: whole[at] - widths[at])
-    for rank, at in enumerate(lacking):
-        more = min(whole[at] - widths[at], max(room, 0) // (len(lacking) - rank))
-        widths[at] += more
-        room -= more
-    return widths
-
-
-def _folded(text: str, width: int) -> list[str]:
-    """Fold a text at its spaces; a word that is longer than the width stays whole."""
-    if len(text) <= width:
-        return [text]
-    return wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
-
-
-class CommandLine(str):
-    """A line with a word and a command to copy, ``why: moorage explain …``: it is never folded."""
-
-    __slots__ = ()
+def _width() -> int:
+    return get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def print_lines(lines: Iterable[str], form: str = "table") -> None:
@@ -237,17 +165,14 @@ def print_lines(lines: Iterable[str], form: str = "table") -> None:
     form : str, optional
         Format of the output: "markdown" has what Markdown would read as markup escaped.
     """
-    shown = _markdown if form == "markdown" else printable
-    width = get_terminal_size().columns if sys.stdout.isatty() and form != "markdown" else sys.maxsize
+    if form != "markdown":
+        print(*(f"{line}\n" for line in prose_lines(lines, _width())), sep="", end="")
+        return
     for line in lines:
-        if isinstance(line, CommandLine):
-            word, _, command = printable(line).partition(": ")
-            print(f"{word}: `{command}`" if form == "markdown" else f"{word}: {command}")
-            continue
-        text = line.lstrip()
-        indent = line[: len(line) - len(text)]
-        folded = _folded(shown(text), width - len(indent) - len(GAP)) or [""]
-        print(*(f"{indent}{GAP * bool(at)}{part}\n" for at, part in enumerate(folded)), sep="", end="")
+        word, _, command = line.partition(": ")
+        is_command = isinstance(line, CommandLine)
+        shown = [f"{word}: `{printable(command)}`"] if is_command else prose_lines([line], shown=_markdown)
+        print(*shown, sep="\n")
 
 
 def write_picture(form: str, figure: Figure) -> None:
@@ -293,29 +218,6 @@ def ignore_broken_pipe() -> Iterator[None]:
 def discard_output() -> None:
     """Discard the buffer of stdout after a write error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def refused_document(refused: Iterable[RefusedObject]) -> dict[str, Any]:
-    """Return the field of a document about objects of the change that the API server would refuse; none
-    without any."""
-    documents = [obj.to_dict() for obj in refused]
-    return {"refused": documents} if documents else {}
-
-
-def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a document about what was left out of the input.
-
-    Parameters
-    ----------
-    warnings : iterable of str
-        All that the command prints.
-
-    Returns
-    -------
-    dict
-        ``leftOut`` has the workloads that are not simulated, ``warnings`` a sentence each.
-    """
-    return {"leftOut": [obj.document() for obj in left_out], "warnings": list(warnings)}
 
 
 # ---- pages -------------------------------------------------------------------------------------------------

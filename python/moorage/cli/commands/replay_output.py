@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from moorage.answers.text_tables import PrintedTable
 from moorage.errors import number_of, printable
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import DEFAULT
@@ -19,7 +20,6 @@ from moorage.sim.sweep_result import Mean, SweepResult, drawn_measures, side_by_
 
 from .printing import (
     PICTURES,
-    PrintedTable,
     columns_table,
     ignore_broken_pipe,
     text_of,

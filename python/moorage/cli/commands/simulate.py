@@ -91,6 +91,7 @@ def simulate(
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
     from moorage.answers.runs.gate import removed_pods, rests_on
+    from moorage.answers.runs.simulation_answer import SimulationAnswer
     from moorage.kube import parse_selector
 
     from .run_output import write_simulation
@@ -120,8 +121,10 @@ def simulate(
             ]
             for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
         )
-    print_notes(done.warnings(), cluster, facts=facts_of(cluster))
-    write_simulation(output, done, None if summary_only else shown, bound)
+    warnings, facts = [*done.warnings()], facts_of(cluster)
+    print_notes(warnings, cluster, facts=facts)
+    answer = SimulationAnswer(done, None if summary_only else shown, [*facts, *warnings])
+    write_simulation(output, answer, bound)
     seconds = done.result.seconds
     note("", f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s")
 
@@ -155,7 +158,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
-    from moorage.answers.runs.comparison import compare_releases, releases_named
+    from moorage.answers.runs.comparison import ComparisonAnswer, compare_releases, releases_named
 
     from .run_output import write_comparison
 
@@ -186,7 +189,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     if compared is not None:
         warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
     print_notes(warnings, *(run.simulation.cluster for run in done))
-    write_comparison(output, done, warnings, compared)
+    write_comparison(output, ComparisonAnswer(done, warnings, compared))
 
 
 def _warnings(alternatives: Sequence[Alternative]) -> list[str]:

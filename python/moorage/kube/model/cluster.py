@@ -60,6 +60,18 @@ class RefusedObject(Document, frozen=True):
         return ": ".join([self.source, *named, self.message])
 
 
+class EndedObjectDocument(Document, frozen=True):
+    """An object in a version that a release does not serve, as documents have it."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    source: str
+    instead: str
+    """The version to write; empty where the kind has ended."""
+
+
 class EndedObject(NamedTuple):
     """An object of a file in a version of its kind that a release of Kubernetes has ended.
 
@@ -76,11 +88,11 @@ class EndedObject(NamedTuple):
     name: str
     source: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a JSON value."""
-        version = {"apiVersion": self.version.api_version, "kind": self.version.kind}
-        names = {"namespace": self.namespace, "name": self.name, "source": self.source}
-        return version | names | {"instead": self.version.instead}
+    def document(self) -> EndedObjectDocument:
+        """Return what documents have of it."""
+        return EndedObjectDocument(
+            self.version.api_version, self.version.kind, *self[1:], self.version.instead
+        )
 
     @property
     def text(self) -> str:

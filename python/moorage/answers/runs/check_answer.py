@@ -1,0 +1,396 @@
+"""The answer of ``moorage check``: its document, its lines and its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, UnsetType, structs
+
+from moorage.cluster.change import short_label
+from moorage.document import Count, Document
+from moorage.errors import examples, first_of, number_of
+from moorage.kube.apiserver.siblings import NewPods
+from moorage.kube.model.cluster import (
+    DecidingRelease,
+    EndedObjectDocument,
+    LeftOutWorkload,
+    RefusedObject,
+)
+from moorage.kube.workloads.ownership import Workload
+
+from ..text_tables import PrintedTable, answer_text
+from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
+from .simulation import (
+    KEPT,
+    NOT_STARTED,
+    PLACED,
+    REFUSED,
+    EvictedPod,
+    NodeRejection,
+    PodOutcome,
+    Simulation,
+    Status,
+    by_workload,
+)
+
+if TYPE_CHECKING:  # a check without losses and NodePools needs neither
+    from ..survival import Survival, SurvivalDocument
+    from .coming_nodes import NewNodesDocument
+
+_EXAMPLES = 5
+
+
+class CheckedPods(Document, frozen=True):
+    """Pods of one workload that have no node for one reason, or an object that the API server refuses."""
+
+    namespace: str
+    workload: str
+    names: list[str]
+    """Names of the pods."""
+    status: Status
+    pods: Count
+    """Number of pods."""
+    reason: str
+    """The whole message, as kubectl describe shows it."""
+    rejections: list[NodeRejection]
+    counts: bool
+    """Whether the pods are a failure."""
+    waited_before: bool
+    """Whether the pods have no node in the first file either; with --upgrade-from, in the earlier release."""
+    allowed: bool
+    """Whether --allow names the problem."""
+    because: tuple[str, ...]
+    """With --upgrade-from: the behaviours and feature gates by which the earlier release gives the pods
+    nodes."""
+
+
+class RemovedPods(Document, frozen=True):
+    """The pods that a workload has no more."""
+
+    namespace: str
+    workload: str
+    names: list[str]
+    """Names of the removed pods."""
+    placed: Count
+    """Number of new pods of the workload that have a node."""
+    rollout: bool
+    """Whether pods with another template replace them."""
+    complete: bool
+    """Whether the rollout is complete."""
+
+
+class Upgrade(Document, frozen=True, rename={"earlier": "from", "later": "to"}):
+    """The two releases of --upgrade-from."""
+
+    earlier: str
+    later: str
+    lost: Count
+    """Pods that only have a node in the first one."""
+    ended: list[EndedObjectDocument]
+    """Objects of the input in versions that the later release does not serve."""
+
+
+class CheckDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage check``."""
+
+    api_version: Literal["check.moorage.dev/v1"] = "check.moorage.dev/v1"
+    kind: Literal["Check"] = "Check"
+    passed: bool
+    """Whether the exit code is 0: neither a pod nor, with --survive, a loss is a failure."""
+    placed: Count
+    """Pods that have found a node."""
+    failed: Count
+    """Pods that are a failure."""
+    findings: list[CheckedPods]
+    changes: Sequence[str]
+    """The files and options that change the cluster."""
+    upgrade: Upgrade | UnsetType = UNSET
+    """With --upgrade-from: the two releases."""
+    new_nodes: NewNodesDocument | UnsetType = UNSET
+    """The nodes that autoscalers make; only if the input has NodePools, or node groups are given."""
+    survival: SurvivalDocument | UnsetType = UNSET
+    """The answer of --survive; absent without it."""
+    release: DecidingRelease
+    new_pods: list[NewPods]
+    left_out: list[LeftOutWorkload]
+    warnings: list[str]
+    refused: list[RefusedObject] | UnsetType = UNSET
+    groups: list[GroupFit]
+    """Pod groups with pods that have no node."""
+    removed: list[RemovedPods]
+    """Workloads that have removed pods with nodes: rollouts, and those with fewer replicas."""
+    evictions: list[EvictedPod]
+    """The running pods that are evicted for others, and for whom."""
+    rests_on: list[str]
+    """What the answer takes as given and may be otherwise in a cluster, where it may matter."""
+
+
+@dataclass(frozen=True)
+class CheckAnswer:
+    """Whether every pod that should run has a node: false if not.
+
+    Attributes
+    ----------
+    simulation : Simulation
+    verdict : Verdict
+    removed : list of Removed
+        Pods that workloads have removed.
+    warnings : list of str
+        About the input and the run, a sentence each.
+    """
+
+    simulation: Simulation
+    verdict: Verdict
+    removed: Sequence[Removed]
+    warnings: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return self.verdict.passed
+
+    def __str__(self) -> str:
+        return answer_text(self.lines(), self.tables().values())
+
+    @cached_property
+    def groups(self) -> list[GroupFit]:
+        """The pod groups with pods that have no node."""
+        homeless = (outcome for finding in self.verdict.findings for outcome in finding.group.outcomes)
+        return group_fits(self.simulation, homeless)
+
+    def document(self) -> CheckDocument:
+        """Return the answer as its document."""
+        verdict, simulation, compared = self.verdict, self.simulation, self.verdict.compared
+        upgrade = (
+            UNSET
+            if compared.releases is None
+            else Upgrade(*compared.releases, compared.lost, [obj.document() for obj in compared.ended])
+        )
+        survival = verdict.survival
+        about = simulation.cluster.about(self.warnings)
+        return CheckDocument(
+            passed=verdict.passed,
+            placed=verdict.placed,
+            failed=verdict.failed,
+            findings=[_checked_pods(finding) for finding in verdict.findings],
+            changes=compared.changes,
+            upgrade=upgrade,
+            new_nodes=UNSET if compared.scale_up is None else compared.scale_up.document(),
+            survival=UNSET if survival is None else survival.document(verdict.failed_losses),
+            **structs.asdict(about),
+            groups=self.groups,
+            removed=[_removed_pods(removal) for removal in self.removed],
+            evictions=simulation.evictions(),
+            rests_on=simulation.taken_as_given(),
+        )
+
+    def lines(self, names_all: bool = False) -> Iterator[str]:
+        """Yield the answer and what it rests on.
+
+        Parameters
+        ----------
+        names_all : bool, optional
+            Whether all removed pods are named.
+        """
+        yield from _head(self.verdict)
+        yield from _changes(self.removed, names_all)
+        yield from self.verdict.compared.lines()
+
+    def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
+        """Return the tables by their titles: the pods without a node, pod groups, and losses.
+
+        Parameters
+        ----------
+        whole : bool, optional
+            Whether all pods are named, with those that have found a node, and messages are whole.
+        with_groups : bool, optional
+            Whether pod groups are wanted, whose pods are tried for it.
+        """
+        verdict = self.verdict
+        tables = {"Pods without a node": _table(self.simulation, verdict, whole)}
+        tables |= zip(("Pod groups",), group_tables(self.groups if with_groups else ()), strict=False)
+        if whole and with_groups:
+            tables["Pods with a node"] = _placed(self.simulation)
+        if verdict.survival is not None:
+            losses = _survival_table(verdict.survival, verdict.losses)
+            tables["Losses that leave pods without a place"] = losses
+        return tables
+
+
+def _checked_pods(finding: Finding) -> CheckedPods:
+    group = finding.group
+    return CheckedPods(
+        namespace=group.workload.namespace,
+        workload=group.workload.text,
+        names=[outcome.pod.name for outcome in group.outcomes],
+        **structs.asdict(group.document()),
+        counts=finding.counts,
+        waited_before=finding.waited,
+        allowed=finding.allowed,
+        because=finding.because,
+    )
+
+
+def _removed_pods(removal: Removed) -> RemovedPods:
+    workload, names = removal.workload, [pod.name for pod in removal.pods]
+    is_complete = removal.unfinished is None
+    return RemovedPods(
+        workload.namespace, workload.text, names, removal.placed, removal.is_rollout, is_complete
+    )
+
+
+def _head(verdict: Verdict) -> Iterator[str]:
+    """Yield the answer: first what fails, and PASS only where nothing does."""
+    counted = Counter[str]()
+    for finding in verdict.findings:
+        counted[finding.group.status] += finding.pods * finding.counts
+    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED]
+    unknown = verdict.not_known(counts=True)
+    hinted = sum(finding.pods for finding in verdict.findings if finding.hint)
+    failed = verdict.failed - kept - idle - unadmitted - hinted
+    if verdict.refused:
+        yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
+    if later := verdict.refused_later:
+        named = first_of([f"{workload.namespace}/{workload.text}" for workload in later], _EXAMPLES)
+        have = number_of(len(later), "workload gets", "workloads get")
+        yield f"FAIL: {have} no new pods: the API server would refuse them: {named}"
+    if unadmitted:
+        yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
+    if failed:
+        scale_up = verdict.compared.scale_up
+        came = f", beside {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
+        yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node{came}"
+    if idle:
+        yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
+    if kept:
+        yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
+    if unknown:
+        yield f"FAIL: {unknown}{HINT}"
+    losses = [] if verdict.survival is None else [*_survival_lines(verdict.survival, verdict)]
+    yield from losses if verdict.failed_losses else ()
+    if not verdict.failed:
+        unknown = verdict.not_known(counts=False)
+        text = "; ".join(filter(None, (_placed_text(verdict), unknown)))
+        passed = "the others" if verdict.refused else "now" if verdict.refused_later else "PASS"
+        yield f"{'before any loss' if verdict.failed_losses else passed}: {text}"
+    yield from () if verdict.failed_losses else losses
+    others = sum(finding.pods for finding in verdict.findings if not (finding.counts or finding.is_unknown))
+    if others:
+        yield f"not counted: {others}"
+
+
+def _placed_text(verdict: Verdict) -> str:
+    if not verdict.is_about_pods:
+        return "no pod was checked"
+    if verdict.placed:
+        scale_up = verdict.compared.scale_up
+        came = f", on {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
+        return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
+    which = "should run" if all(finding.is_unknown for finding in verdict.findings) else "counts"
+    return f"every pod that {which} has a node"
+
+
+def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTable:
+    """The pods without a node; as a whole with their names, and with what preemption adds to a reason."""
+    with_node: dict[Workload, str] = {}
+    for workload, members in by_workload(simulation.outcomes).items():
+        running = simulation.running[workload]
+        placed = sum(outcome.status == PLACED for outcome in members)
+        with_node[workload] = f"{running + placed}/{running + len(members)}"
+    has_causes = any(finding.because for finding in verdict.findings)
+    parts: dict[tuple[Workload, str, str, str, str], list[PodOutcome]] = {}
+    for finding in verdict.findings:
+        workload, status, reason, outcomes = finding.group
+        reason = reason if whole or not outcomes else outcomes[0].short_reason
+        key = workload, status, _counts_text(finding), ", ".join(finding.because), reason
+        parts.setdefault(key, []).extend(outcomes)
+    rows = []
+    for (workload, status, counts, because, reason), outcomes in parts.items():
+        more = [", ".join(outcome.pod.name for outcome in outcomes)] if whole else []
+        more += [because] if has_causes else []
+        numbers = with_node.get(workload, ""), str(len(outcomes) or ""), status, counts
+        rows.append((workload.namespace, workload.text, *numbers, *more, reason))
+    extra = [*(["NAMES"] if whole else []), *(["BECAUSE OF"] if has_causes else [])]
+    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *extra, "REASON")
+    return PrintedTable(("NAMESPACE", "WORKLOAD", *columns), rows)
+
+
+def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
+    """Yield a line about each workload that has removed pods."""
+    for removal in removed:
+        names = [pod.name for pod in removal.pods]
+        pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
+        if not removal.is_rollout:
+            what = f"places {removal.placed} and removes {pods}" if removal.placed else f"{pods} removed"
+        elif removal.placed or names:
+            what = f"a rollout places {removal.placed or 'none'} and removes {pods}"
+        else:
+            what = "a rollout places and removes no pod"
+        shown = f" ({examples(names, len(names) if names_all else _EXAMPLES)})" if names else ""
+        left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
+        yield f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
+
+
+def _placed(simulation: Simulation) -> PrintedTable:
+    """The pods that have found a node."""
+    rows = [
+        (outcome.pod.namespace, outcome.workload.text, outcome.pod.name, outcome.node, outcome.reason)
+        for outcome in simulation.outcomes
+        if outcome.status == PLACED
+    ]
+    return PrintedTable(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
+
+
+# ---- losses ------------------------------------------------------------------------------------------------
+
+
+def compared_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
+    if (scale_up := verdict.compared.scale_up) is not None:
+        yield scale_up.text()
+    yield from verdict.compared.lines()
+    if verdict.survival is not None:
+        yield from islice(_survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)
+
+
+def _survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
+    """Yield the answer and what was tried; nothing is a PASS where pods have no node before any loss."""
+    if failed := verdict.failed_losses:
+        yield f"FAIL: {number_of(failed, 'loss leaves', 'losses leave')} pods without a place"
+    else:
+        head = "losses" if verdict.failed else "PASS"
+        which = "that counts " if survival.losses else ""
+        yield f"{head}: every pod {which}finds a place after the loss of any {short_label(survival.by)}"
+    yield f"tried: {survival.searched}"
+    if survival.without_label:
+        nodes = number_of(survival.without_label, "node has", "nodes have")
+        yield f"not tried: {nodes} no label {short_label(survival.by)}"
+
+
+def _survival_table(survival: Survival, losses: Iterable[LossFinding]) -> PrintedTable:
+    """Return a row for each loss, workload and reason: first those that count, and that leave most pods
+    out."""
+    from ..survival import NODE
+
+    rows = []
+    for finding in losses:
+        loss, pod = finding.loss, finding.lost[0]
+        numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
+        of_it = str(len(finding.lost)), _counts_text(finding)
+        rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
+    first = "NODE" if survival.by == NODE else short_label(survival.by)
+    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
+    return PrintedTable(headings, rows)
+
+
+def _counts_text(finding: Finding | LossFinding) -> str:
+    """Return whether the pods of a finding are a failure, and if not, why."""
+    if isinstance(finding, LossFinding):
+        why = "allowed" if finding.allowed else "as before"
+        return "yes" if finding.counts else f"no, {why}"
+    if finding.counts:
+        return "yes, waited before" if finding.waited else "yes"
+    return "no, allowed" if finding.allowed else "no, waited before"

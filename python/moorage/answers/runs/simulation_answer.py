@@ -1,0 +1,273 @@
+"""The answer of ``moorage simulate``: its document, its lines and its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType, structs
+
+from moorage._core.base.resources import ZERO
+from moorage.document import Count, Document
+from moorage.engine.framework.evidence import held_by, readable
+from moorage.errors import first_of, number_of
+from moorage.kube import Node
+from moorage.kube.apiserver.siblings import NewPods
+from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
+from moorage.kube.workloads.ownership import Workload
+
+from ..node_room import Room
+from ..text_tables import PrintedTable, answer_text
+from .gate import GroupFit, group_fits, group_tables
+from .simulation import (
+    KEPT,
+    NOT_STARTED,
+    PLACED,
+    REPLACED,
+    SKIPPED_KIND,
+    EvictedPod,
+    PodOutcome,
+    PodsWithoutNode,
+    Simulation,
+    Status,
+    by_workload,
+    group_outcomes,
+)
+from .summary import Summary, by_count, zone_of
+
+if TYPE_CHECKING:
+    from .coming_nodes import NewNodesDocument
+
+NODES = 3
+"""Maximum number of nodes that are named in a row of a workload."""
+
+
+class PlacedWorkload(Document, frozen=True):
+    """A workload after a run."""
+
+    namespace: str
+    workload: str
+    """As kubectl names it, deployment/web."""
+    pods: Count
+    already_bound: Count
+    placed: Count
+    nodes: dict[str, Count]
+    """Number of placed pods by node."""
+    without_node: list[PodsWithoutNode]
+
+
+class PodRow(Document, frozen=True, omit_defaults=True):
+    """The outcome of one pod."""
+
+    namespace: str
+    pod: str
+    workload: str
+    node: str
+    """Empty without a node."""
+    status: Status
+    reason: str
+    victims: tuple[str, ...] = ()
+    """The pods that were evicted for it, as ``namespace/name``."""
+    violated_budgets: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that its eviction violates, as ``namespace/name``."""
+
+
+class SimulationDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage simulate``."""
+
+    api_version: Literal["simulate.moorage.dev/v1"] = "simulate.moorage.dev/v1"
+    kind: Literal["Simulation"] = "Simulation"
+    workloads: list[PlacedWorkload] | UnsetType = UNSET
+    pods: list[PodRow] | UnsetType = UNSET
+    groups: list[GroupFit] | UnsetType = UNSET
+    """Pod groups of the pods."""
+    nodes: Sequence[Room] | UnsetType = UNSET
+    """The room on each node after the run; absent with --summary."""
+    evictions: list[EvictedPod]
+    """The running pods that are evicted for others, and for whom."""
+    rests_on: list[str]
+    """What the answer takes as given and may be otherwise in a cluster, where it may matter."""
+    new_nodes: NewNodesDocument | UnsetType = UNSET
+    """The nodes that autoscalers make; only if the input has NodePools, or node groups are given."""
+    summary: Summary
+    release: DecidingRelease
+    new_pods: list[NewPods]
+    left_out: list[LeftOutWorkload]
+    warnings: list[str]
+    refused: list[RefusedObject] | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class SimulationAnswer:
+    """Where the pending pods are placed, or why they are not.
+
+    Attributes
+    ----------
+    simulation : Simulation
+    outcomes : list of PodOutcome or None
+        The outcomes to show; None shows the summary alone.
+    warnings : list of str
+        About the input and the run, a sentence each.
+    """
+
+    simulation: Simulation
+    outcomes: Sequence[PodOutcome] | None
+    warnings: Sequence[str]
+
+    def __str__(self) -> str:
+        return answer_text(self.lines(), self.tables())
+
+    def document(self) -> SimulationDocument:
+        """Return the answer as its document."""
+        simulation, outcomes = self.simulation, self.outcomes
+        pods = dict[str, Any]()
+        if outcomes is not None:
+            pods = {
+                "workloads": [self._placed(*item) for item in by_workload(outcomes).items()],
+                "pods": [_pod_row(outcome) for outcome in outcomes],
+                "groups": group_fits(simulation, outcomes),
+                "nodes": simulation.scheduler.node_room(),
+            }
+        scale_up = simulation.scale_up
+        return SimulationDocument(
+            **pods,
+            evictions=simulation.evictions(),
+            rests_on=simulation.taken_as_given(),
+            new_nodes=UNSET if scale_up is None else scale_up.document(),
+            summary=simulation.summary,
+            **structs.asdict(simulation.cluster.about(self.warnings)),
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the answer and what it rests on."""
+        yield _headline(self.simulation, self.outcomes)
+        yield from self.simulation.basis()
+        if (scale_up := self.simulation.scale_up) is not None:
+            yield from (scale_up.text(), *scale_up.lines())
+
+    def tables(self, by_pod: bool = False, bound: Sequence[PodOutcome] = ()) -> Iterator[PrintedTable]:
+        """Yield the table of workloads, or of pods, and those of groups and of the summary.
+
+        Parameters
+        ----------
+        by_pod : bool, optional
+            Whether each pod has a row, in place of its workload.
+        bound : sequence of PodOutcome, optional
+            Pods that have a row, too.
+        """
+        outcomes = self.outcomes or []
+        rows = [self.pod_table(False, bound)] if by_pod else _workload_tables(self.simulation, outcomes)
+        yield from rows
+        yield from group_tables(group_fits(self.simulation, outcomes))
+        yield from _summary_tables(self.simulation.summary)
+
+    def pod_table(self, is_exact: bool = True, bound: Sequence[PodOutcome] = ()) -> PrintedTable:
+        """Return a row for each pod, and for bound ones; with exact quantities or readable ones."""
+        return _pod_table(self.simulation, [*(self.outcomes or ()), *bound], is_exact)
+
+    def _placed(self, workload: Workload, members: Sequence[PodOutcome]) -> PlacedWorkload:
+        running = self.simulation.running[workload]
+        placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
+        return PlacedWorkload(
+            workload.namespace,
+            workload.text,
+            running + len(members),
+            running,
+            placed.total(),
+            by_count(placed),
+            [group.document() for group in group_outcomes(members) if group.status != PLACED],
+        )
+
+
+def _pod_row(outcome: PodOutcome) -> PodRow:
+    of = outcome.pod.namespace, outcome.pod.name, outcome.workload.text
+    return PodRow(*of, outcome.node, outcome.status, outcome.reason, outcome.victims, outcome.budgets)
+
+
+def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> str:
+    """Return how many of the pods that are shown have found a node; of all where none is shown."""
+    shown = simulation.outcomes if outcomes is None else outcomes
+    placed = sum(outcome.status == PLACED for outcome in shown)
+    waits = [
+        outcome.status
+        for outcome in shown
+        if outcome.status not in (PLACED, REPLACED, KEPT) and not outcome.is_leaving
+    ]
+    idle, unknown = waits.count(NOT_STARTED), waits.count(SKIPPED_KIND)
+    left = len(waits) - idle - unknown
+    parts = [number_of(placed, "pod has found a node", "pods have found a node")]
+    if idle:
+        parts.append(f"{idle} {'has a node and does' if idle == 1 else 'have nodes and do'} not start")
+    if left:
+        parts.append(f"{left} {'has' if left == 1 else 'have'} none")
+    text = ", ".join(parts) if placed + idle + left else "no pod waits for a node"
+    return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
+
+
+def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact: bool) -> PrintedTable:
+    """Rows with zone, effective requests (init containers and overhead included) and priority."""
+    zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
+    cells, gates = [], simulation.scheduler.cache.state.classes.gates
+    for outcome in outcomes:
+        row, requests = _pod_row(outcome), held_by(outcome.pod, gates)
+        cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
+        shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
+        quantities = (str(cpu), str(memory)) if is_exact else shown
+        place = row.status, row.node, zones.get(row.node, ""), *quantities
+        priority = str(outcome.pod.spec.priority or 0)
+        cells.append((row.namespace, row.pod, row.workload, *place, priority, row.reason))
+    place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")
+    return PrintedTable(("NAMESPACE", "POD", "WORKLOAD", *place_of, "REASON"), cells)
+
+
+def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> Iterator[PrintedTable]:
+    """Yield the workloads with the number of their pods that have a node, and the pods without one."""
+    cells = []
+    for workload, members in by_workload(outcomes).items():
+        running = simulation.running[workload]
+        placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
+        pods = f"{running + placed.total()}/{running + len(members)}"
+        cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
+    yield PrintedTable(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
+    groups = [
+        group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
+    ]
+    rows = [
+        (group.workload.namespace, group.workload.text, str(len(group.outcomes)), group.status, group.reason)
+        for group in groups
+    ]
+    yield PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
+
+
+def nodes_text(placed: Mapping[str, int]) -> str:
+    """Return the nodes of pods with their numbers, those with the most pods first: ``a (3), b``.
+
+    Parameters
+    ----------
+    placed : mapping of str to int
+        Number of pods by node.
+    """
+    texts = [f"{node} ({count})" if count > 1 else node for node, count in by_count(placed).items()]
+    return first_of(texts, NODES)
+
+
+def _summary_tables(summary: Summary) -> Iterator[PrintedTable]:
+    pods = {"already bound": summary.running, "placed": summary.placed}
+    pods["unschedulable"] = summary.unschedulable
+    pods |= {f"  {reason}": count for reason, count in summary.reasons.items()}
+    pods |= {"evicted": summary.evicted} if summary.evicted else {}
+    pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
+    yield PrintedTable(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
+    rows = []
+    for use in summary.use:
+        amounts = [readable(use.resource, value) for value in (use.requested, use.allocatable)]
+        rows.append((use.resource, *amounts, f"{use.share:.1f}%"))
+    yield PrintedTable(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
+    resources = [use.resource for use in summary.use]
+    zones: list[Sequence[str]] = []
+    for zone in summary.zones:
+        percents = {use.resource: f"{use.share:.1f}%" for use in zone.use}
+        zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
+    yield PrintedTable(("ZONE", "NODES", *(name.upper() for name in resources)), zones)

@@ -22,8 +22,8 @@ from .options.option_types import Number, WholeNumber, all_of, is_given, server_
 from .options.serving import (
     base_url,
     certificate_files,
+    certificate_options,
     delegated_authorization,
-    key_option,
     loopback_option,
     max_body_option,
     port_option,
@@ -79,8 +79,7 @@ twin_options = all_of(
         "The address to listen on; another one than that of loopback needs TLS, and reviews tokens."
     ),
     port_option(8899),
-    server_option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
-    key_option,
+    certificate_options,
     review_options(
         "The API server that checks the tokens of requests; default: the one that is followed.",
         "The API server that decides who may ask; default: the one that is followed.",

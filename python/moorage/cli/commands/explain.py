@@ -12,12 +12,12 @@ from moorage.errors import InputError, with_hint
 from ..messages import no_node
 from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
-    explanation_input_options,
     facts_of,
+    input_options,
     print_notes,
     scheduler_options,
 )
-from ..options.new_node_options import checked_time, node_source_options
+from ..options.new_node_options import node_source_options, time_option
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     is_flag=True,
     help="Explain every pod that gets no node. Pods of a workload that fail alike share one explanation.",
 )
-@explanation_input_options
+@input_options
 @output_option(["table", "json", "yaml", "html"])
 @click.option(
     "--nodes",
@@ -79,13 +79,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     is_flag=True,
     help="Explain the cluster as simulate leaves it, with the pods that come later in the queue placed, too.",
 )
-@click.option(
-    "--at",
-    metavar="TIME",
-    callback=checked_time,
-    help="Of node/NAME: the time, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when "
-    "the newest object was created.",
-)
+@time_option
 @change_options
 @node_source_options
 @scheduler_options

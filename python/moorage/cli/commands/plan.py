@@ -23,13 +23,14 @@ from ..options.change_options import (
 from ..options.inputs import input_options, print_notes, scheduler_options
 from ..options.new_node_options import (
     asked_node_options,
-    checked_time,
     coming_nodes,
+    draws_option,
     karpenter_options,
     known_node_options,
     no_new_nodes,
     node_groups,
     refuse_groups,
+    time_option,
     types_given,
     types_option,
 )
@@ -294,21 +295,8 @@ def bound(**options: Any) -> None:
     ),
 )
 @click.option("--once", is_flag=True, help="End after the first command.")
-@click.option(
-    "--at",
-    metavar="TIME",
-    callback=checked_time,
-    help="When it begins, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when the newest "
-    "object was created.",
-)
-@click.option(
-    "--seeds",
-    "draws",
-    type=WholeNumber(1, 1000),
-    default=1,
-    show_default=True,
-    help="Also let Karpenter draw anew with N seeds, and say how it ends.",
-)
+@time_option
+@draws_option
 @click.option(
     "--spot-to-spot",
     is_flag=True,

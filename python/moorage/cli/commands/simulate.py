@@ -25,7 +25,6 @@ from ..options.inputs import (
     print_notes,
     scheduler_options,
     scheduler_settings,
-    simulation_input_options,
     without_server,
 )
 from ..options.new_node_options import (
@@ -55,7 +54,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
         "moorage simulate -f examples/shop/cluster.yaml --drain pool=old -o wide",
     ),
 )
-@simulation_input_options
+@input_or_synthetic_options
 @output_option(
     ["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"],
     "table and markdown have a row for each workload; wide and csv a row for each pod, "

@@ -216,45 +216,40 @@ connection_options = all_of(
 )
 
 
-def _file_options(shows_namespace: str = "") -> Decorator:
-    """Return the options of the files that make a cluster."""
-    return all_of(
-        input_option(
-            "-f",
-            "--file",
-            "files",
-            multiple=True,
-            metavar="FILE|DIR|-",
-            help="Manifests, dumps, or archives of them, compressed or not; - reads standard "
-            "input. Repeatable: later files change the cluster of the first one, or of "
-            "--kubeconfig.",
-        ),
-        input_option(
-            "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
-        ),
-        input_option(
-            "--hooks",
-            is_flag=True,
-            help="Also read the hooks with which Helm installs or upgrades a release.",
-        ),
-        input_option(
-            "--validate",
-            type=click.Choice(["strict", "warn", "ignore"]),
-            default="strict",
-            show_default=True,
-            help="How to treat unknown and duplicate fields, as in kubectl apply.",
-        ),
-        input_option(
-            "-n",
-            "--namespace",
-            metavar="NAME",
-            shell_complete=offer(offered_namespaces),
-            help=f"The namespace of objects that name none{shows_namespace}.",
-        ),
-    )
-
-
-file_options = _file_options()
+file_options = all_of(
+    input_option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        help="Manifests, dumps, or archives of them, compressed or not; - reads standard "
+        "input. Repeatable: later files change the cluster of the first one, or of "
+        "--kubeconfig.",
+    ),
+    input_option(
+        "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
+    ),
+    input_option(
+        "--hooks",
+        is_flag=True,
+        help="Also read the hooks with which Helm installs or upgrades a release.",
+    ),
+    input_option(
+        "--validate",
+        type=click.Choice(["strict", "warn", "ignore"]),
+        default="strict",
+        show_default=True,
+        help="How to treat unknown and duplicate fields, as in kubectl apply.",
+    ),
+    input_option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        shell_complete=offer(offered_namespaces),
+        help="The namespace of objects that name none; simulate and explain show its pods alone.",
+    ),
+)
 
 
 def _exemptions(_: click.Context, __: click.Parameter, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -264,10 +259,10 @@ def _exemptions(_: click.Context, __: click.Parameter, value: str) -> tuple[tupl
     return tuple([name for name in names if not name.startswith(_CLASS)]), classes
 
 
-def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> Decorator:
+def _input_options(shows_synthetic: bool = False) -> Decorator:
     """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
     return all_of(
-        _file_options(shows_namespace),
+        file_options,
         input_option(
             "--synthetic",
             metavar="nodes=N,pods=N[,zones=N]",
@@ -301,11 +296,8 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
 
 
 _CLASS = "runtimeclass/"
-SHOWS_NAMESPACE = "; only its pods are shown"
 input_options = _input_options()
 input_or_synthetic_options = _input_options(shows_synthetic=True)
-simulation_input_options = _input_options(shows_synthetic=True, shows_namespace=SHOWS_NAMESPACE)
-explanation_input_options = _input_options(shows_namespace=SHOWS_NAMESPACE)
 
 
 def load_input(options: Mapping[str, Any]) -> Cluster:

@@ -30,7 +30,7 @@ NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
-def checked_time(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _checked_time(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
     """Check the time of an option, so that an error names it."""
     from moorage.kube.strict_documents import parse_moment
 
@@ -39,6 +39,13 @@ def checked_time(_: click.Context, option: click.Parameter, value: str | None) -
     return value
 
 
+time_option = click.option(
+    "--at",
+    metavar="TIME",
+    callback=_checked_time,
+    help="When autoscalers look at nodes, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: "
+    "when the newest object was created.",
+)
 types_option = all_of(
     new_node_option(
         OPTION,
@@ -113,17 +120,15 @@ asked_node_options = all_of(
     ),
 )
 """Options for questions in which no nodes come unless they are asked for."""
-new_node_options = all_of(
-    node_source_options,
-    new_node_option(
-        "--seeds",
-        "draws",
-        type=WholeNumber(1, 1000),
-        default=1,
-        show_default=True,
-        help="Also let the autoscalers draw anew with N seeds, and say in how many a pod waits.",
-    ),
+draws_option = new_node_option(
+    "--seeds",
+    "draws",
+    type=WholeNumber(1, 1000),
+    default=1,
+    show_default=True,
+    help="Also let the autoscalers draw anew with N seeds, and say how often it ends in another way.",
 )
+new_node_options = all_of(node_source_options, draws_option)
 """Options for `coming_nodes`."""
 
 

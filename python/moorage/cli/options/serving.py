@@ -56,7 +56,14 @@ FOLLOW = 1.0
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
 
-key_option = server_option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file.")
+certificate_options = all_of(
+    server_option(
+        "--tls-cert-file",
+        metavar="FILE",
+        help="The certificate for HTTPS, followed by those of its authorities.",
+    ),
+    server_option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+)
 
 
 def port_option(default: int) -> Decorator:
@@ -109,12 +116,7 @@ serving_options = all_of(
         metavar="ADDRESS",
         help="The address on which --secure-port listens; default: 0.0.0.0.",
     ),
-    server_option(
-        "--tls-cert-file",
-        metavar="FILE",
-        help="The certificate for HTTPS, followed by those of its authorities.",
-    ),
-    key_option,
+    certificate_options,
     review_options(
         "The API server that checks the tokens of requests for /metrics; default: that of --in-cluster. "
         "Without one, requests are anonymous.",
@@ -128,10 +130,7 @@ extender_options = all_of(
     server_option(
         "--path", metavar="PATH", default="", help="The path in urlPrefix, which precedes the verbs."
     ),
-    server_option(
-        "--tls-cert-file", metavar="FILE", help="The certificate for HTTPS; without it, plain HTTP is served."
-    ),
-    key_option,
+    certificate_options,
     server_option(
         "--client-ca-file",
         metavar="FILE",

@@ -184,20 +184,11 @@ class NodesNeeded(Tabular):
 
     def document(self) -> NodesNeededDocument:
         """Return the answer of ``moorage plan nodes``."""
-        return NodesNeededDocument(
-            status=self.status,
-            nodes=self.nodes,
-            counts=self.counts,
-            packed=self.packed,
-            prices=self.prices,
+        return NodesNeededDocument.from_object(
+            self,
             price_per_hour=self.price(self.counts),
-            cheapest=self.cheapest,
             cheapest_per_hour=None if self.cheapest is None else self.price(self.cheapest),
-            lower_bound=self.lower_bound,
-            bound_by=self.bound_by,
-            unplaced=self.unplaced,
             skipped=self.skipped or {},
-            over_limits=self.over_limits,
             proof=self.proof or UNSET,
         )
 

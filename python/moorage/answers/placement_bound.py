@@ -363,8 +363,7 @@ class Bound(Tabular):
 
     def document(self) -> BoundDocument:
         """Return the answer of ``moorage plan bound``."""
-        numbers = {name: getattr(self, name) for name in BoundDocument.__struct_fields__[2:]}
-        return BoundDocument(**numbers)
+        return BoundDocument.from_object(self)
 
 
 def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:

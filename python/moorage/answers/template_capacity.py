@@ -217,15 +217,8 @@ class Capacity(Tabular):
     def document(self) -> CapacityDocument:
         """Return the answer of ``moorage capacity``."""
         gang, stop = self.gang, NextReplica(self.failed, self.message, self.reasons)
-        return CapacityDocument(
-            count=self.count,
-            rounds=self.rounds,
-            templates=self.templates,
-            gang=GangCapacity(gang, self.rounds, self.rest, self.domains) if gang else UNSET,
-            next=stop if self.failed else UNSET,
-            label=self.label,
-            binding=self.binding,
-        )
+        gangs = GangCapacity(gang, self.rounds, self.rest, self.domains) if gang else UNSET
+        return CapacityDocument.from_object(self, gang=gangs, next=stop if self.failed else UNSET)
 
 
 class _Replicas(Struct):

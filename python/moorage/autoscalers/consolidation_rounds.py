@@ -127,7 +127,7 @@ class RemovalStep(NamedTuple):
             name: [each.document() for each in getattr(self, name)]
             for name in ("replacements", "extra", "waiting")
         }
-        return StepDocument(**self._asdict() | parts)
+        return StepDocument.from_object(self, **parts)
 
 
 class Draw(Document, frozen=True):
@@ -278,19 +278,13 @@ class Consolidation(Tabular):
 
     def document(self) -> ConsolidationDocument:
         """Return the answer of ``moorage plan consolidate``."""
-        return ConsolidationDocument(
-            karpenter_version=self.karpenter_version,
-            seed=self.seed,
-            before=self.before,
-            after=self.after,
+        return ConsolidationDocument.from_object(
+            self,
             least_price_per_hour=self.least,
-            complete=self.complete,
             young_nodes=self.young,
             begins=self.begins or None,
             gone_without_preferences=self.ignoring,
             steps=[step.document() for step in self.steps],
-            stays=self.stays,
-            draws=self.draws,
         )
 
 

@@ -164,19 +164,12 @@ class RemovalVerdict:
     def document(self) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
         karpenter, cluster_autoscaler = versions([self.autoscaler]).values()
-        return NodeFate(
-            node=self.node,
+        return NodeFate.from_object(
+            self,
             karpenter_version=karpenter,
             cluster_autoscaler_version=cluster_autoscaler,
-            decision=self.decision,
-            reason=self.reason,
-            saved=self.saved,
-            message=self.message,
-            changes=self.changes,
-            freed=self.freed,
             goes_at=self.goes_at or None,
             expires=self.expires or None,
-            moves=self.moves,
         )
 
 

@@ -486,20 +486,15 @@ def document(
         There is no node of a name.
     """
     seen = explanation.examination
-    return ExplanationDocument(
+    return ExplanationDocument.from_object(
+        explanation,
         pod=explanation.pod.key,
-        bound_to=explanation.bound_to,
-        skipped=explanation.skipped,
-        situation=explanation.situation,
         fits=bool(explanation.feasible),
-        message=explanation.message,
         nodes=NodeCounts(len(explanation.order), len(explanation.feasible), explanation.enough),
-        sampling=explanation.sampling,
         pre_filter=_pre_filter(explanation),
         skipped_filters=seen.skipped_filter,
         skipped_scores=seen.skipped_score,
         groups=[_group(group, limit) for group in explanation.groups],
-        weights=explanation.weights,
         ranking=explanation.ranking(limit),
         changes=[_change(change) for change in explanation.changes],
         change_pairs=[
@@ -509,8 +504,6 @@ def document(
         conflicts=[
             [NamedConstraint(each.kind, each.name) for each in conflict] for conflict in explanation.conflicts
         ],
-        blocked=explanation.blocked,
-        notes=explanation.notes,
         preemption=_preemption(explanation, limit),
         claims=[_claim(claim) for claim in explanation.claims],
         extenders=[_extender(answer) for answer in explanation.extenders],
@@ -520,16 +513,10 @@ def document(
 
 
 def _explained_group(group: ExplainedGroup, limit: int | None) -> GroupDocument:
-    return GroupDocument(
-        group=group.group,
-        tree=group.tree,
+    return GroupDocument.from_object(
+        group,
         min_count=group.minimum,
-        pods=group.pods,
-        scheduled=group.scheduled,
         fit=group.fits,
-        domain=group.domain,
-        next=group.next,
-        message=group.message,
         nodes=[_group(node, limit) for node in group.nodes],
         changes=[
             convert(
@@ -602,28 +589,19 @@ def _details(node: NodeExplanation) -> NodeDetails:
 
 
 def _comparison(comparison: NodeComparison) -> ComparisonDocument:
-    return ComparisonDocument(
-        text=comparison.text,
-        chosen=comparison.chosen,
-        chosen_total=comparison.chosen_total,
-        total=comparison.other_total,
-        plugins=comparison.differences,
-        turning_weights=comparison.turning,
-    )
+    its = {"plugins": comparison.differences, "turning_weights": comparison.turning}
+    return ComparisonDocument.from_object(comparison, total=comparison.other_total, **its)
 
 
 def _extender(answer: ExtenderAnswer) -> ExtenderDocument:
     reasons = Counter(reason for status in answer.rejected.values() for reason in status.reasons)
-    return ExtenderDocument(
-        name=answer.name,
-        text=answer.text,
-        weight=answer.weight,
+    return ExtenderDocument.from_object(
+        answer,
         asked=answer.nodes,
         rejected=len(answer.rejected),
         reasons=dict(reasons),
         scores=bool(answer.scores),
         nodes_as_empty=answer.as_empty,
-        error=answer.error,
     )
 
 
@@ -649,10 +627,8 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocum
 
 
 def _raised(raised: RaisedPriority) -> RaisedPriorityDocument:
-    victims, budgets = [*map(_victim, raised.victims)], tuple(raised.budgets)
-    return RaisedPriorityDocument(
-        raised.text, raised.priority, raised.class_name, raised.node, victims, budgets
-    )
+    its = {"victims": [*map(_victim, raised.victims)], "violated_budgets": tuple(raised.budgets)}
+    return RaisedPriorityDocument.from_object(raised, priority_class=raised.class_name, **its)
 
 
 def _victim(pod: Pod) -> VictimDocument:
@@ -688,7 +664,7 @@ def _claim(claim: ClaimExplanation) -> ClaimDocument:
         )
         for survey in claim.requests
     ]
-    return ClaimDocument(claim.claim, claim.use, tuple(claim.devices), tuple(claim.users), requests)
+    return ClaimDocument.from_object(claim, requests=requests)
 
 
 def _step(step: SurveyStep) -> SurveyStepDocument:

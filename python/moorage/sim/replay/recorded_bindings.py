@@ -80,12 +80,7 @@ class Verification(Tabular):
 
     def document(self) -> VerificationDocument:
         """Return the answer of ``moorage replay --verify``."""
-        return VerificationDocument(
-            bindings=self.bindings,
-            left_out=self.left_out,
-            counts=self.counts,
-            divergences=self.divergences,
-        )
+        return VerificationDocument.from_object(self)
 
 
 def verify(timeline: Timeline, **options: Any) -> Verification:

@@ -304,6 +304,7 @@ class NativePlugin(Plugin):
         return tuple(text for bit, text in enumerate(self.reason_texts) if bits >> bit & 1)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: NodesView) -> PreFilterResult | Status | None:
+        """See `PreFilterPlugin`; not called where a plugin leaves it as it is."""
         return None
 
     def may_reject(self, shape: Shape) -> bool:
@@ -332,12 +333,15 @@ class NativePlugin(Plugin):
         return type(self).filter is NativePlugin.filter
 
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
+        """See `FilterPlugin`: asks the core about one node."""
         return self._kernels().filter(self, state, node_info)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
+        """See `PreScorePlugin`; not called where a plugin leaves it as it is."""
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
+        """See `ScorePlugin`: asks the core about one node."""
         return self._kernels().score(self, state, node_info)
 
     def shape_of(self, pod: Pod) -> Shape:

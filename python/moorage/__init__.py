@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
     from .answers.difference import Difference as Difference
     from .answers.explain.explain_document import Explanation as Explanation
+    from .answers.runs.check_question import check as check
     from .answers.scheduler import Scheduler as Scheduler
     from .cluster.change import Change as Change
     from .cluster.pod_scheduler import expanded as expanded
@@ -130,6 +131,7 @@ _MODULES = {
     "Toleration": "kube.model.pod",
     "Verification": "sim.replay",
     "bursts": "sim.scenario",
+    "check": "answers.runs.check_question",
     "default_profile": "engine.plugins.registry",
     "diurnal": "sim.scenario",
     "edit": "kube.edit",

@@ -216,6 +216,7 @@ def test_the_page_about_planning() -> None:
     assert found["found"].count > 0
     assert found["plan"].status in ("found", "impossible", "not found")
     assert found["limit"].placed <= found["limit"].bound
+    assert found["answer"].document().kind == "Check"
 
 
 def test_the_page_about_changes() -> None:

@@ -140,14 +140,15 @@ class CheckAnswer:
     verdict : Verdict
     removed : list of Removed
         Pods that workloads have removed.
-    warnings : list of str
-        About the input and the run, a sentence each.
+    warnings, facts : sequence of str
+        About the input and the run, and what the input says of itself, a sentence each.
     """
 
     simulation: Simulation
     verdict: Verdict
     removed: Sequence[Removed]
     warnings: Sequence[str]
+    facts: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return self.verdict.passed
@@ -170,7 +171,7 @@ class CheckAnswer:
             else Upgrade(*compared.releases, compared.lost, [obj.document() for obj in compared.ended])
         )
         survival = verdict.survival
-        about = simulation.cluster.about(self.warnings)
+        about = simulation.cluster.about([*self.facts, *self.warnings])
         return CheckDocument(
             passed=verdict.passed,
             placed=verdict.placed,

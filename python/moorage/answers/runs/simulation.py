@@ -67,6 +67,9 @@ POD = "Pod "
 class Progress(Protocol):
     """Shows how far a run has come."""
 
+    def __call__(self) -> None:
+        """Begin the next stage."""
+
     def count(self, total: int, poll: Callable[[], int]) -> None:
         """Show how many are done; `poll` returns it, and is called from another thread."""
 

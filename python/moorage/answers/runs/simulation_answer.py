@@ -58,7 +58,7 @@ class PlacedWorkload(Document, frozen=True):
     without_node: list[PodsWithoutNode]
 
 
-class PodRow(Document, frozen=True, omit_defaults=True):
+class OutcomeRow(Document, frozen=True, omit_defaults=True):
     """The outcome of one pod."""
 
     namespace: str
@@ -80,7 +80,7 @@ class SimulationDocument(Document, frozen=True, kw_only=True):
     api_version: Literal["simulate.moorage.dev/v1"] = "simulate.moorage.dev/v1"
     kind: Literal["Simulation"] = "Simulation"
     workloads: list[PlacedWorkload] | UnsetType = UNSET
-    pods: list[PodRow] | UnsetType = UNSET
+    pods: list[OutcomeRow] | UnsetType = UNSET
     groups: list[GroupFit] | UnsetType = UNSET
     """Pod groups of the pods."""
     nodes: Sequence[Room] | UnsetType = UNSET
@@ -181,9 +181,9 @@ class SimulationAnswer:
         )
 
 
-def _pod_row(outcome: PodOutcome) -> PodRow:
+def _pod_row(outcome: PodOutcome) -> OutcomeRow:
     of = outcome.pod.namespace, outcome.pod.name, outcome.workload.text
-    return PodRow(*of, outcome.node, outcome.status, outcome.reason, outcome.victims, outcome.budgets)
+    return OutcomeRow(*of, outcome.node, outcome.status, outcome.reason, outcome.victims, outcome.budgets)
 
 
 def _headline(simulation: Simulation, outcomes: Sequence[PodOutcome] | None) -> str:

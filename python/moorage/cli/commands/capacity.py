@@ -19,7 +19,6 @@ from ..options.change_options import (
 from ..options.inputs import (
     NO_NODE,
     begun,
-    facts_of,
     input_options,
     load_input,
     print_notes,
@@ -252,6 +251,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         with located(source="--by"):
             rooms = [] if of_namespaces else scheduler.node_room(names, by or "")
         rooms = _sorted(rooms, sort_by)
+    from moorage.kube.workloads.input_facts import facts_of
+
     facts = facts_of(cluster, ())
     print_notes(setup.warnings, cluster, facts=facts)
     about = cluster.about([*facts, *setup.warnings])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError
 from moorage.kube.releases import RELEASES
 
 from ..messages import Stages
@@ -16,14 +14,12 @@ from ..options.change_options import ChangingCommand, change_options, requested_
 from ..options.inputs import (
     ReleaseChoice,
     asked_scheduler,
-    begun,
-    facts_of,
+    held_inputs,
     input_options,
     load_before_and_after,
     names_server,
     print_notes,
     scheduler_options,
-    scheduler_settings,
 )
 from ..options.new_node_options import (
     coming_nodes,
@@ -44,15 +40,10 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.runs.simulation import Simulation, SimulationSetup
-    from moorage.answers.scheduler import Scheduler
-    from moorage.answers.survival import Survival
+    from moorage.answers.runs.check_question import LossQuestion
     from moorage.kube import Cluster
     from moorage.kube.model.cluster import DecidingRelease
 
-NO_POD = (
-    "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
-)
 _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "--at-once": lambda options: options["at_once"] > 1,
     "--survive-only": lambda options: bool(options["survive_only"]),
@@ -142,10 +133,7 @@ def check(
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
-    from moorage.answers.runs.check_answer import CheckAnswer
-    from moorage.answers.runs.gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
-    from moorage.answers.runs.simulation import groups_refused_later
-    from moorage.answers.scheduler import Scheduler
+    from moorage.answers.runs.check_question import CheckQuestion
 
     from .check_output import write_verdict
 
@@ -158,80 +146,38 @@ def check(
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         refuse_no_node(after, options)
-        changes, causes, gate_warnings, attempts = (
+        assert after.release is not None
+        is_upgrade, by = options["upgrade_from"] is not None, options["survive"]
+        answer = CheckQuestion(
+            before,
+            after,
+            asked_scheduler(options),
+            names,
             requested_changes(),
-            dict[str, str](),
-            list[str](),
-            Attempts(),
-        )
-        compared = Compared([*names, *(change.text for change in changes)])
-        if options["upgrade_from"] is None:
-            settings: Mapping[str, Any] = scheduler_settings(options, after)
-            setup, waiting = _prepared(before, after, options, settings)
-            stage()
-            done = setup.run(stage, attempts.over)
-        else:
-            from msgspec import structs
-
-            from moorage.answers.runs.comparison import compare_releases, sides_of_upgrade
-
-            stage()
-            assert after.release is not None
-            releases = _two_releases(options, after.release)
-            first, last, gate_warnings = sides_of_upgrade(*releases, options["gates"])
-            common = structs.replace(asked_scheduler(options), gates="")  # each side has its own
-            both = compare_releases((first, last), after, common, changes, stages=stage)
-            settings = common.of(before)
-            waiting = begun(before, settings).waiting & both.without_node()
-            done, causes = both.after.simulation, both.losses()
-            settings = both.before.simulation.setup.settings
-            compared = compared._replace(
-                releases=releases,
-                lost=len(causes),
-                ended=[obj for obj in after.ended if not obj.version.is_served(releases[1])],
-            )
-        stage()
-        verdict, removed = judge(done, waiting, allowed, new_only, causes), removed_pods(done, before.pods)
-        done.rests_on += rests_on(done, removed, len(compared.changes))
-        if attempts.depend_on_times(removed) and not is_given("pod_times"):
-            done.depends_on = differing_times(
-                verdict.passed,
-                settings,
-                lambda other: (
-                    judge(
-                        _prepared(before, after, options, other)[0].run(), waiting, allowed, new_only
-                    ).passed
-                ),
-            )
-        verdict = verdict.with_refused_later(groups_refused_later(done, before.namespaces))
-        verdict = verdict._replace(compared=compared._replace(scale_up=done.scale_up, basis=[*done.basis()]))
-        stage()
-        if options["survive"] is not None:
-            undisturbed = Scheduler(before, **settings) if new_only else None
-            verdict = verdict.with_losses(_survival(done, options, undisturbed), allowed)
-    warnings = [
-        *gate_warnings,
-        *done.warnings(),
-        *_without_new_nodes(after, options, verdict.failed > 0),
-        *([] if verdict.is_about_pods else [NO_POD]),
-    ]  # after the losses: pods were made for them
-    facts = facts_of(after)
-    print_notes(warnings, after, facts=facts, is_asked=options["upgrade_from"] is not None)
-    write_verdict(output, CheckAnswer(done, verdict, removed, [*facts, *warnings]))
-    return 0 if verdict.passed else 1
+            None if is_upgrade else coming_nodes(options, after),
+            new_only=new_only,
+            allowed=allowed,
+            releases=_two_releases(options, after.release) if is_upgrade else None,
+            losses=None if by is None else _losses(options),
+            knows_times=is_given("pod_times"),
+            prepared=held_inputs().values(),
+        ).answer(stage, lambda fails: _without_new_nodes(after, options, fails))
+    print_notes(answer.warnings, after, facts=answer.facts, is_asked=is_upgrade)
+    write_verdict(output, answer)
+    return 0 if answer else 1
 
 
-def _prepared(
-    before: Cluster, after: Cluster, options: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[SimulationSetup, Collection[str]]:
-    """Return the cluster with the changes, and what was waiting before them."""
-    from moorage.answers.runs.loaded_cluster import begin
-    from moorage.answers.runs.simulation import SimulationSetup
+def _losses(options: Mapping[str, Any]) -> LossQuestion:
+    from moorage.answers.runs.check_question import LossQuestion
 
-    earlier = begun(before, settings)
-    loaded = earlier if after is before else begin(after, settings, earlier)
-    coming = coming_nodes(options, after)
-    return SimulationSetup(after, settings, requested_changes(), coming, loaded), earlier.waiting
+    return LossQuestion(
+        options["survive"],
+        options["at_once"],
+        options["survive_only"],
+        options["within_budgets"],
+        options["time_limit"],
+        is_asked_to_grow(),
+    )
 
 
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:
@@ -242,27 +188,6 @@ def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool
         yield from no_new_nodes(cluster, "--survive", can_grow=True)
     if options["upgrade_from"] is not None:
         yield from no_new_nodes(cluster, "--upgrade-from")
-
-
-def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
-    """Return what can be lost."""
-    from moorage.answers.survival import SurvivalQuestion, survive
-
-    end, coming = time.monotonic() + options["time_limit"], done.setup.coming
-    question = SurvivalQuestion(
-        options["survive"],
-        options["at_once"],
-        lambda: time.monotonic() < end,
-        only=options["survive_only"],
-        within_budgets=options["within_budgets"],
-        before=before,
-        autoscaling=coming.autoscaling if coming is not None and is_asked_to_grow() else None,
-    )
-    try:
-        return survive(done.scheduler, question)
-    except InputError as error:
-        option = {"at_once": "--at-once", "only": "--survive-only"}.get(error.path, "--survive")
-        raise InputError(error.message, source=option) from None
 
 
 def _two_releases(options: Mapping[str, Any], decides: DecidingRelease) -> tuple[str, str]:

@@ -75,7 +75,7 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         titled = [(title, *table) for title, table in tables.items()]
         shown = [without_folders(line) if isinstance(line, CommandLine) else line for line in lines]
         result = answer_page("Check", shown, KeyFigures(facts), titled)
-        return result, [answer.simulation.cluster.release], answer.warnings
+        return result, [answer.simulation.cluster.release], [*answer.facts, *answer.warnings]
 
     write_answer(form, answer.document, lines, tables.values(), lambda: [*tables.values()][-1], page)
 

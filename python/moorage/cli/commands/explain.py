@@ -12,7 +12,6 @@ from moorage.errors import InputError, with_hint
 from ..messages import no_node
 from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
-    facts_of,
     input_options,
     print_notes,
     scheduler_options,
@@ -143,6 +142,8 @@ def explain(
         *(f"{group.workload.text}: {group.what}: {with_hint(group.reason)}" for group in unmade),
     ]
     warnings = [*setup.warnings, *([] if output == "table" else unmade_texts)]
+    from moorage.kube.workloads.input_facts import facts_of
+
     facts = facts_of(
         setup.cluster, {target.workload for target in named} | {group.workload for group in unmade}
     )

@@ -17,7 +17,6 @@ from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
     asked_scheduler,
     begun,
-    facts_of,
     input_or_synthetic_options,
     listed_once,
     load_input,
@@ -92,6 +91,7 @@ def simulate(
     from moorage.answers.runs.gate import removed_pods, rests_on
     from moorage.answers.runs.simulation_answer import SimulationAnswer
     from moorage.kube import parse_selector
+    from moorage.kube.workloads.input_facts import facts_of
 
     from .run_output import write_simulation
 

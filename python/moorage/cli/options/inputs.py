@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,7 @@ from moorage.kube.releases import (
     DEFAULT,
     OPTIONAL_PLUGINS,
     RELEASES,
-    Version,
     changed_gates,
-    nearest_release,
-    parse_version,
     release_named,
 )
 
@@ -42,105 +39,11 @@ from .option_types import (
 if TYPE_CHECKING:
     from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
     from moorage.engine.devices.device_properties import SelectorValidation
-    from moorage.kube import Cluster, Object, Pod
-    from moorage.kube.model.cluster import DecidingRelease
+    from moorage.kube import Cluster, Object
     from moorage.kube.read.read_objects import Listed
-    from moorage.kube.workloads.ownership import Workload
     from moorage.live.client import ApiClient
 
-# ---- deciding release --------------------------------------------------------------------------------------
-#
-# The release of Kubernetes that decides where ``--kubernetes-version`` names none.
-
-COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
-"""Their pods in kube-system tell the version of a cluster, the first of these before the others."""
-ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
-"""Images that have all components (RKE2, RKE): the name of the container says which one runs."""
-NAMED = "--kubernetes-version"
-MOST_FACTS = 12
-NEAREST = "the nearest, {}, decides"
-NOT_TOLD = "the input does not say its release"
-
-
-def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
-    """Return the release that decides for a cluster, and warn where it is not its own.
-
-    The cluster's own is that of the image of a component of its control plane, else that of its API server,
-    which some archives tell, else that of its newest kubelet.
-
-    Parameters
-    ----------
-    cluster : Cluster
-        Its warnings get one where it is of a release that moorage does not have.
-    named : str or None
-        Value of ``--kubernetes-version``, which comes before all that.
-    """
-    from moorage.kube.model.cluster import DecidingRelease
-
-    if named is not None:
-        return DecidingRelease(named, NAMED)
-    best = next(_stated_versions(cluster), None)
-    if best is None:
-        return DecidingRelease(DEFAULT, NOT_TOLD)
-    version, reason = best
-    release, is_its_own = nearest_release(version)
-    if not is_its_own:
-        cluster.warnings.insert(
-            0,
-            f"moorage has no release {version.major}.{version.minor} ({reason}); "
-            f"{NEAREST.format(release.version)}. {NAMED} chooses another.",
-        )
-    return DecidingRelease(release.version, reason)
-
-
-def _stated_versions(cluster: Cluster) -> Iterator[tuple[Version, str]]:
-    """Iterate over what tells the release of a cluster, the best first."""
-    for component in COMPONENTS:
-        images = [(*tagged, pod.name) for pod in cluster.pods for tagged in _images(pod, component)]
-        if images:
-            version, image, name = max(images)
-            yield version, f"image of pod kube-system/{name}: {image}"
-    server = parse_version(cluster.server_version)
-    if server is not None:
-        yield server, f"version of the API server: {cluster.server_version}"
-    versions = [(node.status.node_info.kubelet_version, node.name) for node in cluster.nodes]
-    kubelets = [(known, text, name) for text, name in versions if (known := parse_version(text)) is not None]
-    if kubelets:
-        version, text, name = max(kubelets)
-        yield version, f"kubelet of node {name}: {text}"
-
-
-def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
-    """Iterate over the images of a component in a pod of the control plane that have a version as their tag.
-
-    Elsewhere than in kube-system, such an image is one of a second scheduler.
-    """
-    for container in pod.spec.containers if pod.namespace == "kube-system" else ():
-        name, _, tag = container.image.partition("@")[0].rpartition(":")
-        version = parse_version(tag)
-        its = {name.rpartition("/")[2], container.name if name.rpartition("/")[2] in ALL_IN_ONE else ""}
-        if version is not None and component in its:
-            yield version, container.image
-
-
-def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list[str]:
-    """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
-
-    Parameters
-    ----------
-    about : container of Workload, optional
-        The workloads that an answer is about; nodes are always told.
-    """
-    from moorage.kube.workloads.input_facts import input_facts
-
-    facts = [
-        fact
-        for fact in input_facts(cluster)
-        if about is None or fact.workload is None or fact.workload in about
-    ]
-    texts = [fact.text for fact in facts]
-    more = len(texts) - MOST_FACTS
-    return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]
+# ---- notes -------------------------------------------------------------------------------------------------
 
 
 def print_notes(
@@ -161,6 +64,8 @@ def print_notes(
     """
     for fact in facts:
         note(FACT, fact)
+    from moorage.kube.read.deciding_release import NAMED, NEAREST, NOT_TOLD
+
     warned = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
         if release is None or release.reason == NAMED or NEAREST.format(release.version) in warned:
@@ -437,6 +342,7 @@ class _ServerOf:
 
     def release(self, cluster: Cluster) -> str:
         """Return the release that decides for a cluster."""
+        from moorage.kube.read.deciding_release import deciding_release
 
         return deciding_release(cluster, self._version).version
 
@@ -593,6 +499,8 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
         click.get_current_context().meta[REFUSED] = True
         print_message("error", with_hint(refusal.text))
     if "version" in options and cluster.release is None:
+        from moorage.kube.read.deciding_release import deciding_release
+
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")

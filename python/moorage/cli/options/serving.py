@@ -23,7 +23,6 @@ from moorage.errors import InputError, located
 from .inputs import (
     asked_scheduler,
     connected,
-    deciding_release,
     load_input,
     names_server,
     print_notes,
@@ -355,6 +354,8 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     if options["version"] is None:
         with connected(options) as client:
             cluster.server_version = _awaited_version(client, stop)
+    from moorage.kube.read.deciding_release import deciding_release
+
     release = deciding_release(cluster, options["version"])
     for warning in cluster.warnings:
         logger.warning("%s", warning)

@@ -314,3 +314,24 @@ def _of_workload(obj: Object) -> Iterator[str]:
             key = port.container_port, port.protocol or "TCP", port.host_port, port.host_ip
             if ports.setdefault(key, field) != field:
                 yield f"{field}: duplicate port definition with {ports[key]}"
+
+
+MOST_FACTS = 12
+
+
+def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list[str]:
+    """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
+
+    Parameters
+    ----------
+    about : container of Workload, optional
+        The workloads that an answer is about; nodes are always told.
+    """
+    facts = [
+        fact
+        for fact in input_facts(cluster)
+        if about is None or fact.workload is None or fact.workload in about
+    ]
+    texts = [fact.text for fact in facts]
+    more = len(texts) - MOST_FACTS
+    return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]

@@ -7,10 +7,11 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace
+from tests.doors import answers
 from tests.doors.engine import PodGates, effective_request
 from tests.make import ZONE, container, node, pod, port
 
-from moorage import Scheduler
+from moorage import Explanation, Scheduler
 from moorage.answers.explain import HelpfulChange
 from moorage.kube import (
     Affinity,
@@ -242,3 +243,8 @@ def renamed(original: Node, name: str, labels: dict[str, str]) -> Node:
         labels = labels | {"kubernetes.io/hostname": name}
     metadata = ObjectMeta(name=name, uid=name, labels=labels)
     return replace(original, metadata=metadata, spec=replace(original.spec, unschedulable=False))
+
+
+def document(explanation: Explanation, limit: int | None = 10, **options: Any) -> dict[str, Any]:
+    """The document of an explanation as a JSON value."""
+    return answers.document(explanation, limit, **options).to_dict()

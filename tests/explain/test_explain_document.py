@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.core.make import pinned
-from tests.explain.documents import document
+from tests.explain.explain_world import document
 from tests.make import container, node, pod
 from tests.scheduler.cycle.test_examine import named, scheduler
 

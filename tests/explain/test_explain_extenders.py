@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.explain.documents import document
+from tests.explain.explain_world import document
 from tests.extenders.extended import of, only, scheduler, scores
 from tests.extenders.extender_server import ExtenderServer, HangUp
 from tests.make import node, pod

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.explain.documents import document
-from tests.explain.explain_world import random_pod, random_world
+from tests.explain.explain_world import document, random_pod, random_world
 from tests.make import node, pod
 
 from moorage import Scheduler, default_profile

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.explain.documents import document
+from tests.explain.explain_world import document
 from tests.explain.test_evidence_of_filters import HOST, LATE, USES, explained, node, pod
 
 HASH = "pod-template-hash"

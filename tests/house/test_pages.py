@@ -31,9 +31,10 @@ def paths() -> frozenset[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Every name in the code."""
+    """Every name in the code, and in the documents of answers."""
     found: set[str] = set()
-    for path in (ROOT / "Makefile", *files(*CODE)):
+    schemas = (ROOT / "python/moorage/cli/schemas").glob("*.json")
+    for path in (ROOT / "Makefile", *schemas, *files(*CODE)):
         if path.name != Path(__file__).name:
             found.update(re.findall(r"\w+", path.read_text()))
     return frozenset(found)

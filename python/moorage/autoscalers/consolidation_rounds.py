@@ -35,7 +35,7 @@ from .launched_nodes import assume_claims, remove_claims
 from .node_maker import make_nodes
 from .providers.instance_type import POOL, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
-from .scale_up_answer import ComingNode, NewNode, UnplacedPod, WaitingPod, kinds_of
+from .scale_up_answer import ComingNode, NewNode, UnplacedPod, UnplacedPodDocument, kinds_of
 from .scaling_rounds import grow, left_pods
 
 # ---- the least that nodes could cost on which pods fit, whatever the packing -------------------------------
@@ -98,7 +98,7 @@ class StepDocument(Document, frozen=True):
     """Pods that cannot be evicted, and why: their nodes stay."""
     lost: tuple[str, ...]
     """Pods that no controller makes again."""
-    waiting: list[WaitingPod]
+    waiting: list[UnplacedPodDocument]
     """Pods that have no node afterwards and had one before."""
     extra: list[ComingNode]
     """Nodes that come because kube-scheduler places pods otherwise than planned."""

@@ -40,7 +40,7 @@ class ComingNode(Document, frozen=True):
     pods: tuple[str, ...]
 
 
-class WaitingPod(Document, frozen=True):
+class UnplacedPodDocument(Document, frozen=True):
     """A pod that has no node at the end, as documents have it."""
 
     pod: str
@@ -96,10 +96,10 @@ class UnplacedPod(NamedTuple):
             return "; ".join(f"{who}: {why}" for who, why in self.refusals.items())
         return f"{SCHEDULER}: {self.scheduler}; the autoscaler sees room for it and makes no other node"
 
-    def document(self) -> WaitingPod:
+    def document(self) -> UnplacedPodDocument:
         """Return what documents have of the pod."""
         karpenter, cluster_autoscaler = (self.refusals.get(name, "") for name in VERSIONS)
-        return WaitingPod(self.pod, self.refused_by, karpenter, cluster_autoscaler, self.scheduler)
+        return UnplacedPodDocument(self.pod, self.refused_by, karpenter, cluster_autoscaler, self.scheduler)
 
 
 class LatePod(Document, frozen=True):
@@ -131,7 +131,7 @@ class ScaleUpDocument(Document, frozen=True, kw_only=True):
     newly_placed: Count
     """Pods that the first run left and that have a node now; placed of the document counts all."""
     nodes: list[ComingNode]
-    waiting: list[WaitingPod]
+    waiting: list[UnplacedPodDocument]
     """Pods that have no node at the end."""
     late: tuple[LatePod, ...]
     """Pods that needed another round."""

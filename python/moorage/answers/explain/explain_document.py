@@ -70,7 +70,7 @@ class FilterStatus(Document, frozen=True):
     reasons: tuple[str, ...]
 
 
-class PreFilterOutcome(Document, frozen=True):
+class PreFilterDocument(Document, frozen=True):
     """What happened before filters."""
 
     plugins: list[str]
@@ -256,7 +256,7 @@ class GroupEvictionsDocument(Document, frozen=True):
 # ---- claims, extenders, groups, nodes ----------------------------------------------------------------------
 
 
-class DeviceHolder(Document, frozen=True):
+class DeviceHolderDocument(Document, frozen=True):
     """A claim that keeps devices from a request."""
 
     claim: str
@@ -274,7 +274,7 @@ class SurveyStepDocument(Document, frozen=True):
     most_on_a_node: Count
     nodes_with_enough: Count
     error: str
-    holders: list[DeviceHolder]
+    holders: list[DeviceHolderDocument]
 
 
 class RequestDocument(Document, frozen=True):
@@ -309,7 +309,7 @@ class ExtenderDocument(Document, frozen=True):
     name: str
     text: str
     weight: int
-    asked: Count
+    nodes_asked: Count = field(name="asked")
     """Number of nodes."""
     rejected: Count
     """Number of nodes."""
@@ -408,7 +408,7 @@ class ExplanationDocument(Document, frozen=True, kw_only=True):
     nodes: NodeCounts
     sampling: str
     """Why a run places the pod on another node than the best, where its search ends before that one."""
-    pre_filter: PreFilterOutcome | None
+    pre_filter: PreFilterDocument | None
     skipped_filters: list[str]
     """Plugins that returned Skip."""
     skipped_scores: list[str]
@@ -534,12 +534,12 @@ def _group_evictions(evictions: GroupEvictions) -> GroupEvictionsDocument:
     return GroupEvictionsDocument(evictions.priority, evictions.is_own, evictions.placed, victims)
 
 
-def _pre_filter(explanation: ExplainedPod) -> PreFilterOutcome | None:
+def _pre_filter(explanation: ExplainedPod) -> PreFilterDocument | None:
     outcome = explanation.examination.pre_filter
     if outcome is None:
         return None
     plugins = outcome.plugins or [outcome.plugin]
-    return PreFilterOutcome(plugins, str(outcome.code), outcome.reasons, outcome.node_names or [])
+    return PreFilterDocument(plugins, str(outcome.code), outcome.reasons, outcome.node_names or [])
 
 
 def _status(status: Status) -> FilterStatus:
@@ -597,7 +597,7 @@ def _extender(answer: ExtenderAnswer) -> ExtenderDocument:
     reasons = Counter(reason for status in answer.rejected.values() for reason in status.reasons)
     return ExtenderDocument.from_object(
         answer,
-        asked=answer.nodes,
+        nodes_asked=answer.nodes,
         rejected=len(answer.rejected),
         reasons=dict(reasons),
         scores=bool(answer.scores),
@@ -668,5 +668,7 @@ def _claim(claim: ClaimExplanation) -> ClaimDocument:
 
 
 def _step(step: SurveyStep) -> SurveyStepDocument:
-    holders = [DeviceHolder(holder.claim, tuple(holder.users), holder.devices) for holder in step.holders]
+    holders = [
+        DeviceHolderDocument(holder.claim, tuple(holder.users), holder.devices) for holder in step.holders
+    ]
     return SurveyStepDocument(step.kind, step.text, step.devices, step.most, step.nodes, step.error, holders)

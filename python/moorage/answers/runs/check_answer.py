@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType, structs
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
 from moorage.errors import examples, first_of, number_of
-from moorage.kube.apiserver.siblings import NewPods
+from moorage.kube.apiserver.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,
@@ -116,7 +116,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     survival: SurvivalDocument | UnsetType = UNSET
     """The answer of --survive; absent without it."""
     release: DecidingRelease
-    new_pods: list[NewPods]
+    new_pods: list[NewPodsDocument]
     left_out: list[LeftOutWorkload]
     warnings: list[str]
     refused: list[RefusedObject] | UnsetType = UNSET

@@ -14,7 +14,7 @@ from moorage.document import Count, Document
 from moorage.engine.framework.evidence import held_by, readable
 from moorage.errors import first_of, number_of
 from moorage.kube import Node
-from moorage.kube.apiserver.siblings import NewPods
+from moorage.kube.apiserver.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
 from moorage.kube.workloads.ownership import Workload
 
@@ -93,7 +93,7 @@ class SimulationDocument(Document, frozen=True, kw_only=True):
     """The nodes that autoscalers make; only if the input has NodePools, or node groups are given."""
     summary: Summary
     release: DecidingRelease
-    new_pods: list[NewPods]
+    new_pods: list[NewPodsDocument]
     left_out: list[LeftOutWorkload]
     warnings: list[str]
     refused: list[RefusedObject] | UnsetType = UNSET

@@ -66,7 +66,7 @@ class FieldChange(Document, frozen=True):
         return f"{name} {self.after}{instead}"
 
 
-class NewPods(Document, frozen=True):
+class NewPodsDocument(Document, frozen=True):
     """A workload whose new pods differ from its template."""
 
     namespace: str
@@ -450,16 +450,16 @@ class Siblings:
             sentences.append(f"{head}: {examples(list(sized), _SHOWN)}.")
         return sentences
 
-    def documents(self) -> list[NewPods]:
+    def documents(self) -> list[NewPodsDocument]:
         """Return the workloads with new pods that differ from their templates."""
         documents = []
         for (workload, _), (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
             head = workload.namespace, workload.text, autoscaler or UNSET
             if difference is None:
-                documents.append(NewPods(*head))
+                documents.append(NewPodsDocument(*head))
             else:
                 like, others = difference.model.name, difference.others
-                documents.append(NewPods(*head, like, others, [*difference.changes()]))
+                documents.append(NewPodsDocument(*head, like, others, [*difference.changes()]))
         return documents
 
 

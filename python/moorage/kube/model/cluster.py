@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType, structs
 from moorage.document import Count, Document
 from moorage.table import Table, Tabular
 
-from ..apiserver.siblings import NewPods, Siblings
+from ..apiserver.siblings import NewPodsDocument, Siblings
 from ..plain import plain
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex
@@ -244,7 +244,7 @@ class AboutInput(Document, frozen=True):
 
     release: DecidingRelease
     """The release of Kubernetes that decides, and what told it."""
-    new_pods: list[NewPods]
+    new_pods: list[NewPodsDocument]
     """Workloads whose new pods differ from their templates, since running pods do, or a VerticalPodAutoscaler
     recommends it."""
     left_out: list[LeftOutWorkload]

@@ -14,11 +14,11 @@ from moorage.table import Table, rows_of
 ENDS = ["deleted", "evicted", "node", "controller", "dropped"]
 
 
-class Row(Document, frozen=True, rename=None):
+class TableRow(Document, frozen=True, rename=None):
     """A row of a table by the names of its columns, without missing values."""
 
 
-class DecisionRow(Row, frozen=True, kw_only=True):
+class DecisionRow(TableRow, frozen=True, kw_only=True):
     """What became of an attempt."""
 
     time: float
@@ -30,7 +30,7 @@ class DecisionRow(Row, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-class PodRow(Row, frozen=True, kw_only=True):
+class PodHistoryRow(TableRow, frozen=True, kw_only=True):
     """What became of a pod."""
 
     pod: str
@@ -43,7 +43,7 @@ class PodRow(Row, frozen=True, kw_only=True):
     cause: Annotated[str, Meta(extra_json_schema={"enum": ENDS})] | UnsetType = UNSET
 
 
-class NodeRow(Row, frozen=True):
+class NodeRow(TableRow, frozen=True):
     """A node that comes or leaves."""
 
     time: float
@@ -51,7 +51,7 @@ class NodeRow(Row, frozen=True):
     is_there: bool
 
 
-class ScalingRow(Row, frozen=True):
+class ScalingRow(TableRow, frozen=True):
     """What the autoscaler decided."""
 
     time: float
@@ -61,7 +61,7 @@ class ScalingRow(Row, frozen=True):
     reason: str
 
 
-class DisruptionRow(Row, frozen=True):
+class DisruptionRow(TableRow, frozen=True):
     """A node that the autoscaler removed."""
 
     time: float
@@ -69,7 +69,7 @@ class DisruptionRow(Row, frozen=True):
     reason: str
 
 
-class UsageRow(Row, frozen=True, kw_only=True):
+class UsageRow(TableRow, frozen=True, kw_only=True):
     """What is requested from a time on; cpu in millicores."""
 
     time: float
@@ -78,7 +78,7 @@ class UsageRow(Row, frozen=True, kw_only=True):
     allocatable: int
 
 
-class MeasureRow(Row, frozen=True, kw_only=True):
+class MeasureRow(TableRow, frozen=True, kw_only=True):
     """A value of a measure."""
 
     time: float | None
@@ -98,7 +98,7 @@ class HistoryDocument(Document, frozen=True, kw_only=True):
     """Events that had no effect, by the reason, and pod groups that are ignored."""
     decisions: list[DecisionRow] | UnsetType = UNSET
     """With --show decisions."""
-    pods: list[PodRow] | UnsetType = UNSET
+    pods: list[PodHistoryRow] | UnsetType = UNSET
     """With --show pods. Times that never come are left out."""
     nodes: list[NodeRow] | UnsetType = UNSET
     """With --show nodes."""
@@ -132,7 +132,7 @@ def known(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Divergence(Row, frozen=True):
+class Divergence(TableRow, frozen=True):
     """A pod that another scheduler has put on another node."""
 
     time: float

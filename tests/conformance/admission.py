@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import moorage as mo
+from moorage.errors import InputError
 from tests.doors.kube import SecuredNamespaces, pod_template
 
 Json = dict[str, Any]
@@ -68,4 +71,96 @@ def _as_new(obj: Json) -> Json:
     return obj | {"metadata": meta, "status": {}}
 
 
-_FAMILIES: dict[str, Callable[[Json], Iterator[str]]] = {"pod_security": _pod_security}
+# ---- validation --------------------------------------------------------------------------------------------
+
+_REASONS = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Forbidden": "FieldValueForbidden",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+    "Not found": "FieldValueNotFound",
+}
+_FIELD = r"[^\s:,\"]*(?:(?:\[[^\]\"]*\]|\{[^}\"]*\})[^\s:,\"]*)*"
+_CAUSE = re.compile(rf"(?:^|: |, )({_FIELD}): ({'|'.join(_REASONS)})")
+_CODES = (
+    (" is invalid: ", (422, "Invalid")),
+    (" is forbidden: ", (403, "Forbidden")),
+    (" not found", (404, "NotFound")),
+    ("no matches for kind", (404, "NotFound")),
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+_ALWAYS_THERE = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name, "resourceVersion": "1"}}
+    for name in ("default", "kube-system", "kube-public", "kube-node-lease")
+]
+
+
+def _validation(vector: Json) -> Iterator[str]:
+    """Compare whether an object is refused, with which code and reason, and the fields that are wrong."""
+    result, refused = vector["result"], _refusals(vector)
+    if vector["note"] == "without kind":  # a file has no path that tells the kind
+        return
+    if bool(refused) != (result["code"] >= 400 or not result["code"]):
+        yield f"expected {result['code']} {result.get('message')!r}, got {refused}"
+        return
+    if not refused or not result["code"]:
+        return
+    code = next((code for text, code in _CODES if text in refused[0]), (400, "BadRequest"))
+    expected = result["code"], result["reason"]
+    if code != expected and not {code[0], expected[0]} <= {400, 500}:
+        yield f"expected {expected}, got {refused}"
+    wanted = {
+        (cause.get("reason"), cause["field"]) for cause in result.get("causes") or () if "field" in cause
+    }
+    if code[0] == expected[0] == 422 and (causes := _causes(refused[0])) != wanted:
+        yield f"causes: expected {sorted(wanted)}, got {sorted(causes)}: {refused[0]}"
+
+
+def _causes(text: str) -> set[tuple[str, str]]:
+    """Return reasons and fields of a text with one error, or with several in brackets."""
+    listed = text.partition(" is invalid: ")[2].removeprefix("[")
+    return {(_REASONS[what], field) for field, what in _CAUSE.findall(listed)}
+
+
+def _refusals(vector: Json) -> list[str]:
+    """Return why a request is refused, nothing if it is not."""
+    request, setup = vector["request"], [*_ALWAYS_THERE, *vector["setup"]]
+    given: Any = request["object"]
+    if request["verb"] == "update":  # the whole object: as if it had been applied before
+        given = _as_manifest(given)
+        setup = [_as_applied(obj) if _name(obj) == _name(given) else obj for obj in setup]
+    mode = request.get("fieldValidation", "Strict").lower()
+    try:
+        cluster = mo.load(setup, request.get("raw", given), validate=mode)
+    except InputError as error:
+        return [str(error)]
+    return [*(obj.message for obj in cluster.refused_objects), *(pod.message for pod in cluster.refused)]
+
+
+def _name(obj: Json) -> tuple[str, ...]:
+    meta = obj.get("metadata") or {}
+    return obj.get("kind", ""), meta.get("namespace", ""), meta.get("name", "")
+
+
+def _as_manifest(obj: Json) -> Json:
+    """Return an object without what a server sets."""
+    meta = {key: value for key, value in obj["metadata"].items() if key not in _OF_SERVER}
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
+
+
+def _as_applied(obj: Json) -> Json:
+    """Return an object of a server with the note that all its fields were applied."""
+    meta, text = obj["metadata"], json.dumps(_as_manifest(obj))
+    return obj | {"metadata": meta | {"annotations": meta.get("annotations", {}) | {_LAST_APPLIED: text}}}
+
+
+_FAMILIES: dict[str, Callable[[Json], Iterator[str]]] = {
+    "pod_security": _pod_security,
+    "validate": _validation,
+    "update": _validation,
+}

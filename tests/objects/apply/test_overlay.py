@@ -136,7 +136,7 @@ def test_what_scheduling_does_not_read_is_merged_too() -> None:
     manifest = deployment()
     container = manifest["spec"]["template"]["spec"]["containers"][0]
     reference = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    injected = {"name": "INJECTED", "valueFrom": {"secretKeyRef": {"key": "k"}}}
+    injected = {"name": "INJECTED", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     container["env"] = [reference, {"name": "B", "value": ""}]
     before = applied(manifest)
     live = before["spec"]["template"]["spec"]["containers"][0]

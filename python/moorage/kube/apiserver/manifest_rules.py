@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError
@@ -24,9 +27,10 @@ from ..model.workload import (
     StatefulSet,
     unselected,
 )
+from ..plain import plain
 from .job_rules import cron_job_errors, job_errors
 from .pod_requests import container_defaults
-from .validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors
+from .validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors, validate
 
 # ---- quota rules -------------------------------------------------------------------------------------------
 #
@@ -313,6 +317,94 @@ _RULES: Mapping[type[Object], tuple[Callable[[Any], Iterator[tuple[str, str]]], 
 """By kind, what yields fields that the API server refuses, with its texts. Objects have no defaults yet."""
 
 
+def check_new(obj: Object, text: bytes) -> None:
+    """Check a manifest of a change by all its fields, also those that are not read.
+
+    Parameters
+    ----------
+    obj : Object
+        As it was decoded.
+    text : bytes
+        Its JSON text.
+
+    Raises
+    ------
+    InputError
+        It is refused. The text has all causes.
+    """
+    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+
+    wrong = manifest_causes(text, obj.kind, obj.api_version)
+    causes, known = [": ".join(cause) for cause in wrong], {cause.field for cause in wrong}
+    with suppress(InputError, ValueError):  # what is wrong already may keep these rules from being asked
+        for cause in _causes(obj):
+            if cause.partition(": ")[0] not in known:
+                causes.append(cause)
+    refuse([*dict.fromkeys(causes)])
+    validate(obj)
+
+
+_ONLY_NEW = ("Required value", "Forbidden: cannot be set on create")
+
+
+def check_applied(old: Object, changed: Object, text: bytes) -> None:
+    """Check what becomes of an object when a manifest is applied, also fields that are not read.
+
+    Of these only what the manifest has is known: that it lacks one is no error, and what was wrong before is
+    none either.
+
+    Parameters
+    ----------
+    old, changed : Object
+        Before and after.
+    text : bytes
+        The manifest.
+
+    Raises
+    ------
+    InputError
+        It is refused. The text has all causes.
+    """
+    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+
+    kind, version = changed.kind, changed.api_version
+    value = _with_fields(plain(changed), msgspec.json.decode(text))
+    known = {cause.field for cause in manifest_causes(plain(old), kind, version)}
+    causes = [
+        cause
+        for cause in manifest_causes(value, kind, version)
+        if cause.field not in known and not cause.text.startswith(_ONLY_NEW)
+    ]
+    refuse([": ".join(cause) for cause in causes])
+
+
+def _with_fields(value: Any, manifest: Any) -> Any:
+    """Return a value with the fields of a manifest that it lacks; items of lists are known by their names."""
+    if isinstance(value, dict) and isinstance(manifest, dict):
+        own = {name: _with_fields(item, manifest.get(name)) for name, item in value.items()}
+        return {name: item for name, item in manifest.items() if item is not None} | own
+    if isinstance(value, list) and isinstance(manifest, list):
+        named = {item.get("name"): item for item in manifest if isinstance(item, dict) and item.get("name")}
+        return [
+            _with_fields(item, named.get(item.get("name"))) if isinstance(item, dict) else item
+            for item in value
+        ]
+    return value
+
+
+def check_unread(document: Any, kind: str, api_version: str) -> None:
+    """Check a manifest of a kind that is not read; the parameters are those of `check_new`.
+
+    Raises
+    ------
+    InputError
+        It is refused.
+    """
+    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+
+    refuse([": ".join(cause) for cause in manifest_causes(document, kind, api_version)])
+
+
 def check_manifest(obj: Object, before: Object | None = None) -> None:
     """Check an object as the API server does that creates or changes it.
 
@@ -331,7 +423,11 @@ def check_manifest(obj: Object, before: Object | None = None) -> None:
         It is refused. The text has all causes, in the order of the rules.
     """
     known = () if before is None else {*_causes(before)}
-    causes = [cause for cause in dict.fromkeys(_causes(obj)) if cause not in known]
+    refuse([cause for cause in dict.fromkeys(_causes(obj)) if cause not in known])
+
+
+def refuse(causes: list[str]) -> None:
+    """Raise an InputError about all causes, if there are any."""
     if len(causes) == 1:
         path, _, text = causes[0].partition(": ")
         raise InputError(text, path=path)

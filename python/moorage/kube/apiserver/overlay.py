@@ -15,7 +15,7 @@ from ..model.autoscaling import NodeClaim, NodePool
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct, whole_number
 from ..model.node import Node
 from ..model.pod import PREEMPTS, Container, Pod, PodSpec
-from ..model.policy import RuntimeClass
+from ..model.policy import ResourceQuota, RuntimeClass
 from ..model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from ..model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ..model.workload import (
@@ -31,6 +31,7 @@ from ..plain import plain
 from ..read.object_defaults import default_namespace, missing_tolerations
 from ..workloads.deployment_rollout import comparable
 from .apply_manifest import apply_manifest, has_last_applied
+from .manifest_rules import check_applied
 from .refusals import Origin, label
 from .validate_object import validate
 
@@ -179,6 +180,7 @@ class Overlay:
             self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
         self.applied.add(key_of(old))
         changed = apply_manifest(old, text)
+        check_applied(old, changed, text)
         validate(changed)
         return changed
 
@@ -421,6 +423,8 @@ def _check_pod(old: Pod, new: Pod) -> None:
         tolerations=after.tolerations if is_kept else before.tolerations,
         node_name=before.node_name or after.node_name,
     )
+    if not (before.node_selector or after.node_selector):
+        allowed = replace(allowed, node_selector=after.node_selector)
     if before.scheduling_gates:
         names = {item.name for item in before.scheduling_gates}
         selectors = (before.node_selector or {}).items() <= (after.node_selector or {}).items()
@@ -443,13 +447,16 @@ def _check_priority_class(old: PriorityClass, new: PriorityClass) -> None:
 
 def _check_storage_class(old: StorageClass, new: StorageClass) -> None:
     for name, path in _CLASS_FIELDS.items():
-        if getattr(old, name) != getattr(new, name):
-            raise InputError(f"Forbidden: updates to {path} are forbidden.", path=path)
+        _check_same(getattr(old, name), getattr(new, name), path)
     _check_same(old.volume_binding_mode, new.volume_binding_mode, "volumeBindingMode")
 
 
 def _check_runtime_class(old: RuntimeClass, new: RuntimeClass) -> None:
     _check_same(old.handler, new.handler, "handler")
+
+
+def _check_quota(old: ResourceQuota, new: ResourceQuota) -> None:
+    _check_same(old.spec.scopes, new.spec.scopes, "spec.scopes")
 
 
 def _check_spec(old: Any, new: Any) -> None:
@@ -465,6 +472,7 @@ _CHECKS: tuple[tuple[tuple[type[Struct], ...], Callable[[Any, Any], None]], ...]
     ((PriorityClass,), _check_priority_class),
     ((StorageClass,), _check_storage_class),
     ((RuntimeClass,), _check_runtime_class),
+    ((ResourceQuota,), _check_quota),
     ((ResourceClaim, ResourceClaimTemplate), _check_spec),
     ((Deployment, ReplicaSet, DaemonSet), _check_selector),
     ((NodePool, NodeClaim), _check_custom),

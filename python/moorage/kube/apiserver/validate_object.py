@@ -101,7 +101,7 @@ def is_quota(name: str) -> bool:
 
 def is_counted(name: str) -> bool:
     """Whether amounts of a resource are integers."""
-    return name in _COUNTED or _is_extended(name)
+    return name in _COUNTED or is_extended(name)
 
 
 def can_exceed(name: str) -> bool:
@@ -115,7 +115,7 @@ def name_errors(name: str, use: Use) -> tuple[str, ...]:
     if text := _syntax_error(name):
         return (text,)
     if "/" in name:
-        is_wrong = use == "container" and not (is_native(name) or _is_extended(name))
+        is_wrong = use == "container" and not (is_native(name) or is_extended(name))
         return ("doesn't follow extended resource name standard",) if is_wrong else ()
     errors = []
     if not (is_quota(name) or name == "storage"):
@@ -127,7 +127,7 @@ def name_errors(name: str, use: Use) -> tuple[str, ...]:
     return tuple(errors)
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes; a quota names it with a prefix, once."""
     return not (is_native(name) or name.startswith(_REQUESTS) or _syntax_error(_REQUESTS + name))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from moorage.errors import InputError, examples, number_of, shorten
 
 from ..apiserver.admission import NewPods, is_new
-from ..apiserver.manifest_rules import check_manifest
+from ..apiserver.manifest_rules import check_manifest, check_new
 from ..apiserver.overlay import ListedTwiceError, Overlay, check_update, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
 from ..apiserver.siblings import Siblings
@@ -233,6 +233,8 @@ def complete(
             name = obj.metadata.name
             if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
+            elif (text := texts.get(at)) is not None and _is_manifest(obj) and refusals.is_change(places[at]):
+                check_new(obj, text)
             else:
                 validate(obj)
             refusals.check(obj)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
 
+from ..apiserver.manifest_rules import check_unread
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
     FieldValidation,
@@ -122,7 +123,7 @@ def read_objects(
     namespace : str
         As for `load`.
     all_texts : bool
-        Whether the texts of all objects are kept, not only of those that change an object of an earlier one.
+        Whether the texts of all objects are kept, not only those of manifests that change earlier ones.
     parts : PartsReader, optional
         What pods and nodes are decoded with, if it is kept from call to call.
 
@@ -255,9 +256,11 @@ class _Reader:
         self._indexed = len(self.objects)
 
     def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
-        """Keep the text of the object that is stored next, if it may change another one."""
+        """Keep the text of the object that is stored next, if it is of a change."""
         earlier = self._earlier.get((obj.kind, obj.name))
-        if self._all_texts or (earlier is not None and not is_newer(obj, earlier)):
+        is_manifest = not (obj.metadata.uid or obj.metadata.resource_version)
+        is_change = is_manifest if earlier is None else not is_newer(obj, earlier)
+        if self._all_texts or (is_change and self._is_changing()):
             document = texts[at]
             self.texts[len(self.objects)] = (
                 bytes(document) if is_json(document) else msgspec.json.encode(document)
@@ -512,6 +515,8 @@ class _Reader:
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
             if is_manifest and self._is_unserved(document, kind, head.api_version, origin):
                 return []  # a server may be newer than the table
+            if is_manifest and self._is_refused(document, kind, head.api_version, origin):
+                return []
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
@@ -533,6 +538,18 @@ class _Reader:
             _, namespace, name = _identity(document, kind)
             names = kind, api_version, namespace, name
             self.refused.append(refused_object(InputError(error.message), names, origin.source))
+            return True
+        return False
+
+    def _is_refused(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
+        """Whether an API server refuses a manifest of a change of a kind that is not read."""
+        if not self._is_changing():
+            return False
+        try:
+            check_unread(document, kind, api_version)
+        except InputError as error:
+            _, namespace, name = _identity(document, kind)
+            self.refused.append(refused_object(error, (kind, api_version, namespace, name), origin.source))
             return True
         return False
 

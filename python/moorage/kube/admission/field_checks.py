@@ -1,0 +1,337 @@
+"""Checks of one value each, with the texts of the API server (k8s.io/apimachinery v0.36, util/validation)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache, partial
+from ipaddress import ip_address, ip_network
+from typing import Any, NamedTuple
+
+from moorage._core.base.quantity import Quantity, parse
+
+from ..cel.text_formats import format_errors
+from ..go_texts import go_json
+
+Json = dict[str, Any]
+Check = Callable[[Any], Iterable[str]]
+
+
+class Fault(NamedTuple):
+    """A field that is wrong, and why."""
+
+    field: str
+    text: str
+
+
+Rule = Callable[[Json, str, Json], Iterator[Fault]]
+"""Yields what is wrong with a struct; gets its value, its path, and the object."""
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a field is as if it were not there."""
+    return value is None or value == "" or value == [] or value == {}
+
+
+# ---- texts -------------------------------------------------------------------------------------------------
+
+
+def required(why: str = "") -> str:
+    """Return the text about a field that is not there."""
+    return f"Required value: {why}" if why else "Required value"
+
+
+def invalid(value: Any, why: str) -> str:
+    """Return the text about a wrong value."""
+    return f"Invalid value: {go_json(value)}: {why}"
+
+
+def forbidden(why: str) -> str:
+    """Return the text about a field that must not be there."""
+    return f"Forbidden: {why}"
+
+
+def duplicate(value: Any) -> str:
+    """Return the text about a value that stands twice."""
+    return f"Duplicate value: {go_json(value)}"
+
+
+def not_found(value: Any) -> str:
+    """Return the text about a name of nothing."""
+    return f"Not found: {go_json(value)}"
+
+
+def unsupported(value: Any, values: Iterable[str]) -> str:
+    """Return the text about a value that is none of some."""
+    return f"Unsupported value: {go_json(value)}: supported values: {', '.join(map(go_json, values))}"
+
+
+# ---- checks ------------------------------------------------------------------------------------------------
+
+_MOST = 2**31 - 1
+_ENV_NAME = re.compile(r"[ -<>-~]+")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_HEADER = re.compile(r"[-A-Za-z0-9]+")
+_LEADING_ZERO = re.compile(r"(^|\.)0[0-9]")
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DOTS = "must not contain '..'"
+
+
+@lru_cache(4096)
+def _format(name: str, text: str) -> tuple[str, ...]:
+    return tuple([invalid(text, wrong) for wrong in format_errors(name, text)])
+
+
+def _of_format(name: str) -> Check:
+    return lambda value: _format(name, value) if isinstance(value, str) else ()
+
+
+def format_causes(name: str, text: Any, field: str) -> Iterator[Fault]:
+    """Yield what is wrong with a text of a format."""
+    if isinstance(text, str):
+        for wrong in _format(name, text):
+            yield Fault(field, wrong)
+
+
+def _each(check: str, *arguments: str) -> Check:
+    """Return a check of keys or values, whose wrong ones are all told at the field itself."""
+    of_item = CHECKS[check](*arguments)
+    return lambda value: [text for item in value for text in of_item(item)]
+
+
+def _one_of(*values: str) -> Check:
+    def check(value: Any) -> Iterator[str]:
+        if value not in values:
+            yield unsupported(value, values)
+
+    return check
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _least(least: str, *why: str) -> Check:
+    text = " ".join(why) or f"must be greater than or equal to {least}"
+
+    def check(value: Any) -> Iterator[str]:
+        if _is_number(value) and value < int(least):
+            yield invalid(value, text)
+
+    return check
+
+
+def _most(most: str, *why: str) -> Check:
+    text = " ".join(why) or f"must be less than or equal to {most}"
+
+    def check(value: Any) -> Iterator[str]:
+        if _is_number(value) and value > int(most):
+            yield invalid(value, text)
+
+    return check
+
+
+def _between(least: str, most: str, *why: str) -> Check:
+    text = " ".join(why) or f"must be between {least} and {most}, inclusive"
+
+    def check(value: Any) -> Iterator[str]:
+        if _is_number(value) and not int(least) <= value <= int(most):
+            yield invalid(value, text)
+
+    return check
+
+
+def port_errors(value: Any) -> list[str]:
+    """Return what is wrong with a port: a number, or the name of one."""
+    if _is_number(value):
+        return [] if 0 < value < 65536 else [invalid(value, "must be between 1 and 65535, inclusive")]
+    return port_name_errors(value) if isinstance(value, str) else []
+
+
+def port_name_errors(value: str) -> list[str]:
+    """Return what is wrong with the name of a port."""
+    texts = []
+    if len(value) > 15:
+        texts.append("must be no more than 15 characters")
+    if re.fullmatch("[-a-z0-9]+", value) is None:
+        texts.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if re.search("[a-z]", value) is None:
+        texts.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        texts.append("must not contain consecutive hyphens")
+    if value[:1] == "-" or value[-1:] == "-":
+        texts.append("must not begin or end with a hyphen")
+    return [invalid(value, text) for text in texts]
+
+
+def _absolute(value: Any) -> Iterator[str]:
+    if not str(value).startswith("/"):
+        yield invalid(value, "must be an absolute path")
+
+
+def _without_dots(value: Any) -> Iterator[str]:
+    if ".." in str(value).split("/"):
+        yield invalid(value, DOTS)
+
+
+def local_path_errors(value: Any) -> Iterator[str]:
+    """Yield what is wrong with a path that stays below a directory."""
+    if str(value).startswith("/"):
+        yield invalid(value, "must be a relative path")
+    yield from _without_dots(value)
+
+
+def item_path_errors(value: Any) -> Iterator[str]:
+    """Yield what is wrong with the path of a file in a volume."""
+    yield from local_path_errors(value)
+    if str(value).startswith("..") and not str(value).startswith("../"):
+        yield invalid(value, "must not start with '..'")
+
+
+def address_errors(value: Any) -> list[str]:
+    """Return what is wrong with an IP address."""
+    try:
+        ip_address(value)
+    except ValueError:
+        if (
+            isinstance(value, str)
+            and re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value)
+            and _LEADING_ZERO.search(value)
+        ):
+            return [invalid(value, "must not have leading 0s")]
+        return [invalid(value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    return []
+
+
+def block_errors(value: Any) -> list[str]:
+    """Return what is wrong with a block of addresses."""
+    text = str(value)
+    try:
+        block = ip_network(text, strict=False)
+    except ValueError:
+        block = None
+    if block is None or "/" not in text:
+        return [invalid(value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+    if str(block.network_address) != text.partition("/")[0] and block.version == 4:
+        return [invalid(value, "must not have bits set beyond the prefix length")]
+    return []
+
+
+def _matches(pattern: re.Pattern[str], why: str) -> Check:
+    def check(value: Any) -> Iterator[str]:
+        if isinstance(value, str) and pattern.fullmatch(value) is None:
+            yield invalid(value, why)
+
+    return check
+
+
+def quantity(value: Any) -> Quantity | None:
+    """Return an amount; None where there is none, or a text that is no amount."""
+    if value is None or isinstance(value, bool | dict | list):
+        return None
+    try:
+        return parse(value if isinstance(value, str) else str(value))
+    except ValueError:
+        return None
+
+
+def _positive(*why: str) -> Check:
+    text = " ".join(why) or "must be greater than zero"
+
+    def check(value: Any) -> Iterator[str]:
+        if (amount := quantity(value)) is not None and amount <= Quantity("0"):
+            yield invalid(str(amount), text)
+
+    return check
+
+
+def _not_negative(*why: str) -> Check:
+    text = " ".join(why) or "must be greater than or equal to 0"
+
+    def check(value: Any) -> Iterator[str]:
+        if (amount := quantity(value)) is not None and amount < Quantity("0"):
+            yield invalid(str(amount), text)
+
+    return check
+
+
+def _unpadded(value: Any) -> Iterator[str]:
+    if str(value).strip() != value:
+        yield invalid(value, "must not have leading or trailing whitespace")
+
+
+CHECKS: dict[str, Callable[..., Check]] = {
+    **{
+        name: partial(_of_format, name)
+        for name in ("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "labelValue")
+    },
+    "each": _each,
+    "in": _one_of,
+    "min": _least,
+    "max": _most,
+    "between": _between,
+    "id": lambda: _between("0", str(_MOST)),
+    "mode": lambda: _between("0", "511", "must be a number between 0 and 0777 (octal), both inclusive"),
+    "port": lambda: port_errors,
+    "absolute": lambda: _absolute,
+    "withoutDots": lambda: _without_dots,
+    "localPath": lambda: local_path_errors,
+    "itemPath": lambda: item_path_errors,
+    "address": lambda: address_errors,
+    "unpadded": lambda: _unpadded,
+    "positive": _positive,
+    "notNegative": _not_negative,
+    "envName": lambda: _matches(
+        _ENV_NAME,
+        "a valid environment variable name must consist only of printable ASCII characters other than '='",
+    ),
+    "configKey": lambda: _matches(
+        _CONFIG_KEY,
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+        "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+    ),
+}
+"""By name, what makes a check of its arguments."""
+
+
+@cache
+def check_of(word: str, *arguments: str) -> Check:
+    """Return a check by its name."""
+    return CHECKS[word](*arguments)
+
+
+def wrong(word: str, value: Any, field: str) -> Iterator[Fault]:
+    """Yield what a check without arguments finds wrong with a value."""
+    for text in check_of(word)(value):
+        yield Fault(field, text)
+
+
+def parts(value: Json, name: str) -> list[Json]:
+    """Return the structs of a list."""
+    items = value.get(name)
+    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
+
+
+def part(value: Any, name: str) -> Json:
+    """Return the struct of a field; an empty one where there is none."""
+    item = value.get(name) if isinstance(value, dict) else None
+    return item if isinstance(item, dict) else {}
+
+
+def doubled(items: Iterable[Any], field: str, last: str = "") -> Iterator[Fault]:
+    """Yield the items of a list that stand twice."""
+    seen: list[Any] = []
+    for at, item in enumerate(items):
+        if item in seen and not is_absent(item):
+            yield Fault(f"{field}[{at}]{last}", duplicate(item))
+        seen.append(item)
+
+
+HEADER = _matches(
+    _HEADER,
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used "
+    "for validation is '[-A-Za-z0-9]+')",
+)
+SYSCTL = _SYSCTL
+IDENTIFIER = _IDENTIFIER

@@ -1,0 +1,874 @@
+"""Rules between the fields of pods and templates (kubernetes v1.36, pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moorage._core.base.quantity import Quantity
+
+from ..apiserver.validate_object import can_exceed, name_errors
+from ..model.meta import is_native
+from .field_checks import (
+    HEADER,
+    SYSCTL,
+    Fault,
+    Json,
+    Rule,
+    doubled,
+    duplicate,
+    forbidden,
+    format_causes,
+    invalid,
+    is_absent,
+    not_found,
+    part,
+    parts,
+    port_errors,
+    port_name_errors,
+    quantity,
+    required,
+    unsupported,
+    wrong,
+)
+
+_LISTS = ("initContainers", "containers")
+_GRACE = 30
+ALWAYS = "Always"
+
+# ---- pods --------------------------------------------------------------------------------------------------
+
+
+def _metadata_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Labels and annotations of a template; those of the object are checked with its name."""
+    del root
+    yield from labels_causes(part(value, "metadata"), path)
+    annotations = part(part(value, "metadata"), "annotations")
+    yield from pod_annotation_causes(annotations, part(value, "spec"), f"{path}.annotations")
+
+
+def labels_causes(meta: Json, path: str) -> Iterator[Fault]:
+    """Yield what is wrong with labels and with the keys of annotations."""
+    for key, value in part(meta, "labels").items():
+        yield from format_causes("qualifiedName", key, f"{path}.labels")
+        yield from format_causes("labelValue", value, f"{path}.labels")
+    for key in part(meta, "annotations"):
+        yield from format_causes("qualifiedName", key.lower(), f"{path}.annotations")
+
+
+_COST = "controller.kubernetes.io/pod-deletion-cost"
+_MIRROR = "kubernetes.io/config.mirror"
+_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_OF = "container.seccomp.security.alpha.kubernetes.io/"
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+
+
+def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[Fault]:
+    """Yield what is wrong with the annotations of a pod."""
+    cost = annotations.get(_COST)
+    if cost is not None and not (
+        re.fullmatch(r"-?(0|[1-9][0-9]*)", str(cost)) and -(2**31) <= int(cost) < 2**31 and cost != "-0"
+    ):
+        yield Fault(f"{path}[{_COST}]", invalid(cost, "must be a 32bit integer"))
+    if _MIRROR in annotations and not spec.get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        yield Fault(f"{path}[{_MIRROR}]", invalid(annotations[_MIRROR], why))
+    names = {item.get("name") for name in (*_LISTS, "ephemeralContainers") for item in parts(spec, name)}
+    for key, value in annotations.items():
+        if (key == _SECCOMP or key.startswith(_SECCOMP_OF)) and not (
+            value in ("runtime/default", "docker/default", "unconfined")
+            or str(value).startswith("localhost/")
+        ):
+            yield Fault(f"{path}.{key}", invalid(value, "must be a valid seccomp profile"))
+        if key.startswith(_APP_ARMOR):
+            name = key.removeprefix(_APP_ARMOR)
+            if name not in names:
+                yield Fault(f"{path}[{key}]", invalid(name, "container not found"))
+            if not (value in ("", "runtime/default", "unconfined") or str(value).startswith("localhost/")):
+                yield Fault(f"{path}[{key}]", invalid(value, f'invalid AppArmor profile name: "{value}"'))
+
+
+def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    restarts = spec.get("restartPolicy") or ALWAYS
+    if restarts not in (ALWAYS, "OnFailure", "Never") and root.get("kind") in ("Pod", "PodTemplate"):
+        yield Fault(f"{path}.restartPolicy", unsupported(restarts, (ALWAYS, "OnFailure", "Never")))
+    if spec.get("ephemeralContainers"):
+        why = "ephemeral containers not allowed in pod template"
+        why = "cannot be set on create" if root.get("kind") == "Pod" else why
+        yield Fault(f"{path}.ephemeralContainers", forbidden(why))
+    yield from _volume_list_errors(spec, path)
+    yield from _name_errors(spec, path)
+    yield from _container_errors(spec, path, root)
+    yield from _dns_errors(spec, path)
+    yield from _host_errors(spec, path)
+    yield from _system_errors(spec, path)
+    for at, alias in enumerate(parts(spec, "hostAliases")):
+        if is_absent(alias.get("ip")):
+            yield from wrong("address", "", f"{path}.hostAliases[{at}].ip")
+        for index, name in enumerate(alias.get("hostnames") or ()):
+            yield from format_causes("dns1123Subdomain", name, f"{path}.hostAliases[{at}].hostnames[{index}]")
+    for at, gate in enumerate(parts(spec, "readinessGates")):
+        if is_absent(gate.get("conditionType")):
+            yield from format_causes("qualifiedName", "", f"{path}.readinessGates[{at}].conditionType")
+    gates = [gate.get("name", "") for gate in parts(spec, "schedulingGates")]
+    for at, name in enumerate(gates):
+        yield from format_causes("qualifiedName", name, f"{path}.schedulingGates[{at}]")
+    yield from doubled(gates, f"{path}.schedulingGates")
+    if gates and spec.get("nodeName") and root.get("kind") == "Pod":
+        yield Fault(
+            f"{path}.nodeName", forbidden("cannot be set until all schedulingGates have been cleared")
+        )
+
+
+def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
+    """Names of containers and claims: each pod has one of a name."""
+    seen = {container.get("name") for container in parts(spec, "containers")}
+    for at, container in enumerate(parts(spec, "initContainers")):
+        if (name := container.get("name")) and name in seen:
+            yield Fault(f"{path}.initContainers[{at}].name", duplicate(name))
+        seen.add(name)
+    yield from doubled(
+        [container.get("name") for container in parts(spec, "containers")], f"{path}.containers", ".name"
+    )
+    claims = parts(spec, "resourceClaims")
+    yield from doubled([claim.get("name") for claim in claims], f"{path}.resourceClaims", ".name")
+    for at, claim in enumerate(claims):
+        field = f"{path}.resourceClaims[{at}]"
+        if is_absent(claim.get("name")):
+            yield Fault(f"{field}.name", required())
+        else:
+            yield from format_causes("dns1123Label", claim["name"], f"{field}.name")
+        given = [claim.get(name) is not None for name in ("resourceClaimName", "resourceClaimTemplateName")]
+        if sum(given) != 1:
+            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            if all(given):
+                why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield Fault(field, invalid(claim, why))
+        for name in ("resourceClaimName", "resourceClaimTemplateName"):
+            if claim.get(name) is not None:
+                yield from format_causes("dns1123Subdomain", claim[name], f"{field}.{name}")
+
+
+def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
+    config, field = part(spec, "dnsConfig"), f"{path}.dnsConfig"
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if spec.get("dnsPolicy") == "None":
+        if is_absent(spec.get("dnsConfig")) and spec.get("dnsConfig") is None:
+            why = "must provide `dnsConfig` when `dnsPolicy` is None"
+            yield Fault(field, required(why))
+            return
+        if not servers:
+            why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield Fault(f"{field}.nameservers", required(why))
+            return
+    if len(servers) > 3:
+        yield Fault(f"{field}.nameservers", invalid(servers, "must not have more than 3 nameservers"))
+    for at, server in enumerate(servers):
+        yield from wrong("address", server, f"{field}.nameservers[{at}]")
+    if len(searches) > 32:
+        yield Fault(f"{field}.searches", invalid(searches, "must not have more than 32 search paths"))
+    for at, search in enumerate(searches):
+        text = str(search).removesuffix(".") if search != "." else "a"
+        yield from format_causes("dns1123Subdomain", text.replace("_", "-"), f"{field}.searches[{at}]")
+    for at, option in enumerate(parts(config, "options")):
+        if is_absent(option.get("name")):
+            yield Fault(f"{field}.options[{at}]", required("must not be empty"))
+
+
+def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
+    """What pods share with their node."""
+    at, host_network = f"{path}.securityContext", spec.get("hostNetwork") is True
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        why = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield Fault(f"{at}.shareProcessNamespace", invalid(True, why))
+    if spec.get("hostUsers") is False:
+        for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+            if spec.get(name):
+                yield Fault(f"{path}.{shown}", forbidden("when `hostUsers` is false"))
+    context = part(spec, "securityContext")
+    for index, group in enumerate(context.get("supplementalGroups") or ()):
+        yield from wrong("id", group, f"{at}.supplementalGroups[{index}]")
+    sysctls = parts(context, "sysctls")
+    for index, sysctl in enumerate(sysctls):
+        name, field = str(sysctl.get("name") or ""), f"{at}.sysctls[{index}].name"
+        if not name:
+            continue
+        if len(name) > 253 or SYSCTL.fullmatch(name) is None:
+            pattern = SYSCTL.pattern
+            why = f"must have at most 253 characters and match regex ^{pattern}$"
+            yield Fault(field, invalid(name, why))
+        dotted = name.replace("/", ".")
+        shared = {"net.": host_network, "kernel.shm": bool(spec.get("hostIPC"))}
+        is_ipc = dotted.startswith(("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."))
+        if dotted.startswith("net.") and shared["net."]:
+            yield Fault(field, invalid(name, "may not be specified when 'hostNetwork' is true"))
+        if is_ipc and shared["kernel.shm"]:
+            yield Fault(field, invalid(name, "may not be specified when 'hostIPC' is true"))
+    yield from doubled([sysctl.get("name") for sysctl in sysctls], f"{at}.sysctls", ".name")
+    own = part(context, "windowsOptions").get("hostProcess")
+    processes = [
+        part(part(item, "securityContext"), "windowsOptions").get("hostProcess", own)
+        for name in _LISTS
+        for item in parts(spec, name)
+    ]
+    if any(processes):
+        if not host_network:
+            why = "hostNetwork must be true if pod contains any hostProcess containers"
+            yield Fault(f"{path}.hostNetwork", invalid(False, why))
+        if not all(processes):
+            why = "If pod contains any hostProcess containers then all containers must be HostProcess "
+            why += "containers"
+            yield Fault(path, invalid("", why))
+
+
+_NOT_ON_WINDOWS = (
+    *("hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"),
+    *("seLinuxOptions", "appArmorProfile", "seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls"),
+    *("runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"),
+    *("capabilities", "readOnlyRootFilesystem", "privileged", "allowPrivilegeEscalation", "procMount"),
+)
+
+
+def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
+    if spec.get("os") is None:
+        return
+    system = part(spec, "os").get("name")
+    if not system:
+        yield Fault(f"{path}.os.name", required())
+    elif system not in ("linux", "windows"):
+        yield Fault(f"{path}.os", unsupported(system, ("linux", "windows")))
+    contexts = [(f"{path}.securityContext", part(spec, "securityContext"))]
+    contexts += [
+        (f"{path}.{name}[{at}].securityContext", part(item, "securityContext"))
+        for name in _LISTS
+        for at, item in enumerate(parts(spec, name))
+    ]
+    if system == "linux":
+        for field, context in contexts:
+            if context.get("windowsOptions") is not None:
+                why = "windows options cannot be set for a linux pod"
+                yield Fault(f"{field}.windowsOptions", forbidden(why))
+    if system == "windows":
+        for field, context in [(path, spec), *contexts]:
+            for name in _NOT_ON_WINDOWS:
+                if context.get(name) not in (None, [], False if field == path else None):
+                    shown = name
+                    yield Fault(f"{field}.{shown}", forbidden("cannot be set for a windows pod"))
+
+
+# ---- containers --------------------------------------------------------------------------------------------
+
+
+def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    volumes = {volume.get("name"): volume for volume in parts(spec, "volumes")}
+    restarts = spec.get("restartPolicy") or ALWAYS
+    given = spec.get("terminationGracePeriodSeconds")
+    grace = _GRACE if given is None else given
+    for name in _LISTS:
+        for at, container in enumerate(parts(spec, name)):
+            field = f"{path}.{name}[{at}]"
+            if is_absent(container.get("name")):
+                yield Fault(f"{field}.name", required())
+            else:
+                yield from format_causes("dns1123Label", container["name"], f"{field}.name")
+            image = container.get("image")
+            if root.get("kind") == "Pod" and isinstance(image, str) and image.strip() != image:
+                yield from wrong("unpadded", image, f"{field}.image")
+            own = container.get("restartPolicy")
+            if own is not None and own not in (ALWAYS, "OnFailure", "Never"):
+                yield Fault(f"{field}.restartPolicy", unsupported(own, (ALWAYS, "Never", "OnFailure")))
+            if container.get("restartPolicyRules") and own is None:
+                why = "must specify restartPolicy when restart rules are used"
+                yield Fault(f"{field}.restartPolicy", required(why))
+            yield from _port_errors(container, field, spec.get("hostNetwork") is True)
+            yield from _mount_errors(container, volumes, field)
+            yield from _resize_errors(container, restarts, field)
+            yield from _claim_errors(container, field)
+            yield from _resource_errors(container, field)
+            yield from _privilege_errors(container, spec, field)
+            if name == "initContainers" and own != ALWAYS:
+                for part_name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
+                    if container.get(part_name) is not None:
+                        why = "may not be set for init containers without restartPolicy=Always"
+                        yield Fault(f"{field}.{part_name}", forbidden(why))
+            else:
+                yield from _probes_errors(container, field)
+                for hook, handler in part(container, "lifecycle").items():
+                    if isinstance(handler, dict):
+                        yield from _handler_errors(handler, f"{field}.lifecycle.{hook}", grace)
+
+
+def _port_errors(container: Json, field: str, host_network: bool) -> Iterator[Fault]:
+    names: set[str] = set()
+    for at, port in enumerate(parts(container, "ports")):
+        name, number, path = port.get("name"), port.get("containerPort"), f"{field}.ports[{at}]"
+        if name:
+            texts = port_name_errors(str(name))
+            yield from (Fault(f"{path}.name", text) for text in texts)
+            if not texts and name in names:
+                yield Fault(f"{path}.name", duplicate(name))
+            names.add(str(name))
+        if isinstance(number, int) and number and (texts := port_errors(number)):
+            fields = (
+                ("containerPort", "hostPort")
+                if host_network and not port.get("hostPort")
+                else ("containerPort",)
+            )
+            yield from (Fault(f"{path}.{name}", text) for text in texts for name in fields)
+        elif number in (None, 0):
+            yield Fault(f"{path}.containerPort", required())
+
+
+_BLOCK = ("persistentVolumeClaim", "ephemeral")
+
+
+def _mount_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> Iterator[Fault]:
+    mounts, devices = parts(container, "volumeMounts"), parts(container, "volumeDevices")
+    device_names = [device.get("name") for device in devices]
+    device_paths = [device.get("devicePath") for device in devices]
+    paths: list[Any] = []
+    privileged = part(container, "securityContext").get("privileged") is True
+    for at, mount in enumerate(mounts):
+        path, name, target = f"{field}.volumeMounts[{at}]", mount.get("name", ""), mount.get("mountPath")
+        if name not in volumes or name == "":
+            yield Fault(f"{path}.name", not_found(name))
+        if name and name in device_names:
+            yield Fault(f"{path}.name", invalid(name, "must not already exist in volumeDevices"))
+        if target and target in paths:
+            yield Fault(f"{path}.mountPath", invalid(target, "must be unique"))
+        if target and target in device_paths:
+            why = "must not already exist as a path in volumeDevices"
+            yield Fault(f"{path}.mountPath", invalid(target, why))
+        paths.append(target)
+        yield from _mount_option_errors(mount, path, privileged)
+    yield from _device_errors(container, volumes, field)
+
+
+def _mount_option_errors(mount: Json, path: str, privileged: bool) -> Iterator[Fault]:
+    """How a volume is mounted; most errors are told at the list, not at the item."""
+    whole = path.rpartition("[")[0]
+    if mount.get("subPath"):
+        yield from wrong("localPath", mount["subPath"], f"{whole}.subPath")
+    if mount.get("subPathExpr"):
+        if mount.get("subPath"):
+            why = "subPathExpr and subPath are mutually exclusive"
+            yield Fault(f"{path}.subPathExpr", invalid(mount["subPathExpr"], why))
+        yield from wrong("localPath", mount["subPathExpr"], f"{whole}.subPathExpr")
+    propagation = mount.get("mountPropagation")
+    if propagation is not None and propagation not in ("Bidirectional", "HostToContainer", "None"):
+        allowed = ("Bidirectional", "HostToContainer", "None")
+        yield Fault(f"{whole}.mountPropagation", unsupported(propagation, allowed))
+    if propagation == "Bidirectional" and not privileged:
+        why = "Bidirectional mount propagation is available only to privileged containers"
+        yield Fault(f"{whole}.mountPropagation", forbidden(why))
+    recursive = mount.get("recursiveReadOnly")
+    if recursive not in (None, "Disabled"):
+        if recursive not in ("Enabled", "IfPossible"):
+            allowed = ("Disabled", "Enabled", "IfPossible")
+            yield Fault(f"{whole}.recursiveReadOnly", unsupported(recursive, allowed))
+        elif not mount.get("readOnly"):
+            why = "may only be specified when readOnly is true"
+            yield Fault(f"{whole}.recursiveReadOnly", forbidden(why))
+        elif propagation not in (None, "None"):
+            why = "may only be specified when mountPropagation is None or not specified"
+            yield Fault(f"{whole}.recursiveReadOnly", forbidden(why))
+
+
+def _device_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> Iterator[Fault]:
+    mounts, devices = parts(container, "volumeMounts"), parts(container, "volumeDevices")
+    device_names = [device.get("name") for device in devices]
+    device_paths = [device.get("devicePath") for device in devices]
+    paths = [mount.get("mountPath") for mount in mounts]
+    mounted = [mount.get("name") for mount in mounts]
+    for at, device in enumerate(devices):
+        path, name, target = f"{field}.volumeDevices[{at}]", device.get("name"), device.get("devicePath")
+        if name and name in mounted:
+            yield Fault(f"{path}.name", invalid(name, "must not already exist in volumeMounts"))
+        if name and name not in volumes:
+            yield Fault(f"{path}.name", not_found(name))
+        elif name and not any(kind in volumes[name] for kind in _BLOCK):
+            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            yield Fault(f"{path}.name", invalid(name, why))
+        if name in device_names[:at]:
+            yield Fault(f"{path}.name", invalid(name, "must be unique"))
+        if target and target in device_paths[:at]:
+            yield Fault(f"{path}.devicePath", invalid(target, "must be unique"))
+        if target and target in paths:
+            why = "must not already exist as a path in volumeMounts"
+            yield Fault(f"{path}.devicePath", invalid(target, why))
+        if target:
+            yield from wrong("withoutDots", target, f"{path}.devicePath")
+
+
+def _resize_errors(container: Json, restarts: str, field: str) -> Iterator[Fault]:
+    policies, path = parts(container, "resizePolicy"), f"{field}.resizePolicy"
+    for policy in policies:
+        name, how = policy.get("resourceName"), policy.get("restartPolicy")
+        if name not in ("cpu", "memory"):
+            yield Fault(path, required() if not name else unsupported(name, ("cpu", "memory")))
+        if how not in ("NotRequired", "RestartContainer"):
+            yield Fault(
+                path, required() if not how else unsupported(how, ("NotRequired", "RestartContainer"))
+            )
+        if restarts == "Never" and how and how != "NotRequired":
+            why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            yield Fault(path, invalid(how, why))
+    yield from doubled([policy.get("resourceName") for policy in policies], path)
+
+
+def _claim_errors(container: Json, field: str) -> Iterator[Fault]:
+    seen: set[tuple[Any, Any]] = set()
+    for at, claim in enumerate(parts(part(container, "resources"), "claims")):
+        name, request = claim.get("name"), claim.get("request") or ""
+        path = f"{field}.resources.claims[{at}]"
+        if not name:
+            yield Fault(f"{path}.name", required())
+        if request:
+            yield from format_causes("dns1123Label", request, f"{path}.request")
+        if (name, request) in seen or (name, "") in seen:
+            yield Fault(path, duplicate(f"{name}/{request}" if request else name))
+        seen.add((name, request))
+
+
+_HUGE = "hugepages-"
+
+
+def _resource_errors(container: Json, field: str) -> Iterator[Fault]:
+    """Names and amounts of resources; a limit is the request, too, where that is not given."""
+    resources, path = part(container, "resources"), f"{field}.resources"
+    limits = part(resources, "limits")
+    requests = limits | part(resources, "requests")
+    huge = {name for name in requests if name.startswith(_HUGE)}
+    if huge and not requests.keys() & {"cpu", "memory"}:
+        yield Fault(path, forbidden("HugePages require cpu or memory"))
+    for which, amounts in (("limits", limits), ("requests", requests)):
+        for name, given in amounts.items():
+            at, amount = f"{path}.{which}[{name}]", quantity(given)
+            yield from (Fault(at, invalid(name, text)) for text in name_errors(name, "container")[-1:])
+            if amount is None:
+                continue
+            if amount < Quantity("0"):
+                yield Fault(at, invalid(str(amount), "must be greater than or equal to 0"))
+            if not is_native(name) and amount.milli_value() % 1000:
+                yield Fault(at, invalid(str(amount), "must be an integer"))
+            if name in huge:
+                size = quantity(name.removeprefix(_HUGE))
+                units = 0 if size is None else size.milli_value()
+                if units <= 0 or amount.milli_value() % units:
+                    why = f"{amount} is not positive integer multiple of {name}"
+                    yield Fault(at, invalid(str(amount), why))
+    for name, given in requests.items():
+        request, limit = quantity(given), quantity(limits.get(name))
+        if limit is None and not can_exceed(name):
+            yield Fault(f"{path}.limits", required("Limit must be set for non overcommitable resources"))
+        if request is None or limit is None or request == limit or (request < limit and can_exceed(name)):
+            continue
+        relation = "less than or equal" if can_exceed(name) else "equal"
+        why = f"must be {relation} to {name} limit of {limit}"
+        yield Fault(f"{path}.requests", invalid(str(request), why))
+
+
+def _privilege_errors(container: Json, spec: Json, field: str) -> Iterator[Fault]:
+    context, path = part(container, "securityContext"), f"{field}.securityContext"
+    if context.get("allowPrivilegeEscalation") is False:
+        why = "cannot set `allowPrivilegeEscalation` to false and `{}`"
+        if context.get("privileged"):
+            yield Fault(path, invalid(context, why.format("privileged` to true")[:-1]))
+        if "CAP_SYS_ADMIN" in (part(context, "capabilities").get("add") or ()):
+            yield Fault(path, invalid(context, why.format("capabilities.Add` CAP_SYS_ADMIN")[:-1]))
+    if context.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
+        why = "`hostUsers` must be false to use `Unmasked`"
+        yield Fault(f"{path}.procMount", invalid("Unmasked", why))
+
+
+# ---- probes and handlers -----------------------------------------------------------------------------------
+
+_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+
+
+def _probes_errors(container: Json, field: str) -> Iterator[Fault]:
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe, path = container.get(name), f"{field}.{name}"
+        if not isinstance(probe, dict):
+            continue
+        yield from _handler_errors(probe, path, None)
+        for count in _COUNTS:
+            value = probe.get(count)
+            if isinstance(value, int) and value < 0:
+                yield Fault(f"{path}.{count}", invalid(value, "must be greater than or equal to 0"))
+        successes, grace = probe.get("successThreshold"), probe.get("terminationGracePeriodSeconds")
+        if name != "readinessProbe" and isinstance(successes, int) and successes > 1:
+            yield Fault(f"{path}.successThreshold", invalid(successes, "must be 1"))
+        if grace is not None:
+            at = f"{path}.terminationGracePeriodSeconds"
+            if name == "readinessProbe":
+                yield Fault(at, invalid(grace, "must not be set for readinessProbes"))
+            elif isinstance(grace, int) and grace <= 0:
+                yield Fault(at, invalid(grace, "must be greater than 0"))
+
+
+def _handler_errors(handler: Json, path: str, grace: int | None) -> Iterator[Fault]:
+    """One of several handlers; those of hooks may sleep, for less time than a pod has to end."""
+    kinds = [name for name in (*_HANDLERS, "sleep") if handler.get(name) is not None]
+    kinds = [name for name in kinds if name != ("sleep" if grace is None else "grpc")]
+    if not kinds:
+        yield Fault(path, required("must specify a handler type"))
+    for at, name in enumerate(kinds):
+        if at:
+            yield Fault(f"{path}.{name}", forbidden("may not specify more than 1 handler type"))
+            continue
+        action, field = part(handler, name), f"{path}.{name}"
+        if name in ("httpGet", "tcpSocket", "grpc"):
+            port = action.get("port", 0)
+            yield from (Fault(f"{field}.port", text) for text in port_errors(port))
+        for header in parts(action, "httpHeaders"):
+            for text in HEADER(header.get("name") or ""):
+                yield Fault(f"{field}.httpHeaders", text)
+        seconds = action.get("seconds")
+        if name == "sleep" and grace is not None and isinstance(seconds, int) and not 0 <= seconds <= grace:
+            why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            yield Fault(field, invalid(seconds, why))
+
+
+# ---- env ---------------------------------------------------------------------------------------------------
+
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_ENV_FIELDS = (
+    *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+_FILE_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_KNOWN_FIELDS = {
+    *_ENV_FIELDS,
+    *_FILE_FIELDS,
+    "spec.host",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
+}
+_KEYED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
+_COMPUTED = tuple(
+    f"{which}.{name}" for which in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+)
+
+
+def _env_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    source = value.get("valueFrom")
+    if not isinstance(source, dict):
+        return
+    field = f"{path}.valueFrom"
+    kinds = [name for name in _SOURCES if source.get(name) is not None]
+    if not kinds:
+        why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+        why += "`fileKeyRef`"
+        yield Fault(field, invalid("", why))
+    elif value.get("value"):
+        yield Fault(field, invalid("", "may not be specified when `value` is not empty"))
+    elif len(kinds) > 1:
+        yield Fault(field, invalid("", "may not have more than one field specified at a time"))
+    yield from field_causes(source, field, _ENV_FIELDS)
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        if source.get(name) is not None:
+            yield from format_causes(
+                "dns1123Subdomain", part(source, name).get("name") or "", f"{field}.{name}.name"
+            )
+
+
+def field_causes(source: Json, field: str, allowed: tuple[str, ...]) -> Iterator[Fault]:
+    """Yield what is wrong with references to a field of a pod, and to a resource of a container."""
+    if source.get("fieldRef") is not None:
+        ref, at = part(source, "fieldRef"), f"{field}.fieldRef.fieldPath"
+        name = ref.get("fieldPath") or ""
+        keyed = _KEYED.fullmatch(name)
+        if not name:
+            yield Fault(at, required())
+        elif ref.get("apiVersion") not in (None, "", "v1"):
+            why = f"error converting fieldPath: unsupported pod version: {ref['apiVersion']}"
+            yield Fault(at, invalid(name, why))
+        elif keyed:
+            key = keyed[2].lower() if keyed[1].endswith("annotations") else keyed[2]
+            yield from format_causes("qualifiedName", key, at)
+        elif name not in _KNOWN_FIELDS:
+            why = f"error converting fieldPath: field label not supported: {name}"
+            yield Fault(at, invalid(name, why))
+        elif name not in allowed:
+            yield Fault(at, unsupported(name, sorted(allowed)))
+    if source.get("resourceFieldRef") is not None:
+        ref, at = part(source, "resourceFieldRef"), f"{field}.resourceFieldRef"
+        resource = ref.get("resource") or ""
+        if allowed is _FILE_FIELDS and not ref.get("containerName"):
+            yield Fault(f"{at}.containerName", required())
+        if not resource:
+            yield Fault(f"{at}.resource", required())
+        elif resource not in _COMPUTED and not re.match(r"(limits|requests)\.hugepages-", resource):
+            yield Fault(f"{at}.resource", unsupported(resource, _COMPUTED))
+        yield from _divisor_errors(ref.get("divisor"), resource, f"{at}.divisor")
+
+
+_CPU_DIVISORS = ("1m", "1")
+_DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+
+
+def _divisor_errors(given: Any, resource: str, field: str) -> Iterator[Fault]:
+    divisor = quantity(given)
+    if divisor is None or divisor == Quantity("0"):
+        return
+    allowed = _CPU_DIVISORS if resource.endswith(".cpu") else _DIVISORS
+    if str(divisor) not in allowed:
+        name = "cpu" if resource.endswith(".cpu") else resource.partition(".")[2]
+        why = f"only divisor's values {', '.join(allowed)} are supported with the {name} resource"
+        yield Fault(field, invalid(resource, why))
+
+
+def _env_from_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    sources = [name for name in ("configMapRef", "secretRef") if value.get(name) is not None]
+    whole = path.rpartition("[")[0]
+    if not sources:
+        yield Fault(whole, invalid("", "must specify one of: `configMapRef` or `secretRef`"))
+    if len(sources) > 1:
+        yield Fault(whole, invalid("", "may not have more than one field specified at a time"))
+    for name in sources:
+        given = part(value, name).get("name") or ""
+        if not given:
+            yield Fault(f"{path}.{name}.name", required())
+        else:
+            yield from format_causes("dns1123Subdomain", given, f"{path}.{name}.name")
+
+
+# ---- profiles ----------------------------------------------------------------------------------------------
+
+
+def _seccomp_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    kind, profile, field = value.get("type"), value.get("localhostProfile"), f"{path}.localhostProfile"
+    if kind == "Localhost":
+        if not profile:
+            yield Fault(field, required("must be set when seccomp type is Localhost"))
+        else:
+            yield from wrong("localPath", profile, field)
+    elif profile is not None and kind in ("RuntimeDefault", "Unconfined"):
+        shown = {"Type": kind, "LocalhostProfile": profile}
+        yield Fault(field, invalid(shown, "can only be set when seccomp type is Localhost"))
+
+
+def _app_armor_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    kind, profile, field = value.get("type"), value.get("localhostProfile"), f"{path}.localhostProfile"
+    if kind == "Localhost":
+        if not isinstance(profile, str) or not profile.strip():
+            yield Fault(field, required("must be set when AppArmor type is Localhost"))
+        elif profile.strip() != profile:
+            yield Fault(field, invalid(profile, "must not be padded with whitespace"))
+        elif len(profile) > 4095:
+            yield Fault(field, "Too long: may not be more than 4095 bytes")
+    elif profile is not None:
+        yield Fault(field, invalid(profile, "can only be set when AppArmor type is Localhost"))
+
+
+# ---- volumes -----------------------------------------------------------------------------------------------
+
+_MORE = "may not specify more than 1 volume type"
+_SHOWN = {"gcePersistentDisk": "persistentDisk"}
+
+
+def _volume_list_errors(spec: Json, path: str) -> Iterator[Fault]:
+    names: set[str] = set()
+    for at, volume in enumerate(parts(spec, "volumes")):
+        name, field = volume.get("name"), f"{path}.volumes[{at}]"
+        if not name:
+            yield Fault(f"{field}.name", required())
+        else:
+            wrong_name = [*format_causes("dns1123Label", name, f"{field}.name")]
+            yield from wrong_name
+            if not wrong_name and name in names:
+                yield Fault(f"{field}.name", duplicate(name))
+            names.add(name)
+        sources = [source for source, value in volume.items() if source != "name" and value is not None]
+        for source in sorted(sources, key=_ORDER.index if {*sources} <= {*_ORDER} else None)[1:]:
+            yield Fault(f"{field}.{source}", forbidden(_MORE))
+
+
+_ORDER = (
+    *(
+        "emptyDir",
+        "hostPath",
+        "gitRepo",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "secret",
+        "nfs",
+        "iscsi",
+    ),
+    *("glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI"),
+    *(
+        "fc",
+        "configMap",
+        "azureFile",
+        "flexVolume",
+        "vsphereVolume",
+        "photonPersistentDisk",
+        "portworxVolume",
+    ),
+    *("azureDisk", "storageos", "projected", "scaleIO", "csi", "ephemeral", "image"),
+)
+_IQN = re.compile(
+    r".*iqn\.\d{4}-\d{2}\.([A-Za-z0-9.\-]+)(:[^,;*&$|\s]+)|eui.[A-Za-z0-9]{16}|naa.[A-Za-z0-9]{32}", re.S
+)
+
+
+def _iscsi_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    name = str(value.get("iqn") or "")
+    if name and _IQN.fullmatch(name) is None:
+        why = "must be valid format starting with iqn, eui, or naa"
+        if name.startswith(("iqn", "eui", "naa")):
+            why = "must be valid format"
+        yield Fault(f"{path}.iqn", invalid(name, why))
+
+
+def _fc_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    names, ids, lun = value.get("targetWWNs") or (), value.get("wwids") or (), value.get("lun")
+    if not names and not ids:
+        why = "must specify either targetWWNs or wwids, but not both"
+        yield Fault(f"{path}.targetWWNs", required(why))
+    elif names and ids:
+        yield Fault(
+            f"{path}.targetWWNs",
+            invalid([*names], "targetWWNs and wwids can not be specified simultaneously"),
+        )
+    elif names:
+        if lun is None:
+            yield Fault(f"{path}.lun", required("lun is required if targetWWNs is specified"))
+        elif isinstance(lun, int):
+            yield from wrong_lun(lun, f"{path}.lun")
+
+
+def wrong_lun(lun: int, field: str) -> Iterator[Fault]:
+    """Yield that a number of a disk is out of its range."""
+    if not 0 <= lun <= 255:
+        yield Fault(field, invalid(lun, "must be between 0 and 255, inclusive"))
+
+
+def _disk_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    at = path.replace("gcePersistentDisk", "persistentDisk")
+    if not value.get("pdName"):
+        yield Fault(f"{at}.pdName", required())
+    partition = value.get("partition")
+    if isinstance(partition, int) and not 0 <= partition <= 255:
+        yield Fault(f"{at}.partition", invalid(partition, "must be between 1 and 255, inclusive"))
+
+
+_BLOBS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_MANAGED = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+
+
+def _azure_disk_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    uri, is_managed = str(value.get("diskURI") or ""), value.get("kind") == "Managed"
+    if uri and is_managed and not uri.startswith("/subscriptions/"):
+        yield Fault(f"{path}.diskURI", unsupported(uri, (_MANAGED,)))
+    if uri and not is_managed and not uri.startswith("https://"):
+        yield Fault(f"{path}.diskURI", unsupported(uri, (_BLOBS,)))
+
+
+def _flocker_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    name, uuid = value.get("datasetName"), value.get("datasetUUID")
+    if not name and not uuid:
+        yield Fault(path, required("one of datasetName and datasetUUID is required"))
+    if name and uuid:
+        yield Fault(
+            path, invalid("resource", "datasetName and datasetUUID can not be specified simultaneously")
+        )
+    if name and "/" in name:
+        yield Fault(f"{path}.datasetName", invalid(name, "must not contain '/'"))
+
+
+def _empty_dir_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    size = quantity(value.get("sizeLimit"))
+    if size is not None and size < Quantity("0"):
+        yield Fault(f"{path}.sizeLimit", forbidden("SizeLimit field must be a valid resource quantity"))
+
+
+def _csi_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    ref = value.get("nodePublishSecretRef")
+    if isinstance(ref, dict) and not ref.get("name"):
+        yield Fault(f"{path}.nodePublishSecretRef.name", required())
+
+
+def _downward_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A file of the downward API; its errors are told at the volume, not at the item."""
+    del root
+    whole = path.rpartition(".items[")[0]
+    field, resource = value.get("fieldRef"), value.get("resourceFieldRef")
+    if field is None and resource is None:
+        yield Fault(whole, required("one of fieldRef and resourceFieldRef is required"))
+    if field is not None and resource is not None:
+        yield Fault(
+            whole, invalid("resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+        )
+    yield from field_causes(value, whole, _FILE_FIELDS)
+
+
+def _projected_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    paths: list[str] = []
+    for at, source in enumerate(parts(value, "sources")):
+        kinds = [name for name, given in source.items() if given is not None]
+        for _ in kinds[1:]:
+            yield Fault(
+                f"{path}.sources[{at}]", forbidden("may not specify more than 1 volume type per source")
+            )
+        for name in kinds:
+            given = part(source, name)
+            paths += [str(item.get("path")) for item in parts(given, "items") if item.get("path")]
+            if name == "serviceAccountToken" and not given.get("path"):
+                yield Fault(f"{path}.path", required())
+            if name in ("serviceAccountToken", "clusterTrustBundle") and given.get("path"):
+                paths.append(str(given["path"]))
+            seconds = given.get("expirationSeconds")
+            if name == "serviceAccountToken" and isinstance(seconds, int):
+                field = f"{path}.sources[{at}].serviceAccountToken.expirationSeconds"
+                if seconds < 600:
+                    yield Fault(field, invalid(seconds, "may not specify a duration less than 10 minutes"))
+                if seconds > 2**32:
+                    yield Fault(
+                        field, invalid(seconds, "may not specify a duration larger than 2^32 seconds")
+                    )
+    for text in dict.fromkeys(text for at, text in enumerate(paths) if text in paths[:at]):
+        yield Fault(path, invalid(text, "conflicting duplicate paths"))
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "core.v1.PodSpec": (_spec_errors,),
+    "core.v1.PodTemplateSpec": (_metadata_errors,),
+    "core.v1.EnvVar": (_env_errors,),
+    "core.v1.EnvFromSource": (_env_from_errors,),
+    "core.v1.SeccompProfile": (_seccomp_errors,),
+    "core.v1.AppArmorProfile": (_app_armor_errors,),
+    "core.v1.ISCSIVolumeSource": (_iscsi_errors,),
+    "core.v1.ISCSIPersistentVolumeSource": (_iscsi_errors,),
+    "core.v1.FCVolumeSource": (_fc_errors,),
+    "core.v1.GCEPersistentDiskVolumeSource": (_disk_errors,),
+    "core.v1.AzureDiskVolumeSource": (_azure_disk_errors,),
+    "core.v1.FlockerVolumeSource": (_flocker_errors,),
+    "core.v1.EmptyDirVolumeSource": (_empty_dir_errors,),
+    "core.v1.CSIVolumeSource": (_csi_errors,),
+    "core.v1.DownwardAPIVolumeFile": (_downward_errors,),
+    "core.v1.ProjectedVolumeSource": (_projected_errors,),
+}
+"""By struct, the rules between its fields."""

@@ -1,0 +1,218 @@
+"""Rules of selectors, affinity, tolerations and spread constraints (kubernetes v1.36,
+pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .field_checks import (
+    Fault,
+    Json,
+    Rule,
+    duplicate,
+    forbidden,
+    format_causes,
+    invalid,
+    part,
+    parts,
+    required,
+    unsupported,
+)
+
+_NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
+_NOT_NEEDED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+_OPERATOR = "not a valid selector operator"
+_LISTING, _EXISTING = ("In", "NotIn"), ("Exists", "DoesNotExist")
+
+# ---- selectors ---------------------------------------------------------------------------------------------
+
+
+def _requirement_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A requirement of a selector of labels; those of metrics are not looked at."""
+    del root
+    if ".metrics[" in path:
+        return
+    operator, values = value.get("operator"), value.get("values") or []
+    if operator in _LISTING and not values:
+        yield Fault(f"{path}.values", required(_NEEDED))
+    elif operator in _EXISTING and values:
+        yield Fault(f"{path}.values", forbidden(_NOT_NEEDED))
+    elif operator not in (*_LISTING, *_EXISTING):
+        yield Fault(f"{path}.operator", invalid(operator or "", _OPERATOR))
+    yield from format_causes("qualifiedName", value.get("key") or "", f"{path}.key")
+    for at, text in enumerate(values):
+        yield from format_causes("labelValue", text, f"{path}.values[{at}]")
+
+
+def _selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    for key, text in () if ".metrics[" in path else part(value, "matchLabels").items():
+        yield from format_causes("qualifiedName", key, f"{path}.matchLabels")
+        yield from format_causes("labelValue", text, f"{path}.matchLabels")
+
+
+def selector_causes(selector: Json, path: str) -> list[Fault]:
+    """Return what is wrong with a selector of labels."""
+    causes = [*_selector_errors(selector, path, {})]
+    for at, rule in enumerate(parts(selector, "matchExpressions")):
+        causes += _requirement_errors(rule, f"{path}.matchExpressions[{at}]", {})
+    return causes
+
+
+def _node_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A term of a selector of nodes."""
+    del root
+    for at, rule in enumerate(parts(value, "matchExpressions")):
+        field, operator, values = (
+            f"{path}.matchExpressions[{at}]",
+            rule.get("operator"),
+            rule.get("values") or [],
+        )
+        if operator in ("Gt", "Lt"):
+            if len(values) != 1:
+                why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield Fault(f"{field}.values", required(why))
+            rule = rule | {"operator": "In", "values": values[:1] or ["0"]}
+        yield from _requirement_errors(rule, field, {})
+    for at, rule in enumerate(parts(value, "matchFields")):
+        field, operator, values = f"{path}.matchFields[{at}]", rule.get("operator"), rule.get("values") or []
+        if operator not in _LISTING:
+            yield Fault(f"{field}.operator", invalid(operator or "", _OPERATOR))
+        elif len(values) != 1:
+            why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            yield Fault(f"{field}.values", required(why))
+        if rule.get("key") == "metadata.name":
+            for index, name in enumerate(values):
+                yield from format_causes("dns1123Subdomain", name, f"{field}.values[{index}]")
+        else:
+            yield Fault(f"{field}.key", invalid(rule.get("key") or "", "not a valid field selector key"))
+
+
+def _node_selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    if not value.get("nodeSelectorTerms"):
+        yield Fault(f"{path}.nodeSelectorTerms", required("must have at least one node selector term"))
+
+
+# ---- affinity ----------------------------------------------------------------------------------------------
+
+
+def _weight_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    weight = value.get("weight", 0)
+    if isinstance(weight, int) and not 1 <= weight <= 100:
+        yield Fault(f"{path}.weight", invalid(weight, "must be in the range 1-100"))
+
+
+def _pod_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    for name in value.get("namespaces") or ():
+        yield from format_causes("dns1123Label", name, f"{path}.namespace")
+    yield from _topology_key_errors(value, path)
+    yield from _key_errors(value, path, ("matchLabelKeys", "mismatchLabelKeys"))
+    other = value.get("mismatchLabelKeys") or ()
+    for at, key in enumerate(value.get("matchLabelKeys") or ()):
+        if key in other:
+            why = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield Fault(f"{path}.matchLabelKeys[{at}]", invalid(key, why))
+
+
+def _topology_key_errors(value: Json, path: str) -> Iterator[Fault]:
+    key = value.get("topologyKey") or ""
+    if not key:
+        yield Fault(f"{path}.topologyKey", required("can not be empty"))
+    yield from format_causes("qualifiedName", key, f"{path}.topologyKey")
+
+
+def _key_errors(value: Json, path: str, lists: tuple[str, ...]) -> Iterator[Fault]:
+    """Keys of labels whose values the selector takes from the pod."""
+    selector = value.get("labelSelector")
+    for name in lists:
+        keys = value.get(name) or []
+        if keys and selector is None:
+            yield Fault(f"{path}.{name}", forbidden("must not be specified when labelSelector is not set"))
+            continue
+        for at, key in enumerate(keys):
+            yield from format_causes("qualifiedName", key, f"{path}.{name}[{at}]")
+
+
+# ---- tolerations and spreading -----------------------------------------------------------------------------
+
+_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_ALL = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+
+
+def _toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A toleration. Whether it may compare numbers depends on a feature gate, which another rule knows."""
+    del root
+    key, operator = value.get("key") or "", value.get("operator") or "Equal"
+    text, effect = value.get("value") or "", value.get("effect") or ""
+    if key:
+        yield from format_causes("qualifiedName", key, f"{path}.key")
+    elif operator != "Exists":
+        yield Fault(f"{path}.operator", invalid(value.get("operator") or "", _ALL))
+    if value.get("tolerationSeconds") is not None and effect != "NoExecute":
+        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield Fault(f"{path}.effect", invalid(effect, why))
+    if operator == "Equal":
+        yield from format_causes("labelValue", text, f"{path}.operator")
+    elif operator == "Exists":
+        if text:
+            why = "value must be empty when `operator` is 'Exists'"
+            yield Fault(f"{path}.operator", invalid(text, why))
+    elif operator not in ("Lt", "Gt"):
+        yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists", "Lt", "Gt")))
+    if effect and effect not in _EFFECTS:
+        yield Fault(f"{path}.effect", unsupported(effect, _EFFECTS))
+
+
+def _spread_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    skew, least, when = value.get("maxSkew", 0), value.get("minDomains"), value.get("whenUnsatisfiable") or ""
+    if isinstance(skew, int) and skew < 1:
+        yield Fault(f"{path}.maxSkew", invalid(skew, "must be greater than zero"))
+    if not value.get("topologyKey"):
+        yield Fault(f"{path}.topologyKey", required("can not be empty"))
+    if when not in ("DoNotSchedule", "ScheduleAnyway"):
+        yield Fault(f"{path}.whenUnsatisfiable", unsupported(when, ("DoNotSchedule", "ScheduleAnyway")))
+    if isinstance(least, int):
+        if least < 1:
+            yield Fault(f"{path}.minDomains", invalid(least, "must be greater than zero"))
+        if when != "DoNotSchedule":
+            why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
+            yield Fault(f"{path}.minDomains", invalid(least, why))
+    for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if (policy := value.get(name)) is not None and policy not in ("Honor", "Ignore"):
+            yield Fault(f"{path}.{name}", unsupported(policy, ("Honor", "Ignore")))
+    yield from _key_errors(value, path, ("matchLabelKeys",))
+
+
+def _pod_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """The parts of a pod's spec that have no struct of their own."""
+    del root
+    for key, text in part(value, "nodeSelector").items():
+        yield from format_causes("qualifiedName", key, f"{path}.nodeSelector")
+        yield from format_causes("labelValue", text, f"{path}.nodeSelector")
+    seen: dict[tuple[Any, Any], int] = {}
+    for at, constraint in enumerate(parts(value, "topologySpreadConstraints")):
+        pair = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")
+        if pair in seen:
+            field = f"{path}.topologySpreadConstraints[{seen[pair]}].{{topologyKey, whenUnsatisfiable}}"
+            yield Fault(field, duplicate(f"{{{pair[0]}, {pair[1]}}}"))
+        seen[pair] = at
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "meta.v1.LabelSelector": (_selector_errors,),
+    "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
+    "core.v1.NodeSelector": (_node_selector_errors,),
+    "core.v1.NodeSelectorTerm": (_node_term_errors,),
+    "core.v1.PreferredSchedulingTerm": (_weight_errors,),
+    "core.v1.WeightedPodAffinityTerm": (_weight_errors,),
+    "core.v1.PodAffinityTerm": (_pod_term_errors,),
+    "core.v1.Toleration": (_toleration_errors,),
+    "core.v1.TopologySpreadConstraint": (_spread_errors,),
+    "core.v1.PodSpec": (_pod_errors,),
+}
+"""By struct, the rules between its fields."""

@@ -1,0 +1,878 @@
+"""Kinds that are judged, rules of their metadata, and those between fields of kinds that make no pods."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from moorage._core.base.quantity import Quantity
+
+from .field_checks import (
+    IDENTIFIER,
+    Fault,
+    Json,
+    Rule,
+    block_errors,
+    doubled,
+    duplicate,
+    forbidden,
+    format_causes,
+    invalid,
+    part,
+    parts,
+    port_errors,
+    quantity,
+    required,
+    unsupported,
+    wrong,
+)
+from .pod_rules import labels_causes, pod_annotation_causes
+from .scheduling_rules import selector_causes
+
+KINDS = (
+    *(
+        f"v1/{kind}"
+        for kind in ("Pod", "PodTemplate", "ReplicationController", "Service", "Namespace", "Node")
+    ),
+    *("v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/ResourceQuota", "v1/LimitRange"),
+    *(f"apps/v1/{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+    *("batch/v1/Job", "batch/v1/CronJob", "policy/v1/PodDisruptionBudget"),
+    *(
+        "autoscaling/v2/HorizontalPodAutoscaler",
+        "scheduling.k8s.io/v1/PriorityClass",
+        "node.k8s.io/v1/RuntimeClass",
+    ),
+    *(f"storage.k8s.io/v1/{kind}" for kind in ("StorageClass", "CSIDriver", "CSINode", "VolumeAttachment")),
+    *(
+        f"resource.k8s.io/v1/{kind}"
+        for kind in ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
+    ),
+)
+"""The kinds and versions that are judged. Others are decoded alone."""
+
+# ---- metadata ----------------------------------------------------------------------------------------------
+
+_LABELS = ("Namespace", "Service", "StatefulSet")
+_MAX_ANNOTATIONS = 256 * 1024
+_STANDARD = ("kubernetes", "orphan", "foregroundDeletion", "metadata.kubernetes.io/x")
+_NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
+_SECURITY = "pod-security.kubernetes.io/"
+_LEVELS = ("privileged", "baseline", "restricted")
+
+
+def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
+    """Yield what is wrong with the metadata of an object."""
+    meta = part(value, "metadata")
+    name, prefix = meta.get("name"), meta.get("generateName")
+    if not name and not prefix:
+        yield Fault("metadata.name", required("name or generateName is required"))
+    of_name = "dns1123Label" if kind in _LABELS else "dns1123Subdomain"
+    if name:
+        yield from format_causes(of_name, name, "metadata.name")
+    elif prefix:
+        yield from format_causes(f"{of_name}Prefix", prefix, "metadata.generateName")
+        yield from format_causes(of_name, f"{prefix}xxxxx", "metadata.name")
+    yield from labels_causes(meta, "metadata")
+    annotations = part(meta, "annotations")
+    if sum(len(str(key)) + len(str(text)) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
+        yield Fault("metadata.annotations", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes")
+    for at, finalizer in enumerate(meta.get("finalizers") or ()):
+        yield from format_causes("qualifiedName", finalizer, "metadata.finalizers")
+        if "/" not in str(finalizer) and finalizer not in _STANDARD and kind != "PodDisruptionBudget":
+            yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
+    yield from _owner_errors(parts(meta, "ownerReferences"))
+    if kind == "Pod":
+        yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
+    if kind == "Namespace":
+        yield from _namespace_errors(value)
+
+
+def _owner_errors(owners: list[Json]) -> Iterator[Fault]:
+    field = "metadata.ownerReferences"
+    for owner in owners:
+        version = str(owner.get("apiVersion") or "")
+        if not version or version.count("/") > 1 or version.endswith("/"):
+            yield Fault(f"{field}.apiVersion", invalid(version, "version must not be empty"))
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                yield Fault(f"{field}.{name}", invalid("", "must not be empty"))
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            yield Fault(field, invalid(owner, "/v1, Kind=Event is disallowed from being an owner"))
+    controllers = [str(owner.get("name")) for owner in owners if owner.get("controller") is True]
+    if len(controllers) > 1:
+        why = 'Only one reference can have Controller set to true. Found "true" in references for '
+        yield Fault(field, invalid(owners, why + " and ".join(controllers[:2])))
+
+
+def _namespace_errors(value: Json) -> Iterator[Fault]:
+    for key, text in part(part(value, "metadata"), "labels").items():
+        if not key.startswith(_SECURITY):
+            continue
+        mode, _, version = key.removeprefix(_SECURITY).partition("-")
+        if mode not in ("enforce", "warn", "audit") or version not in ("", "version"):
+            continue
+        if not version and text not in _LEVELS:
+            yield Fault(f"metadata.labels[{key}]", invalid(text, f"must be one of {', '.join(_LEVELS)}"))
+        if version and text != "latest" and re.fullmatch(r"v1\.(0|[1-9][0-9]*)", str(text)) is None:
+            yield Fault(f"metadata.labels[{key}]", invalid(text, 'must be "latest" or "v1.x"'))
+    for finalizer in part(value, "spec").get("finalizers") or ():
+        if "/" not in str(finalizer) and finalizer not in _STANDARD:
+            yield Fault("spec.finalizers", invalid(finalizer, _NOT_STANDARD))
+
+
+# ---- pods' workloads ---------------------------------------------------------------------------------------
+
+
+def as_checked(value: Json, kind: str) -> Json:
+    """Return an object as it is validated: the pods of a StatefulSet have its claims as volumes, the first
+    ones."""
+    claims = parts(part(value, "spec"), "volumeClaimTemplates")
+    if kind != "StatefulSet" or not claims:
+        return value
+    names = [*dict.fromkeys(part(claim, "metadata").get("name") for claim in claims)]
+    spec = part(value, "spec")
+    template = part(spec, "template")
+    pod = part(template, "spec")
+    volumes: list[Any] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    volumes += [volume for volume in parts(pod, "volumes") if volume.get("name") not in names]
+    template = template | {"spec": pod | {"volumes": volumes}}
+    return value | {"spec": spec | {"template": template}}
+
+
+def _job_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    for at, rule in enumerate(parts(part(value, "podFailurePolicy"), "rules")):
+        for index, condition in enumerate(parts(rule, "onPodConditions")):
+            field = f"{path}.podFailurePolicy.rules[{at}].onPodConditions[{index}].type"
+            yield from format_causes("qualifiedName", condition.get("type") or "", field)
+
+
+def _template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A template without a spec."""
+    del root
+    if value.get("spec") is None:
+        yield Fault(f"{path}.spec.containers", required())
+
+
+def _holder_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """A PodTemplate without a template."""
+    del root
+    if value.get("template") is None:
+        yield Fault("template.spec.containers", required())
+
+
+def _workload_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Selectors that are none, and ways of an update."""
+    selector, kind = value.get("selector"), root.get("kind")
+    if isinstance(selector, dict) and selector and selector_causes(selector, ""):
+        yield Fault(f"{path}.selector", invalid(selector, "invalid label selector"))
+    strategy = part(value, "strategy").get("type") or "RollingUpdate"
+    if kind == "Deployment" and strategy not in ("Recreate", "RollingUpdate"):
+        yield Fault(f"{path}.strategy", unsupported(strategy, ("Recreate", "RollingUpdate")))
+    strategy = part(value, "updateStrategy").get("type") or "RollingUpdate"
+    if kind == "StatefulSet" and strategy not in ("OnDelete", "RollingUpdate"):
+        why = "must be 'RollingUpdate' or 'OnDelete'"
+        yield Fault(f"{path}.updateStrategy", invalid(value.get("updateStrategy"), why))
+    if kind == "DaemonSet" and strategy not in ("OnDelete", "RollingUpdate"):
+        yield Fault(f"{path}.updateStrategy.type", unsupported(strategy, ("OnDelete", "RollingUpdate")))
+
+
+# ---- services ----------------------------------------------------------------------------------------------
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_KUBELET = 10250
+
+
+def _service_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    kind, ports = spec.get("type") or "ClusterIP", parts(spec, "ports")
+    addresses = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
+    is_headless = addresses[:1] == ["None"]
+    if not ports and not is_headless and kind != "ExternalName":
+        yield Fault(f"{path}.ports", required())
+    if kind == "ExternalName":
+        if addresses:
+            yield Fault(f"{path}.clusterIPs", forbidden("may not be set for ExternalName services"))
+        name = str(spec.get("externalName") or "").removesuffix(".")
+        if name:
+            yield from format_causes("dns1123Subdomain", name, f"{path}.externalName")
+        else:
+            yield Fault(f"{path}.externalName", required())
+    if kind in ("NodePort", "LoadBalancer") and is_headless:
+        why = f"may not be set to 'None' for {kind} services"
+        yield Fault(f"{path}.clusterIPs[0]", invalid("None", why))
+    if spec.get("clusterIPs") and not spec.get("clusterIP"):
+        why = "must be empty when `clusterIP` is not specified"
+        yield Fault(f"{path}.clusterIPs", invalid(addresses, why))
+    if kind != "ExternalName":
+        yield from _cluster_address_errors(addresses, path)
+    yield from _service_port_errors(ports, kind, path)
+    for key, text in part(spec, "selector").items():
+        yield from format_causes("qualifiedName", key, f"{path}.selector")
+        yield from format_causes("labelValue", text, f"{path}.selector")
+    seconds = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
+    if spec.get("sessionAffinity") == "ClientIP" and isinstance(seconds, int) and not 0 < seconds <= 86400:
+        field = f"{path}.sessionAffinityConfig.clientIP.timeoutSeconds"
+        yield Fault(field, invalid(seconds, "must be greater than 0 and less than 86400"))
+    for at, address in enumerate(spec.get("externalIPs") or ()):
+        texts = [*wrong("address", address, f"{path}.externalIPs[{at}]")]
+        yield from texts or _special_address_errors(address, f"{path}.externalIPs[{at}]")
+    yield from _balancer_errors(spec, kind, path)
+
+
+def _cluster_address_errors(addresses: list[Any], path: str) -> Iterator[Fault]:
+    if addresses[:1] == ["None"]:
+        return
+    for at, address in enumerate(addresses):
+        yield from wrong("address", address, f"{path}.clusterIPs[{at}]")
+    families = [":" in str(address) for address in addresses]
+    if len(addresses) > 2:
+        yield Fault(f"{path}.clusterIPs", invalid(addresses, "may only hold up to 2 values"))
+    elif len(addresses) == 2 and families[0] == families[1]:
+        why = "may specify no more than one IP for each IP family"
+        yield Fault(f"{path}.clusterIPs", invalid(addresses, why))
+
+
+def _special_address_errors(address: Any, field: str) -> Iterator[Fault]:
+    from ipaddress import ip_address
+
+    parsed = ip_address(str(address))
+    for is_special, why in (
+        (parsed.is_unspecified, f"may not be unspecified ({address})"),
+        (parsed.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (parsed.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+    ):
+        if is_special:
+            yield Fault(field, invalid(address, why))
+
+
+def _service_port_errors(ports: list[Json], kind: str, path: str) -> Iterator[Fault]:
+    names: list[str] = []
+    used: set[tuple[Any, Any]] = set()
+    node_ports: set[tuple[Any, Any]] = set()
+    for at, port in enumerate(ports):
+        field, name, protocol = f"{path}.ports[{at}]", port.get("name") or "", port.get("protocol") or "TCP"
+        if not name and len(ports) > 1:
+            yield Fault(f"{field}.name", required())
+        elif name:
+            yield from format_causes("dns1123Label", name, f"{field}.name")
+            if name in names:
+                yield Fault(f"{field}.name", duplicate(name))
+            names.append(name)
+        number = port.get("port", 0)
+        target = port.get("targetPort") or number
+        if isinstance(number, int):
+            yield from (Fault(f"{field}.port", text) for text in port_errors(number))
+            yield from (Fault(f"{field}.targetPort", text) for text in port_errors(target))
+        if kind == "LoadBalancer" and number == _KUBELET:
+            yield Fault(
+                field, invalid(number, "may not expose port 10250 externally since it is used by kubelet")
+            )
+        if (protocol, number) in used:
+            shown = {
+                "Name": "",
+                "Protocol": protocol,
+                "AppProtocol": None,
+                "Port": number,
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            yield Fault(field, duplicate(shown))
+        used.add((protocol, number))
+        if (node_port := port.get("nodePort")) and kind == "ClusterIP":
+            yield Fault(f"{field}.nodePort", forbidden("may not be used when `type` is 'ClusterIP'"))
+        if node_port and (protocol, node_port) in node_ports:
+            yield Fault(f"{field}.nodePort", duplicate(node_port))
+        node_ports.add((protocol, node_port))
+
+
+def _balancer_errors(spec: Json, kind: str, path: str) -> Iterator[Fault]:
+    """What only services that are reached from outside may have."""
+    only = "may only be used when `type` is 'LoadBalancer'"
+    for name, shown in (
+        ("loadBalancerSourceRanges", "LoadBalancerSourceRanges"),
+        ("allocateLoadBalancerNodePorts", "allocateLoadBalancerNodePorts"),
+        ("loadBalancerClass", "loadBalancerClass"),
+    ):
+        if spec.get(name) not in (None, []) and kind != "LoadBalancer":
+            yield Fault(f"{path}.{shown}", forbidden(only))
+    for at, block in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        if isinstance(block, str):
+            texts = block_errors(block.strip())
+            yield from (Fault(f"{path}.LoadBalancerSourceRanges[{at}]", text) for text in texts)
+    policy, field = spec.get("externalTrafficPolicy"), f"{path}.externalTrafficPolicy"
+    if (
+        policy
+        and kind not in ("LoadBalancer", "NodePort")
+        and not (kind == "ClusterIP" and spec.get("externalIPs"))
+    ):
+        yield Fault(field, invalid(policy, "may only be set for externally-accessible services"))
+    elif policy and policy not in ("Cluster", "Local"):
+        yield Fault(field, unsupported(policy, ("Cluster", "Local")))
+    families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
+    for at, family in enumerate(families):
+        if family not in ("IPv4", "IPv6"):
+            yield Fault(f"{path}.ipFamilies[{at}]", unsupported(family, ("IPv4", "IPv6")))
+    yield from doubled(families, f"{path}.ipFamilies")
+    if len(families) == 2 and policy in (None, "", "SingleStack"):
+        why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
+        yield Fault(f"{path}.ipFamilyPolicy", invalid("SingleStack", why))
+
+
+# ---- volumes and claims ------------------------------------------------------------------------------------
+
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_NO_SOURCES = {
+    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
+}
+_MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+_WITH_OPTIONS = {
+    *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder"),
+    *("cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk", "storageos"),
+}
+
+
+def _mode_errors(spec: Json, path: str, why: str) -> Iterator[Fault]:
+    modes = [mode for mode in spec.get("accessModes") or () if isinstance(mode, str)]
+    if not modes:
+        yield Fault(f"{path}.accessModes", required(why))
+    for mode in modes:
+        if mode not in _MODES:
+            yield Fault(f"{path}.accessModes", unsupported(mode, _MODES))
+    if "ReadWriteOncePod" in modes and len({*modes}) > 1:
+        why = "may not use ReadWriteOncePod with other access modes"
+        yield Fault(f"{path}.accessModes", forbidden(why))
+
+
+def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    if root.get("kind") != "PersistentVolume":
+        yield from _inline_errors(spec, path)
+        return
+    yield from _mode_errors(spec, path, "")
+    capacity = part(spec, "capacity")
+    if not capacity:
+        yield Fault(f"{path}.capacity", required())
+    if [*capacity] != ["storage"]:
+        yield Fault(f"{path}.capacity", unsupported(spec.get("capacity"), ("storage",)))
+    if (amount := quantity(capacity.get("storage"))) is not None and amount <= Quantity("0"):
+        yield Fault(f"{path}.capacity[storage]", invalid(str(amount), "must be greater than zero"))
+    sources = [name for name, value in spec.items() if name not in _NO_SOURCES and value is not None]
+    if not sources:
+        yield Fault(path, required("must specify a volume type"))
+    for name in sorted(sources, key=_source_turn)[1:]:
+        yield Fault(f"{path}.{name}", forbidden("may not specify more than 1 volume type"))
+    host = part(spec, "hostPath")
+    if host.get("path") == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        why = "may not be 'recycle' for a hostPath mount of '/'"
+        yield Fault(f"{path}.persistentVolumeReclaimPolicy", forbidden(why))
+    affinity = spec.get("nodeAffinity")
+    if isinstance(affinity, dict) and affinity.get("required") is None:
+        yield Fault(f"{path}.nodeAffinity.required", required("must specify required node constraints"))
+    terms = part(affinity, "required").get("nodeSelectorTerms")
+    if isinstance(affinity, dict) and affinity.get("required") is not None and not terms:
+        field = f"{path}.nodeAffinity.required.nodeSelectorTerms"
+        yield Fault(field, required("must have at least one node selector term"))
+    if spec.get("local") is not None and affinity is None:
+        yield Fault(f"{path}.nodeAffinity", required("Local volume requires node affinity"))
+    given = spec.get("volumeAttributesClassName")
+    if given == "":
+        yield Fault(f"{path}.volumeAttributesClassName", required("an empty string is disallowed"))
+    if given is not None and spec.get("csi") is None:
+        yield Fault(f"{path}.csi", required("has to be specified when using volumeAttributesClassName"))
+    annotations = part(part(root, "metadata"), "annotations")
+    if _MOUNT_OPTIONS in annotations and not {*sources} & _WITH_OPTIONS:
+        why = "may not specify mount options for this volume type"
+        yield Fault(f"metadata.annotations.{_MOUNT_OPTIONS}", forbidden(why))
+
+
+_TURNS = (
+    *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd"),
+    *("quobyte", "cephfs", "iscsi", "cinder", "fc", "azureFile", "flexVolume", "vsphereVolume"),
+    *("photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
+)
+
+
+def _source_turn(name: str) -> int:
+    return _TURNS.index(name) if name in _TURNS else len(_TURNS)
+
+
+def _inline_errors(spec: Json, path: str) -> Iterator[Fault]:
+    for name in ("capacity", "claimRef", "persistentVolumeReclaimPolicy", "volumeAttributesClassName"):
+        if spec.get(name):
+            yield Fault(f"{path}.{name}", forbidden("may not be specified in the context of inline volumes"))
+    if spec.get("csi") is None:
+        yield Fault(f"{path}.csi", required())
+
+
+_DATA = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+
+
+def _claim_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    yield from _mode_errors(spec, path, "at least 1 access mode is required")
+    amount = part(part(spec, "resources"), "requests").get("storage")
+    if amount is None:
+        yield Fault(f"{path}.resources[storage]", required())
+    elif (size := quantity(amount)) is not None and size <= Quantity("0"):
+        yield Fault(f"{path}.resources[storage]", invalid(str(size), "must be greater than zero"))
+    source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
+    if not (isinstance(source, dict) and (source.get("apiGroup") or "", source.get("kind")) in _DATA):
+        source = None  # it is dropped
+    if part(spec, "dataSourceRef").get("namespace"):
+        ref = None
+    for name, given in (("dataSource", source), ("dataSourceRef", ref)):
+        if not isinstance(given, dict):
+            continue
+        if not given.get("name"):
+            yield Fault(f"{path}.{name}.name", required())
+        if not given.get("kind"):
+            yield Fault(f"{path}.{name}.kind", required())
+        elif not given.get("apiGroup") and given["kind"] != "PersistentVolumeClaim":
+            why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            yield Fault(f"{path}.{name}", invalid(given["kind"], why))
+    if isinstance(source, dict) and isinstance(ref, dict):
+        fields = ("apiGroup", "kind", "name")
+        if [source.get(name) or "" for name in fields] != [ref.get(name) or "" for name in fields]:
+            yield Fault(path, invalid({}, "must match dataSourceRef"))
+
+
+def _ephemeral_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    meta = part(part(value, "volumeClaimTemplate"), "metadata")
+    for name in meta:
+        if name not in ("labels", "annotations") and meta[name]:
+            yield Fault(f"{path}.volumeClaimTemplate.metadata.{name}", forbidden("cannot be set"))
+
+
+# ---- autoscalers -------------------------------------------------------------------------------------------
+
+_SOURCES = {
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "External": "external",
+}
+
+
+def _scaler_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    ref, field = part(spec, "scaleTargetRef"), f"{path}.scaleTargetRef"
+    for name in ("kind", "name"):
+        text = ref.get(name)
+        if not text:
+            yield Fault(f"{field}.{name}", required())
+        elif "/" in str(text) or "%" in str(text):
+            yield Fault(f"{field}.{name}", invalid(text, f"may not contain '{'/' if '/' in text else '%'}'"))
+    version = str(ref.get("apiVersion") or "")
+    if version.count("/") > 1:
+        why = f"unexpected GroupVersion string: {version}"
+        yield Fault(f"{field}.apiVersion", invalid(version, why))
+    elif not version.partition("/")[1] and version != "v1":
+        yield Fault(f"{field}.apiVersion", invalid(version, "apiVersion must specify API group"))
+    for at, metric in enumerate(parts(spec, "metrics")):
+        yield from _metric_errors(metric, f"{path}.metrics[{at}]")
+    for which in ("scaleUp", "scaleDown"):
+        rules = part(spec, "behavior").get(which)
+        if isinstance(rules, dict) and rules.get("policies") == []:
+            why = "must specify at least one Policy"
+            yield Fault(f"{path}.behavior.{which}.policies", required(why))
+
+
+def _metric_errors(metric: Json, path: str) -> Iterator[Fault]:
+    kind = metric.get("type") or ""
+    if not kind:
+        yield Fault(f"{path}.type", required("must specify a metric source type"))
+    if kind not in _SOURCES:
+        yield Fault(f"{path}.type", unsupported(kind, sorted(_SOURCES)))
+    given = [name for name in _SOURCES.values() if metric.get(name) is not None]
+    own = _SOURCES.get(kind, "")
+    if own and own not in given:
+        yield Fault(f"{path}.{own}", required("must populate information for the given metric source"))
+    for name in given:
+        if len(given) > 1 and name != own:
+            yield Fault(f"{path}.{name}", forbidden("must populate the given metric source only"))
+        yield from _source_errors(part(metric, name), name, f"{path}.{name}")
+
+
+_TARGETS = ("Utilization", "Value", "AverageValue")
+
+
+def _source_errors(source: Json, name: str, path: str) -> Iterator[Fault]:
+    if name == "containerResource" and not source.get("container"):
+        yield Fault(f"{path}.container", required("must specify a container"))
+    if name in ("resource", "containerResource"):
+        if not source.get("name"):
+            yield Fault(f"{path}.name", required("must specify a resource name"))
+    else:
+        metric = part(source, "metric").get("name")
+        if not metric:
+            yield Fault(f"{path}.metric.name", required("must specify a metric name"))
+        elif "/" in str(metric):
+            yield Fault(f"{path}.metric.name", invalid(metric, "may not contain '/'"))
+    if name == "object":
+        described = part(source, "describedObject")
+        for field in ("kind", "name"):
+            if not described.get(field):
+                yield Fault(f"{path}.describedObject.{field}", required())
+    target, at = part(source, "target"), f"{path}.target"
+    if not target.get("type"):
+        yield Fault(f"{at}.type", required("must specify a metric target type"))
+    if target.get("type") not in _TARGETS:
+        yield Fault(
+            f"{at}.type",
+            invalid(target.get("type") or "", "must be either Utilization, Value, or AverageValue"),
+        )
+    utilization = target.get("averageUtilization")
+    if isinstance(utilization, int) and utilization < 1:
+        yield Fault(f"{at}.averageUtilization", invalid(utilization, "must be greater than 0"))
+    for field in ("value", "averageValue"):
+        if (amount := quantity(target.get(field))) is not None and amount <= Quantity("0"):
+            yield Fault(f"{at}.{field}", invalid(str(amount), "must be positive"))
+    value, average = target.get("value"), target.get("averageValue")
+    if name in ("resource", "containerResource"):
+        if utilization is None and average is None:
+            why = "must set either a target raw value or a target utilization"
+            yield Fault(f"{at}.averageUtilization", required(why))
+        if utilization is not None and average is not None:
+            why = "may not set both a target raw value and a target utilization"
+            yield Fault(f"{at}.averageValue", forbidden(why))
+    if name == "pods" and average is None:
+        yield Fault(f"{at}.averageValue", required("must specify a positive target averageValue"))
+    if name in ("object", "external"):
+        if value is None and average is None:
+            why = "must set either a target value for metric or a per-pod target"
+            yield Fault(f"{at}.averageValue", required(why))
+        if value is not None and average is not None and name == "external":
+            why = "may not set both a target value for metric and a per-pod target"
+            yield Fault(f"{at}.value", forbidden(why))
+
+
+# ---- storage -----------------------------------------------------------------------------------------------
+
+
+def _class_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root, path
+    name = value.get("provisioner")
+    if isinstance(name, str) and name:
+        yield from format_causes("qualifiedName", name.lower(), "provisioner")
+    if "" in part(value, "parameters"):
+        yield Fault("parameters", invalid("", "field can not be empty."))
+    terms: list[Any] = []
+    for at, topology in enumerate(parts(value, "allowedTopologies")):
+        field = f"allowedTopologies[{at}].matchLabelExpressions"
+        keys: list[Any] = []
+        for index, rule in enumerate(parts(topology, "matchLabelExpressions")):
+            key, values = rule.get("key") or "", rule.get("values") or []
+            yield from format_causes("qualifiedName", key, f"{field}[{index}].key")
+            if not values:
+                yield Fault(f"{field}[{index}].values", required())
+            yield from doubled(values, f"{field}[{index}].values")
+            if key in keys:
+                yield Fault(f"{field}[{index}].key", duplicate(key))
+            keys.append(key)
+        rules = {
+            rule.get("key"): {*(rule.get("values") or ())}
+            for rule in parts(topology, "matchLabelExpressions")
+        }
+        if rules in terms or not rules:
+            yield Fault(field, duplicate(""))
+        terms.append(rules)
+
+
+def _driver_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    for mode in spec.get("volumeLifecycleModes") or ():
+        if mode not in ("Persistent", "Ephemeral"):
+            yield Fault(f"{path}.volumeLifecycleModes", unsupported(mode, ("Persistent", "Ephemeral")))
+    requests = parts(spec, "tokenRequests")
+    audiences = [request.get("audience") or "" for request in requests]
+    for at, request in enumerate(requests):
+        field, seconds = f"{path}.tokenRequests[{at}]", request.get("expirationSeconds")
+        if audiences[at] in audiences[:at]:
+            yield Fault(f"{field}.audience", duplicate(audiences[at]))
+        if isinstance(seconds, int) and seconds < 600:
+            why = "may not specify a duration less than 10 minutes"
+            yield Fault(f"{field}.expirationSeconds", invalid(seconds, why))
+        if isinstance(seconds, int) and seconds > 2**32:
+            why = "may not specify a duration larger than 2^32 seconds"
+            yield Fault(f"{field}.expirationSeconds", invalid(seconds, why))
+
+
+def _csi_node_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    drivers = parts(spec, "drivers")
+    yield from doubled([driver.get("name") for driver in drivers], f"{path}.drivers", ".name")
+    for at, driver in enumerate(drivers):
+        field, keys = f"{path}.drivers[{at}]", driver.get("topologyKeys") or []
+        for index, key in enumerate(keys):
+            if not key:
+                yield Fault(field, required())
+            yield from format_causes("qualifiedName", key, field)
+            if key and key in keys[:index]:
+                yield Fault(field, duplicate(key))
+
+
+def _attachment_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root, path
+    spec = part(value, "spec")
+    if value.get("spec") is None:
+        yield Fault("spec.attacher", required())
+    source = part(spec, "source")
+    name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if name is None and inline is None:
+        yield Fault("spec.source", required(why))
+    if name is not None and inline is not None:
+        yield Fault("spec.source", forbidden(why))
+    if name is not None and inline is None:
+        if name == "":
+            yield Fault(
+                "spec.source.persistentVolumeName", required("must specify non empty persistentVolumeName")
+            )
+        yield from format_causes("dns1123Subdomain", name, "spec.source.persistentVolumeName")
+    yield from format_causes("dns1123Subdomain", spec.get("nodeName") or "", "spec.nodeName")
+
+
+# ---- nodes and classes -------------------------------------------------------------------------------------
+
+_AVOID = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _taint_errors(taints: list[Json]) -> Iterator[Fault]:
+    seen: list[tuple[Any, Any]] = []
+    for at, taint in enumerate(taints):
+        field, effect = f"metadata.taints[{at}]", taint.get("effect") or ""
+        yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
+        yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
+        if not effect:
+            yield Fault(f"{field}.effect", required())
+        elif effect not in _EFFECTS:
+            yield Fault(f"{field}.effect", unsupported(effect, _EFFECTS))
+        key = taint.get("key"), effect
+        if key in seen:
+            shown = {"Key": key[0], "Value": taint.get("value") or "", "Effect": effect, "TimeAdded": None}
+            yield Fault(field, f"{duplicate(shown)}: taints must be unique by key and effect pair")
+        seen.append(key)
+
+
+def _node_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root, path
+    spec, status = part(value, "spec"), part(value, "status")
+    yield from _taint_errors(parts(spec, "taints"))
+    for at, block in enumerate(spec.get("podCIDRs") or ()):
+        texts = [text for text in block_errors(block) if text.endswith("the prefix length")]
+        yield from (Fault(f"spec.podCIDRs[{at}]", text) for text in texts)
+    for which in ("capacity", "allocatable"):
+        for name, given in part(status, which).items():
+            amount = quantity(given)
+            if amount is None:
+                continue
+            if amount < Quantity("0"):
+                why = "must be greater than or equal to 0"
+                yield Fault(f"status.{which}.{name}", invalid(str(amount), why))
+            if (
+                name == "pods" or ("/" in name and "kubernetes.io/" not in name)
+            ) and amount.milli_value() % 1000:
+                yield Fault(f"status.{which}.{name}", invalid(str(amount), "must be an integer"))
+    text = part(part(value, "metadata"), "annotations").get(_AVOID)
+    if text:
+        try:
+            json.loads(str(text))
+        except ValueError:
+            why = f"invalid character '{str(text)[:1]}' looking for beginning of value"
+            yield Fault("metadata.annotations.AvoidPods", invalid(_AVOID, why))
+
+
+def _overhead_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del path, root
+    from ..apiserver.validate_object import name_errors  # few manifests are RuntimeClasses
+
+    for name in part(part(value, "overhead"), "podFixed"):
+        for text in name_errors(name, "container"):
+            yield Fault(f"overhead.limits[{name}]", invalid(name, text))
+    listed = parts(part(value, "scheduling"), "tolerations")
+    for at, toleration in enumerate(listed):
+        if toleration in listed[:at]:
+            yield Fault(f"scheduling.tolerations[{at}]", duplicate(toleration))
+
+
+# ---- devices -----------------------------------------------------------------------------------------------
+
+
+def _opaque_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    given = value.get("parameters")
+    if given is not None and not isinstance(given, dict):
+        yield Fault(f"{path}.parameters", invalid("<value omitted>", "must be a valid JSON object"))
+
+
+def _constraint_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    name = value.get("matchAttribute")
+    if name is None and value.get("distinctAttribute") is None:
+        yield Fault(path, required("exactly one of `matchAttribute` or `distinctAttribute` is required"))
+    if isinstance(name, str) and name and "/" not in name:
+        why = "a fully qualified name must be a domain and a name separated by a slash"
+        yield Fault(f"{path}.matchAttribute", invalid(name, why))
+
+
+def _extended_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    from ..apiserver.validate_object import is_extended  # few manifests are DeviceClasses
+
+    name = value.get("extendedResourceName")
+    if isinstance(name, str) and not is_extended(name):
+        yield Fault(f"{path}.extendedResourceName", invalid(name, "must be a valid extended resource name"))
+
+
+_COUNTS = ("All", "ExactCount")
+
+
+_NO_REQUEST = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+
+
+def _device_errors(devices: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Requests of a claim, and what names them."""
+    del root
+    requests, known = parts(devices, "requests"), set[str]()
+    for at, request in enumerate(requests):
+        field, name = f"{path}.requests[{at}]", request.get("name") or ""
+        if not name:
+            yield from format_causes("dns1123Label", name, f"{field}.name")
+        elif name in known:
+            yield Fault(field, duplicate(name))
+        known.add(name)
+        exactly, others = request.get("exactly"), request.get("firstAvailable")
+        if exactly is None and not others:
+            yield Fault(field, required("exactly one of `exactly` or `firstAvailable` is required"))
+        if exactly is not None and others:
+            why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+            yield Fault(field, invalid(None, why))
+        names: list[Any] = []
+        for index, other in enumerate(parts(request, "firstAvailable")):
+            if (short := other.get("name")) and short in names:
+                yield Fault(f"{field}.firstAvailable[{index}]", duplicate(short))
+            names.append(short)
+            known.add(f"{name}/{short}")
+    for which in ("constraints", "config"):
+        for at, item in enumerate(parts(devices, which)):
+            for index, name in enumerate(item.get("requests") or ()):
+                if name not in known:
+                    yield Fault(f"{path}.{which}[{at}].requests[{index}]", invalid(name, _NO_REQUEST))
+
+
+def _request_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """How many devices a request wants."""
+    del root
+    mode, count = value.get("allocationMode") or "ExactCount", value.get("count")
+    if mode not in _COUNTS:
+        yield Fault(f"{path}.allocationMode", unsupported(mode, _COUNTS))
+    if mode == "All" and count:
+        why = "must not be specified when allocationMode is 'All'"
+        yield Fault(f"{path}.count", invalid(count, why))
+    if mode == "ExactCount" and isinstance(count, int) and count < 0:
+        yield Fault(f"{path}.count", invalid(count, "must be greater than zero"))
+
+
+def _device_toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    operator, effect = value.get("operator") or "Equal", value.get("effect")
+    if operator not in ("Equal", "Exists"):
+        yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists")))
+    if operator == "Exists" and value.get("value"):
+        why = "must be empty for operator `Exists`"
+        yield Fault(f"{path}.value", invalid(value["value"], why))
+    if effect and effect not in ("NoExecute", "NoSchedule", "None"):
+        yield Fault(f"{path}.effect", unsupported(effect, ("NoExecute", "NoSchedule")))
+    if value.get("key"):
+        yield from format_causes("qualifiedName", value["key"], f"{path}.key")
+
+
+def _device_selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    if value.get("cel") is None:
+        yield Fault(f"{path}.cel", required())
+    elif not part(value, "cel").get("expression"):
+        yield Fault(
+            f"{path}.cel.expression", invalid("", "compilation failed: unexpected end of the expression")
+        )
+
+
+def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    meta = part(value, "metadata")
+    for name in meta:
+        if name not in ("labels", "annotations") and meta[name]:
+            yield Fault(f"{path}.metadata.{name}", forbidden("cannot be set"))
+    yield from labels_causes(meta, f"{path}.metadata")
+
+
+_NO_IDENTIFIER = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is "
+    "'[A-Za-z_][A-Za-z0-9_]*')"
+)
+
+
+def _slice_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    for text in str(part(spec, "pool").get("name") or "").split("/"):
+        yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
+    if spec.get("sharedCounters") and spec.get("devices") is not None:
+        yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
+    for at, device in enumerate(parts(spec, "devices")):
+        field = f"{path}.devices[{at}]"
+        for which in ("attributes", "capacity"):
+            for name in part(device, which):
+                domain, slash, short = name.rpartition("/")
+                if IDENTIFIER.fullmatch(short) is None:
+                    yield Fault(f"{field}.{which}", invalid(short, _NO_IDENTIFIER))
+                if slash:
+                    yield from format_causes("dns1123Subdomain", domain, f"{field}.{which}")
+        conditions = device.get("bindingConditions") or ()
+        for index, name in enumerate(device.get("bindingFailureConditions") or ()):
+            if name in conditions:
+                why = "bindingFailureConditions must not overlap with bindingConditions"
+                yield Fault(f"{field}.bindingFailureConditions[{index}]", invalid(name, why))
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "batch.v1.JobSpec": (_job_errors,),
+    "core.v1.PodTemplateSpec": (_template_errors,),
+    "core.v1.PodTemplate": (_holder_errors,),
+    "core.v1.ServiceSpec": (_service_errors,),
+    "core.v1.PersistentVolumeSpec": (_volume_errors,),
+    "core.v1.PersistentVolumeClaimSpec": (_claim_errors,),
+    "core.v1.EphemeralVolumeSource": (_ephemeral_errors,),
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": (_scaler_errors,),
+    "storage.v1.StorageClass": (_class_errors,),
+    "storage.v1.CSIDriverSpec": (_driver_errors,),
+    "storage.v1.CSINodeSpec": (_csi_node_errors,),
+    "storage.v1.VolumeAttachment": (_attachment_errors,),
+    "core.v1.Node": (_node_errors,),
+    "node.v1.RuntimeClass": (_overhead_errors,),
+    "resource.v1.DeviceClaim": (_device_errors,),
+    "resource.v1.ExactDeviceRequest": (_request_errors,),
+    "resource.v1.DeviceSubRequest": (_request_errors,),
+    "resource.v1.DeviceToleration": (_device_toleration_errors,),
+    "resource.v1.DeviceSelector": (_device_selector_errors,),
+    **{
+        f"apps.v1.{kind}Spec": (_workload_errors,)
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    },
+    "resource.v1.OpaqueDeviceConfiguration": (_opaque_errors,),
+    "resource.v1.DeviceConstraint": (_constraint_errors,),
+    "resource.v1.DeviceClassSpec": (_extended_errors,),
+    "resource.v1.ResourceClaimTemplateSpec": (_claim_template_errors,),
+    "resource.v1.ResourceSliceSpec": (_slice_errors,),
+}
+"""By struct, the rules between its fields."""

@@ -1,0 +1,37 @@
+"""What an API server refuses of manifests and changes is refused, with its fields, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.admission import check_admission
+from tests.conformance.vectors import decode, lines
+from tests.doors.kube import manifest_causes
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(__file__).parent / "data" / "admission"
+OPEN = set((DATA / "open.txt").read_text().split())
+"""The vectors that are not answered as the server does: less would be progress."""
+
+
+@pytest.mark.parametrize("family", ["validate", "update"])
+def test_requests_of_a_family_are_answered_as_by_an_api_server(family: str) -> None:
+    vectors = [decode(line) for line in lines(DATA / f"{family}.jsonl.gz")]
+    wrong = {vector["name"]: [*check_admission(vector, 1)] for vector in vectors}
+    named = {name for name in OPEN if name in wrong}
+    assert {name: texts for name, texts in wrong.items() if texts and name not in named} == {}
+    assert {name for name in named if not wrong[name]} == set()
+
+
+def test_no_example_is_refused() -> None:
+    import yaml
+
+    judged = 0
+    for path in sorted((ROOT / "examples").rglob("*.yaml")):
+        for value in yaml.safe_load_all(path.read_text()):
+            if isinstance(value, dict) and "apiVersion" in value and value.get("metadata", {}).get("name"):
+                assert manifest_causes(value, value["kind"], value["apiVersion"]) == [], path
+                judged += 1
+    assert judged > 50

@@ -11,7 +11,7 @@ from tests.conformance.vectors import decode, lines
 from tests.doors.kube import manifest_causes
 
 ROOT = Path(__file__).parents[2]
-DATA = Path(__file__).parent / "data" / "admission"
+DATA = Path(__file__).parent / "data" / "validation"
 OPEN = set((DATA / "open.txt").read_text().split())
 """The vectors that are not answered as the server does: less would be progress."""
 

@@ -31,11 +31,12 @@ from moorage.compat.godel import unit_key as unit_key
 # Looks at a rollout are counted: only what has changed is looked at.
 from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRollout
 
+# Rules of manifests, field by field.
+from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
+
 # What the API server warns of, which commands fold.
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
-# Rules of manifests, field by field.
-from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.

@@ -66,6 +66,12 @@ def unsupported(value: Any, values: Iterable[str]) -> str:
     return f"Unsupported value: {go_json(value)}: supported values: {', '.join(map(go_json, values))}"
 
 
+def undecodable(root: Json, why: str) -> Fault:
+    """Return that an object cannot be decoded."""
+    kind, version = root.get("kind"), str(root.get("apiVersion")).rpartition("/")[2]
+    return Fault("", f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
 # ---- checks ------------------------------------------------------------------------------------------------
 
 _MOST = 2**31 - 1

@@ -121,7 +121,7 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     Returns
     -------
     list of Fault
-        Fields and texts, each once.
+        Fields and texts, each once. What cannot be decoded is alone, and has no field.
     """
     if not has_rules(kind, api_version):
         return []
@@ -132,7 +132,9 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
 
     value = as_checked(value, kind) | {"kind": kind}
     causes = _causes(value, struct_of(kind, api_version), "", value)
-    return [*dict.fromkeys([*metadata_causes(value, kind), *causes])]
+    listed = [*dict.fromkeys([*metadata_causes(value, kind), *causes])]
+    undecodable = [cause for cause in listed if not cause.field]
+    return undecodable[:1] or listed
 
 
 def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:

@@ -29,6 +29,7 @@ from .field_checks import (
     port_name_errors,
     quantity,
     required,
+    undecodable,
     unsupported,
     wrong,
 )
@@ -532,6 +533,8 @@ def _handler_errors(handler: Json, path: str, grace: int | None) -> Iterator[Fau
             yield Fault(field, invalid(seconds, why))
 
 
+QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
 # ---- env ---------------------------------------------------------------------------------------------------
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -561,7 +564,12 @@ _COMPUTED = tuple(
 
 
 def _env_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+    text = value.get("value")
+    if text is not None and not isinstance(text, str):
+        given = "bool" if isinstance(text, bool) else "number"
+        field = ".".join(["EnvVar", re.sub(r"\[\d+\]", "", path), "value"])
+        why = f"json: cannot unmarshal {given} into Go struct field {field} of type string"
+        yield undecodable(root, why)
     source = value.get("valueFrom")
     if not isinstance(source, dict):
         return
@@ -797,8 +805,9 @@ def _flocker_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 
 def _empty_dir_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
     size = quantity(value.get("sizeLimit"))
+    if size is None and value.get("sizeLimit") is not None:
+        yield undecodable(root, QUANTITIES)
     if size is not None and size < Quantity("0"):
         yield Fault(f"{path}.sizeLimit", forbidden("SizeLimit field must be a valid resource quantity"))
 

@@ -14,11 +14,6 @@ PACKAGE = ROOT / "python"
 MODULES = PACKAGE / "moorage"
 EMPTY = {"one", "found", "made", "told", "asked"}
 """Names that say nothing of what they hold."""
-LEFT = {
-    "cluster": 2,
-    "engine": 1,
-}
-"""How often rooms still bind them: a number may only fall, and goes with its last one."""
 FORMATS = ("compat", "engine/framework/configuration", "engine/extenders/extender_wire", "kube/model")
 """Where classes are named after those of a format, of upstream or of a seed."""
 TWO_MEANINGS = {
@@ -79,13 +74,10 @@ def bound(node: ast.AST) -> str | None:
 
 
 def test_a_name_says_what_it_holds() -> None:
-    counts = Counter(
-        Path(file).parts[0].removesuffix(".py")
-        for file, tree in sources()
-        for node in ast.walk(tree)
-        if bound(node) in EMPTY
-    )
-    assert {room: n for room, n in counts.items() if n > LEFT.get(room, 0)} == {}, "name what is held"
+    empty = [
+        (file, bound(node)) for file, tree in sources() for node in ast.walk(tree) if bound(node) in EMPTY
+    ]
+    assert empty == [], "name what is held"
 
 
 def test_what_a_node_binds() -> None:

@@ -250,9 +250,9 @@ class PodScheduler:
             tell; and pods that are being deleted and stay, where a StatefulSet or a Job waits for their end.
         """
         self.sync()
-        told = {pod.pod.key for pod in self.refused_pods()}
+        refused = {pod.pod.key for pod in self.refused_pods()}
         awaited = [] if self.controllers is None else self.controllers.awaited_pods()
-        return [one.pod for one in awaited if one.pod.key not in told]
+        return [entry.pod for entry in awaited if entry.pod.key not in refused]
 
     def refused_pods(self) -> list[RefusedPod]:
         """Return the pods that workloads lack now because the API server would refuse to create them.

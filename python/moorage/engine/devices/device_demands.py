@@ -50,13 +50,13 @@ class TakenDevices(Struct, frozen=True):
     demand : DeviceDemand
     view : DeviceView
         Of the node.
-    found : list
+    devices : list
         See `DeviceSearch.find`.
     """
 
     demand: DeviceDemand
     view: DeviceView
-    found: Found
+    devices: Found
 
 
 class DeviceNeeds(Struct, frozen=True):
@@ -464,11 +464,11 @@ class DeviceDemands:
             if allocation is not None:
                 if len(shape.allocations) >= _LIMIT:
                     shape.allocations.clear()
-                shape.allocations[taken.view, *taken.found[0][1]] = allocation
+                shape.allocations[taken.view, *taken.devices[0][1]] = allocation
                 return [allocation]
         state = self._state
         requests = [claim.requests for claim in claims]
-        results = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
+        results = claim_results(requests, taken.view, taken.devices, state.class_of(), state.features)
         return [allocation_of(result, node, state.features) for result in results]
 
     def _allocation_on(
@@ -479,7 +479,7 @@ class DeviceDemands:
         view, known = taken.view, self._results
         results: list[DeviceRequestAllocationResult] = []
         columns = view.like or view
-        for at, number, several in taken.found[0][1]:
+        for at, number, several in taken.devices[0][1]:
             pool, key = view.pool_of(number), (requests[at].likeness, columns, number)
             if several or not pool.is_of_node:
                 return None
@@ -496,7 +496,7 @@ class DeviceDemands:
         """Give back what pods have taken that were refused afterwards."""
         cache = self._state.claim_cache
         for demand in taken:
-            for _, devices in demand.found:
+            for _, devices in demand.devices:
                 cache.note_changes(demand.view.id_of(number) for _, number, _ in devices)
 
 

@@ -31,7 +31,7 @@ cdef Field DRIVER = Field("driver"), POOL = Field("pool"), DEVICE = Field("devic
 cdef Field ADMIN_ACCESS = Field("admin_access"), SHARE = Field("share_id")
 # Fields of pods that were placed; see `PlacedPod`, `TakenDevices` and `AskingClaim`.
 cdef Field PLACED_CLAIMS = Field("claims"), ASKING = Field("asking"), TAKEN = Field("taken")
-cdef Field MAPPINGS = Field("mappings"), VIEW = Field("view"), FOUND = Field("found")
+cdef Field MAPPINGS = Field("mappings"), VIEW = Field("view")
 cdef Field SHAPE = Field("shape"), ALLOCATIONS = Field("allocations")
 
 replace = msgspec.structs.replace
@@ -472,7 +472,7 @@ cdef list _allocations_of(placed, find):
     cdef list asking = ASKING.of(placed)
     taken = TAKEN.of(placed)
     if taken is not None and len(asking) == 1:
-        _, devices = (<list>FOUND.of(taken))[0]
+        _, devices = (<list>DEVICES.of(taken))[0]
         known = (<dict>ALLOCATIONS.of(SHAPE.of(asking[0]))).get((VIEW.of(taken), *devices))
         if known is not None:
             return [known]

@@ -244,7 +244,10 @@ def _each_without_defaults(items: Any, name: str, struct: type[Struct] | None) -
 
 def _quantity(value: Any) -> Any:
     """Return a quantity as it is always spelled: as a product."""
-    return str(parse(value) * _ONE) if isinstance(value, str | int | float) else value
+    try:
+        return str(parse(value) * _ONE) if isinstance(value, str | int | float) else value
+    except ValueError:  # validation refuses it, where it is asked
+        return value
 
 
 def _digests(value: Any) -> Any:

@@ -82,21 +82,22 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
         yield from format_causes("qualifiedName", finalizer, "metadata.finalizers")
         if "/" not in str(finalizer) and finalizer not in _STANDARD and kind != "PodDisruptionBudget":
             yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
-    yield from _owner_errors(parts(meta, "ownerReferences"))
+    yield from _owner_errors(parts(meta, "ownerReferences"), kind)
     if kind == "Pod":
         yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
     if kind == "Namespace":
         yield from _namespace_errors(value)
 
 
-def _owner_errors(owners: list[Json]) -> Iterator[Fault]:
+def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
     field = "metadata.ownerReferences"
     for owner in owners:
         version = str(owner.get("apiVersion") or "")
         if not version or version.count("/") > 1 or version.endswith("/"):
             yield Fault(f"{field}.apiVersion", invalid(version, "version must not be empty"))
         for name in ("kind", "name", "uid"):
-            if not owner.get(name):
+            # Slices are written by drivers, and published without the UID of their node.
+            if not owner.get(name) and (kind, name) != ("ResourceSlice", "uid"):
                 yield Fault(f"{field}.{name}", invalid("", "must not be empty"))
         if (version, owner.get("kind")) == ("v1", "Event"):
             yield Fault(field, invalid(owner, "/v1, Kind=Event is disallowed from being an owner"))

@@ -55,13 +55,20 @@ def test_it_takes_a_cluster_and_objects() -> None:
     assert [names for finding in answer.document().findings for names in finding.names] == ["p"]
 
 
+def test_numbers_are_words_of_a_change() -> None:
+    assert mo.check(SHOP, upgrade_nodes=("pool=old", 1)).document().changes == ["--upgrade-nodes pool=old 1"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"drian": "n1"}, "check has no option drian; nearest: drain"),
         ({"taint": "n1"}, "taint takes NODE|LABEL=VALUE TAINT, not 'n1'"),
+        ({"drain": 3}, "drain takes NODE|LABEL=VALUE, not 3"),
+        ({"drain": [None]}, "drain takes NODE|LABEL=VALUE, not None"),
+        ({"survive": True}, 'survive takes "node", "zone" or a label of nodes, not True'),
     ],
 )
-def test_other_options_are_refused(options: dict[str, str], message: str) -> None:
+def test_other_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(mo.InputError, match="^" + message.replace("|", r"\|")):
         mo.check(SHOP, **options)

@@ -133,3 +133,5 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     broken.write_bytes(gzip.compress(b"x" * 1000)[:20])
     with pytest.raises(mo.InputError, match="cannot be read"):
         Timeline.read(broken, format="openb")
+    with pytest.raises(mo.InputError, match="cannot be read"):
+        Timeline.read(broken)

@@ -245,6 +245,8 @@ def check(cluster: Cluster | Source, *change: Source, **options: Any) -> CheckAn
     given = {_OF_SCHEDULER[name]: value for name, value in options.items() if name in _OF_SCHEDULER}
     earlier, losses = options.get("upgrade_from"), None
     if (by := options.get("survive")) is not None:
+        if not isinstance(by, str):
+            raise InputError(f'survive takes "node", "zone" or a label of nodes, not {by!r}')
         more = {_OF_LOSSES[name]: value for name, value in options.items() if name in _OF_LOSSES}
         losses = LossQuestion(by, seconds=options.get("time_limit", 60), **more)
     question = CheckQuestion(
@@ -272,8 +274,9 @@ def _changes(options: dict[str, Any]) -> Iterator[RequestedChange]:
         if not verb.words:
             yield from [RequestedChange(f"--{verb.name}", ())] * bool(value)
             continue
-        for words in [value] if isinstance(value, str | tuple) else value:
-            given = (words,) if isinstance(words, str) else tuple(words)
-            if len(given) != verb.words:
-                raise InputError(f"{name} takes {verb.metavar}, not {' '.join(given)!r}")
+        listed = value if isinstance(value, list) else [value]
+        for words in listed:
+            given = tuple(map(str, words)) if isinstance(words, tuple) else (words,)
+            if len(given) != verb.words or not all(isinstance(word, str) for word in given):
+                raise InputError(f"{name} takes {verb.metavar}, not {words!r}")
             yield RequestedChange(f"--{verb.name}", given)

@@ -162,6 +162,8 @@ def quantity(raw: str | int | float | None) -> None:
     """
     if raw is None:
         return
+    if isinstance(raw, int) and not -(1 << 63) <= raw < 1 << 63:
+        raise InputError(f'{raw} is a number of more than 64 bits; write it as a text, "{raw}"')
     try:
         parse_value(raw)
     except ValueError as error:

@@ -108,7 +108,7 @@ def recognized(path: str | Path) -> str:
         The file cannot be read.
     """
     from .job_traces import is_openb
-    from .trace_builder import heading, open_text
+    from .trace_builder import CUT_OFF, heading, open_text
 
     if has_suffix(str(path), YAML_SUFFIXES):
         return "scenario"
@@ -119,7 +119,10 @@ def recognized(path: str | Path) -> str:
     if is_openb(set(heading(path))):
         return "openb"
     with open_text(path) as file:
-        head = file.read(_HEAD)
+        try:
+            head = file.read(_HEAD)
+        except CUT_OFF as error:
+            raise InputError(f"cannot be read: {error}", source=source_name(str(path))) from None
     if head.startswith(";"):
         return "swf"
     return next((form for mark, form in _MARKS.items() if mark in head), "")

@@ -232,6 +232,10 @@ def open_text(path: str | Path) -> IO[str]:
         raise InputError(message, source=source_name(str(path))) from None
 
 
+CUT_OFF = (OSError, EOFError, zlib.error)
+"""What reading a packed file raises where it is cut off or broken."""
+
+
 def lines(path: str | Path) -> Iterator[str]:
     """Iterate over the lines of a text file.
 
@@ -252,7 +256,7 @@ def lines(path: str | Path) -> Iterator[str]:
                     text = f"a line has {_MOST_LINE:,} characters or more"
                     raise InputError(text, source=source_name(str(path)))
                 yield line.rstrip("\r\n")
-        except (OSError, EOFError, zlib.error) as error:
+        except CUT_OFF as error:
             raise InputError(f"cannot be read: {error}", source=source_name(str(path))) from None
 
 

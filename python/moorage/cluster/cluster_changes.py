@@ -350,7 +350,13 @@ class ChangingScheduler(PodScheduler):
         struct, namespace, name = parse_reference(reference)
         with self._changing() as client:
             obj = get(client, struct, name, namespace)
-            return _updated(client, obj, labelled(obj, labels))
+            new = labelled(obj, labels)
+            if isinstance(new, Namespace):
+                from moorage.kube.admission.validation_rules import namespace_errors
+
+                for fault in namespace_errors({"metadata": {"labels": new.metadata.labels}}):
+                    raise InputError(fault.text, obj=f"Namespace {name}", path=fault.field)
+            return _updated(client, obj, new)
 
     # ---- changes of nodes ----------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
     if kind == "Pod":
         yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
     if kind == "Namespace":
-        yield from _namespace_errors(value)
+        yield from namespace_errors(value)
 
 
 def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
@@ -107,7 +107,8 @@ def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
         yield Fault(field, invalid(owners, why + " and ".join(controllers[:2])))
 
 
-def _namespace_errors(value: Json) -> Iterator[Fault]:
+def namespace_errors(value: Json) -> Iterator[Fault]:
+    """Yield labels of Pod Security that a namespace cannot have, and wrong finalizers."""
     for key, text in part(part(value, "metadata"), "labels").items():
         if not key.startswith(_SECURITY):
             continue

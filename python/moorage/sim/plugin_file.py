@@ -50,7 +50,7 @@ def read_plugin_file(path: str) -> PluginFile:
     try:
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         plugins: Any = runpy.run_path(path).get(VARIABLE)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file may end with the exit of a program
         raise InputError(f"{type(error).__name__}: {error}", source=path) from error
     if not isinstance(plugins, Registry) or not plugins:
         raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)

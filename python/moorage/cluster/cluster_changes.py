@@ -352,9 +352,9 @@ class ChangingScheduler(PodScheduler):
             obj = get(client, struct, name, namespace)
             new = labelled(obj, labels)
             if isinstance(new, Namespace):
-                from moorage.kube.admission.validation_rules import namespace_errors
+                from moorage.kube.admission.pod_security import label_faults
 
-                for fault in namespace_errors({"metadata": {"labels": new.metadata.labels}}):
+                for fault in label_faults(new.metadata.labels):
                     raise InputError(fault.text, obj=f"Namespace {name}", path=fault.field)
             return _updated(client, obj, new)
 

@@ -369,7 +369,7 @@ def write_cluster(context: SchedulerState, controllers: ClusterControllers | Non
         controllers.start()
     _complete(context, store, controllers, in_turn, turns)
     if controllers is not None:
-        known = {f"{obj.kind} {obj.key}" for obj in cluster.others if obj.metadata.uid}
+        known = {obj.full_name for obj in cluster.others if obj.metadata.uid}
         control = controllers.control  # without any UID, nothing tells what came with a change
         control.begin_back_off(known or control.refusals)
 

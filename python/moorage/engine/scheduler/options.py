@@ -201,7 +201,7 @@ def check_readable(objects: Iterable[Object]) -> None:
     """
     for obj in objects:
         if why := why_unreadable(obj):
-            raise InputError(why, obj=f"{obj.kind} {obj.key}") from None
+            raise InputError(why, obj=obj.full_name) from None
 
 
 def check_pod(pod: object, name: str = "pod") -> None:

@@ -135,7 +135,7 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
     """
     problems: list[str] = []
     for group in groups:
-        name, above = f"{group.kind} {group.key}", index.ancestors(group.unit)
+        name, above = group.full_name, index.ancestors(group.unit)
         if above and index.known(above[0]) is None:
             lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which does not exist"
             problems.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3.")

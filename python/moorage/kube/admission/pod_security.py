@@ -5,12 +5,14 @@ Specs are JSON values as a server stores them, so every field counts, not only t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 from ..go_texts import go_json
 from ..model.node import SECURITY_LABELS
+from .field_checks import Fault, invalid
 
 Json = Mapping[str, Any]
 MODES = ("enforce", "audit", "warn")
@@ -184,32 +186,32 @@ def _host_paths(pod: _Pod) -> Refusal:
     return ("hostPath volumes", _named("volume", names)) if names else None
 
 
+def _used(pod: _Pod, of: Callable[[Json], set[str]]) -> tuple[list[str], list[str], str]:
+    """Return the containers that use something of the node, what they use, sorted, and the verb for them."""
+    used = {container["name"]: own for container in pod.containers() if (own := of(container))}
+    return [*used], sorted(set[str]().union(*used.values())), f"use{'s' * (len(used) == 1)}"
+
+
 def _host_ports(pod: _Pod) -> Refusal:
-    names, ports = list[str](), set[str]()
-    for container in pod.containers():
-        own = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
-        names += [container["name"]] * bool(own)
-        ports |= own
-    if not names:
-        return None
-    uses = f"use{'s' * (len(names) == 1)} hostPort{'s' * (len(ports) > 1)}"
-    return "hostPort", f"{_named('container', names)} {uses} {', '.join(sorted(ports))}"
+    def ports_of(container: Json) -> set[str]:
+        return {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
+
+    names, ports, use = _used(pod, ports_of)
+    text = f"{_named('container', names)} {use} hostPort{'s' * (len(ports) > 1)} {', '.join(ports)}"
+    return ("hostPort", text) if names else None
 
 
 def _probe_hosts(pod: _Pod) -> Refusal:
-    names, hosts = set[str](), set[str]()
-    for container in pod.containers():
+    def hosts_of(container: Json) -> set[str]:
         lifecycle = container.get("lifecycle") or {}
         handlers = [container.get(f"{probe}Probe") for probe in ("liveness", "readiness", "startup")]
         handlers += [lifecycle.get("postStart"), lifecycle.get("preStop")]
         calls = [(handler or {}).get(call) for handler in handlers for call in ("httpGet", "tcpSocket")]
-        if own := {call["host"] for call in calls if call and call.get("host")}:
-            names.add(container["name"])
-            hosts |= own
-    if not names:
-        return None
-    uses = f"use{'s' * (len(names) == 1)} {_named('probe or lifecycle host', sorted(hosts))}"
-    return "probe or lifecycle host", f"{_named('container', sorted(names))} {uses}"
+        return {call["host"] for call in calls if call and call.get("host")}
+
+    names, hosts, use = _used(pod, hosts_of)
+    text = f"{_named('container', sorted(names))} {use} {_named('probe or lifecycle host', hosts)}"
+    return ("probe or lifecycle host", text) if names else None
 
 
 def _privileged(pod: _Pod) -> Refusal:
@@ -430,3 +432,15 @@ def levels(labels: Mapping[str, str]) -> dict[str, Level]:
             level = RESTRICTED if mode == MODES[0] else PRIVILEGED
         known[mode] = Level(level, version if is_version else LATEST)
     return known
+
+
+def label_faults(labels: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the labels that a server refuses at a namespace."""
+    for key, text in labels.items():
+        mode, _, version = key.removeprefix(SECURITY_LABELS).partition("-")
+        if not key.startswith(SECURITY_LABELS) or mode not in MODES or version not in ("", "version"):
+            continue
+        if not version and text not in LEVELS:
+            yield Fault(f"metadata.labels[{key}]", invalid(text, f"must be one of {', '.join(LEVELS)}"))
+        if version and text != LATEST and re.fullmatch(r"v1\.(0|[1-9][0-9]*)", str(text)) is None:
+            yield Fault(f"metadata.labels[{key}]", invalid(text, 'must be "latest" or "v1.x"'))

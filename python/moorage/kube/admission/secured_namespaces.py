@@ -115,7 +115,7 @@ class SecuredNamespaces:
                     level, refused = self._judged(obj.namespace, template, "warn")
                 if refused:
                     key = _text("would violate", level, refused), is_refused
-                    names.setdefault(key, []).append(f"{obj.kind} {obj.key}")
+                    names.setdefault(key, []).append(obj.full_name)
         for (text, is_refused), alike in [*names.items()][:_MOST]:
             effect = "; the API server admits no new pod of " + ("it" if len(alike) == 1 else "them")
             yield f"{first_of(alike, _MOST)} {text}{effect * is_refused}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +28,7 @@ from .field_checks import (
     wrong,
 )
 from .pod_rules import labels_causes, pod_annotation_causes
+from .pod_security import label_faults
 from .scheduling_rules import selector_causes
 
 KINDS = (
@@ -58,8 +58,6 @@ _LABELS = ("Namespace", "Service", "StatefulSet")
 _MAX_ANNOTATIONS = 256 * 1024
 _STANDARD = ("kubernetes", "orphan", "foregroundDeletion", "metadata.kubernetes.io/x")
 _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
-_SECURITY = "pod-security.kubernetes.io/"
-_LEVELS = ("privileged", "baseline", "restricted")
 
 
 def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
@@ -86,7 +84,7 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
     if kind == "Pod":
         yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
     if kind == "Namespace":
-        yield from namespace_errors(value)
+        yield from _namespace_errors(value)
 
 
 def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
@@ -107,18 +105,8 @@ def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
         yield Fault(field, invalid(owners, why + " and ".join(controllers[:2])))
 
 
-def namespace_errors(value: Json) -> Iterator[Fault]:
-    """Yield labels of Pod Security that a namespace cannot have, and wrong finalizers."""
-    for key, text in part(part(value, "metadata"), "labels").items():
-        if not key.startswith(_SECURITY):
-            continue
-        mode, _, version = key.removeprefix(_SECURITY).partition("-")
-        if mode not in ("enforce", "warn", "audit") or version not in ("", "version"):
-            continue
-        if not version and text not in _LEVELS:
-            yield Fault(f"metadata.labels[{key}]", invalid(text, f"must be one of {', '.join(_LEVELS)}"))
-        if version and text != "latest" and re.fullmatch(r"v1\.(0|[1-9][0-9]*)", str(text)) is None:
-            yield Fault(f"metadata.labels[{key}]", invalid(text, 'must be "latest" or "v1.x"'))
+def _namespace_errors(value: Json) -> Iterator[Fault]:
+    yield from label_faults(part(part(value, "metadata"), "labels"))
     for finalizer in part(value, "spec").get("finalizers") or ():
         if "/" not in str(finalizer) and finalizer not in _STANDARD:
             yield Fault("spec.finalizers", invalid(finalizer, _NOT_STANDARD))

@@ -33,10 +33,14 @@ from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRol
 
 # Rules of manifests, field by field.
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
+from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
 
 # What the API server warns of, which commands fold.
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
+
+# Refusals of one object.
+from moorage.kube.admission.validate_object import refuse_comparisons as refuse_comparisons
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.
@@ -52,14 +56,10 @@ from moorage.kube.apiserver.merge_patch import merge_patch as merge_patch
 from moorage.kube.apiserver.merge_patch import rule_of as rule_of
 from moorage.kube.apiserver.merge_patch import strategic_merge as strategic_merge
 from moorage.kube.apiserver.merge_patch import three_way_patch as three_way_patch
-from moorage.kube.apiserver.pod_requests import merge_tolerations as merge_tolerations
 
 # Kinds and versions, gone through.
 from moorage.kube.apiserver.unknown_fields import KARPENTER as KARPENTER
 from moorage.kube.apiserver.unknown_fields import check_kind as check_kind
-
-# Refusals of one object.
-from moorage.kube.apiserver.validate_object import refuse_comparisons as refuse_comparisons
 from moorage.kube.cel.cel_errors import MAX_WORK as MAX_WORK
 
 # Which stage refuses an expression.

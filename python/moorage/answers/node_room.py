@@ -18,8 +18,8 @@ from moorage.controllers.store_control import admission_of
 from moorage.document import Count, Document
 from moorage.errors import InputError, no_label
 from moorage.kube import Pod
-from moorage.kube.apiserver.pod_requests import pod_limits
-from moorage.kube.apiserver.resource_quotas import QuotaUsage
+from moorage.kube.admission.pod_requests import pod_limits
+from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.model.workload import Job, ReplicaSet

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
-from moorage.kube.apiserver.validate_object import validate
+from moorage.kube.admission.validate_object import validate
 from moorage.kube.read.decode import decode_object
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name

@@ -10,7 +10,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.change import with_own_uids
 from moorage.cluster.node_changes import NodeCopies
 from moorage.kube import Node, NodeClaim, NodePool, Object
-from moorage.kube.apiserver.validate_object import validate
+from moorage.kube.admission.validate_object import validate
 from moorage.kube.read.object_defaults import defaults
 from moorage.store import ObjectClient
 

@@ -12,7 +12,7 @@ from moorage.controllers.cluster_controllers import ClusterControllers
 from moorage.controllers.store_control import admission_of
 from moorage.errors import InputError
 from moorage.kube import Namespace, Object, ObjectMeta, Pod
-from moorage.kube.apiserver.admission import is_new
+from moorage.kube.admission.chain import is_new
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions

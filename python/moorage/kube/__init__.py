@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatcher
     from moorage._core.base.selectors import parse_selector as parse_selector
 
-    from .apiserver.validate_object import validate as validate
+    from .admission.validate_object import validate as validate
     from .model.autoscaling import Budget as Budget
     from .model.autoscaling import ContainerResourcePolicy as ContainerResourcePolicy
     from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference
@@ -272,7 +272,7 @@ else:
         {
             "moorage._core.base.quantity": "Quantity parse_milli parse_value",
             "moorage._core.base.selectors": "LabelSelectorMatcher NodeSelectorMatcher parse_selector",
-            ".apiserver.validate_object": "validate",
+            ".admission.validate_object": "validate",
             ".model.autoscaling": (
                 "Budget ContainerResourcePolicy CrossVersionObjectReference Disruption EC2NodeClass "
                 "HorizontalPodAutoscaler HorizontalPodAutoscalerSpec NodeClaim NodeClaimRequirement "

@@ -14,7 +14,7 @@ from msgspec.structs import fields, replace
 
 from moorage.errors import InputError, shorten
 
-from .apiserver.validate_object import validate
+from .admission.validate_object import validate
 from .model.meta import LAST_APPLIED, Object, Struct
 from .model.node import SECURITY_LABELS
 from .model.storage import CSIDriver, CSINode, StorageClass

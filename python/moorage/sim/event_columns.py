@@ -18,7 +18,7 @@ from moorage.autoscalers.group_settings import NodeGroup as NodeGroup
 from moorage.cluster.verbs import EVENTS
 from moorage.errors import InputError, located
 from moorage.kube import Cluster, Node, Object, Pod
-from moorage.kube.apiserver.validate_object import validate
+from moorage.kube.admission.validate_object import validate
 from moorage.kube.read.object_defaults import default_object, priority_classes
 from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.strict_documents import Strict, parse_moment

@@ -15,7 +15,7 @@ from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.kube import Object, Pod
-from moorage.kube.apiserver.siblings import Siblings
+from moorage.kube.admission.siblings import Siblings
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.load import read_one, with_defaults

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType, structs
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
 from moorage.errors import examples, first_of, number_of
-from moorage.kube.apiserver.siblings import NewPodsDocument
+from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,

@@ -14,7 +14,7 @@ from moorage.document import Count, Document
 from moorage.engine.framework.evidence import held_by, readable
 from moorage.errors import first_of, number_of
 from moorage.kube import Node
-from moorage.kube.apiserver.siblings import NewPodsDocument
+from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
 from moorage.kube.workloads.ownership import Workload
 

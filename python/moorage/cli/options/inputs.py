@@ -327,14 +327,14 @@ class _ServerOf:
     """What the API server of a command checks of objects: one of its release, with its feature gates."""
 
     def __init__(self, options: Mapping[str, Any], selectors: SelectorValidation) -> None:
-        from moorage.kube.apiserver.validate_object import GATE
+        from moorage.kube.admission.validate_object import GATE
 
         self._selectors, self._version = selectors, options.get("version")
         self._compares = "gates" not in options or changed_gates(options["gates"]).get(GATE, False)
 
     def __call__(self, obj: Object) -> None:
         """Raise an InputError about an object that is valid otherwise."""
-        from moorage.kube.apiserver.validate_object import refuse_comparisons
+        from moorage.kube.admission.validate_object import refuse_comparisons
 
         self._selectors.check(obj)
         if not self._compares:  # off in every release

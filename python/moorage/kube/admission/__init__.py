@@ -1,1 +1,1 @@
-"""What an API server admits: the rules for whole objects, with all of their fields."""
+"""What an API server admits: defaults and rules for objects, plugins that change or refuse them."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 
-from ..apiserver.validate_object import can_exceed, name_errors
 from ..model.meta import is_native
 from .field_checks import (
     HEADER,
@@ -33,6 +32,7 @@ from .field_checks import (
     unsupported,
     wrong,
 )
+from .validate_object import can_exceed, name_errors
 
 _LISTS = ("initContainers", "containers")
 _GRACE = 30

@@ -682,7 +682,7 @@ def _node_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 def _overhead_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     del path, root
-    from ..apiserver.validate_object import name_errors  # few manifests are RuntimeClasses
+    from .validate_object import name_errors  # few manifests are RuntimeClasses
 
     for name in part(part(value, "overhead"), "podFixed"):
         for text in name_errors(name, "container"):
@@ -715,7 +715,7 @@ def _constraint_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 def _extended_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     del root
-    from ..apiserver.validate_object import is_extended  # few manifests are DeviceClasses
+    from .validate_object import is_extended  # few manifests are DeviceClasses
 
     name = value.get("extendedResourceName")
     if isinstance(name, str) and not is_extended(name):

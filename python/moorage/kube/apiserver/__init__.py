@@ -1,3 +1,3 @@
-"""What an API server does with objects: it validates, admits and applies them."""
+"""What an API server does with objects: it names unknown fields, merges and applies manifests."""
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, shorten
 
+from ..admission.manifest_rules import check_applied
+from ..admission.validate_object import validate
 from ..model.autoscaling import NodeClaim, NodePool
 from ..model.meta import LAST_APPLIED, Object, ObjectMeta, Struct, whole_number
 from ..model.node import Node
@@ -31,9 +33,7 @@ from ..plain import plain
 from ..read.object_defaults import default_namespace, missing_tolerations
 from ..workloads.deployment_rollout import comparable
 from .apply_manifest import apply_manifest, has_last_applied
-from .manifest_rules import check_applied
 from .refusals import Origin, label
-from .validate_object import validate
 
 T = TypeVar("T", bound=Object)
 

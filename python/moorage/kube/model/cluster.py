@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType, structs
 from moorage.document import Count, Document
 from moorage.table import Table, Tabular
 
-from ..apiserver.siblings import NewPodsDocument, Siblings
+from ..admission.siblings import NewPodsDocument, Siblings
 from ..plain import plain
 from ..releases.release import EndedVersion
 from ..workloads.ownership import PodIndex

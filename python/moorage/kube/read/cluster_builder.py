@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
 
-from ..apiserver.admission import NewPods, is_new
-from ..apiserver.manifest_rules import check_manifest, check_new
+from ..admission.chain import NewPods, is_new
+from ..admission.manifest_rules import check_manifest, check_new
+from ..admission.siblings import Siblings
+from ..admission.validate_object import validate
 from ..apiserver.overlay import ListedTwiceError, Overlay, check_update, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
-from ..apiserver.siblings import Siblings
-from ..apiserver.validate_object import validate
 from ..model.cluster import Cluster, LeftOut, RefusedPod, Suspended, seconds
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Namespace, Node

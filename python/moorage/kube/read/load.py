@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from moorage.errors import InputError
 
+from ..admission.validate_object import validate
 from ..apiserver.refusals import (
     STORED,
     Check,
@@ -18,7 +19,6 @@ from ..apiserver.refusals import (
     refused_versions,
     without_refused,
 )
-from ..apiserver.validate_object import validate
 from ..model.cluster import Cluster, RefusedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -40,7 +40,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import chain
 
-from ..apiserver.admission import NewPods
+from ..admission.chain import NewPods
 from ..model.autoscaling import HorizontalPodAutoscaler
 from ..model.cluster import Joined
 from ..model.policy import PodDisruptionBudget, ResourceQuota

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
 
-from ..apiserver.manifest_rules import check_unread
+from ..admission.manifest_rules import check_unread
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
     FieldValidation,

@@ -10,7 +10,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
 
-from ..apiserver.pod_requests import is_best_effort
+from ..admission.pod_requests import is_best_effort
 from ..model.meta import Object
 from ..model.node import Node, Taint
 from ..model.pod import (

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
 
+from ..admission.validate_object import validate
 from ..apiserver.unknown_fields import check_kind
-from ..apiserver.validate_object import validate
 from ..model.cluster import UNKNOWN, LeftOut, PodAdditions, Suspended
 from ..model.meta import Object
 from ..model.node import Node

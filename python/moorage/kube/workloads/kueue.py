@@ -14,7 +14,7 @@ from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import find_intolerable_taint, pod_matches_node_selector
 from moorage.errors import located
 
-from ..apiserver.validate_object import with_limits_requested
+from ..admission.validate_object import with_limits_requested
 from ..model.cluster import PodAdditions
 from ..model.meta import ObjectMeta, Struct, whole_number
 from ..model.node import Node, Taint

@@ -19,8 +19,8 @@ from moorage.engine.scheduler import Eviction, Failure
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.errors import InputError, located
 from moorage.kube import Node, ObjectMeta, Pod
+from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.refusals import FieldValidation
-from moorage.kube.apiserver.validate_object import validate
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
 from moorage.store.deletion import timestamp, timestamps

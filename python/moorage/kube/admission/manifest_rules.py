@@ -332,7 +332,7 @@ def check_new(obj: Object, text: bytes) -> None:
     InputError
         It is refused. The text has all causes.
     """
-    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+    from .manifest_validation import manifest_causes  # only changes are judged
 
     wrong = manifest_causes(text, obj.kind, obj.api_version)
     causes, known = [": ".join(cause) for cause in wrong], {cause.field for cause in wrong}
@@ -365,7 +365,7 @@ def check_applied(old: Object, changed: Object, text: bytes) -> None:
     InputError
         It is refused. The text has all causes.
     """
-    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+    from .manifest_validation import manifest_causes  # only changes are judged
 
     kind, version = changed.kind, changed.api_version
     value = _with_fields(plain(changed), msgspec.json.decode(text))
@@ -400,7 +400,7 @@ def check_unread(document: Any, kind: str, api_version: str) -> None:
     InputError
         It is refused.
     """
-    from ..admission.manifest_validation import manifest_causes  # only changes are judged
+    from .manifest_validation import manifest_causes  # only changes are judged
 
     refuse([": ".join(cause) for cause in manifest_causes(document, kind, api_version)])
 

@@ -14,6 +14,7 @@ from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
+from ..apiserver.unknown_fields import KARPENTER
 from ..model.meta import (
     DNS_LABEL,
     MAX_DNS_LABEL,
@@ -31,7 +32,6 @@ from ..model.meta import (
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements
 from ..model.workload import CustomObject
 from ..read.decode import CLUSTER_SCOPED
-from .unknown_fields import KARPENTER
 
 # ---- gated operators ---------------------------------------------------------------------------------------
 #
@@ -334,7 +334,7 @@ def validate(obj: Object) -> None:
         named = obj.full_name.strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
     if f"{obj.api_version}/{obj.kind}" in KARPENTER:
-        from .custom_schemas import check_custom  # few clusters have Karpenter
+        from ..apiserver.custom_schemas import check_custom  # few clusters have Karpenter
 
         check_custom(obj)
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 
-from ..admission.secured_namespaces import SecuredNamespaces, SecurityMark
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object, resource
@@ -23,6 +22,7 @@ from ..workloads.ownership import has_made_up_uid, stable_uid
 from .pod_requests import NotAdmittedError, Quantities, violations, with_recommendation
 from .policies import Policies
 from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object, violations_of_object
+from .secured_namespaces import SecuredNamespaces, SecurityMark
 from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec
 

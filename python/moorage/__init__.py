@@ -1,4 +1,4 @@
-"""moorage: a scheduling engine with the exact semantics of kube-scheduler 1.34 to 1.37.
+"""moorage: a scheduling engine with the exact semantics of kube-scheduler 1.34 to 1.38.
 
 The public names are imported when they are first used (PEP 562).
 """

@@ -13,7 +13,7 @@ from .autoscalers.cluster_autoscaler_mode import check as check_cluster_autoscal
 from .autoscalers.cluster_autoscaler_mode import is_cluster_autoscaler
 from .clusters.cluster_mode import record_failures
 from .compare import differences
-from .configurations import check
+from .configurations import check, check_gate, is_gate
 from .extenders import served
 from .karpenter.karpenter_check import check as check_karpenter
 from .karpenter.karpenter_check import is_karpenter
@@ -43,6 +43,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
         name = str(asked.get("name") or vector.get("name", name))
         if "yaml" in vector:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
+        if is_gate(vector):
+            return [f"{name}: {one}" for one in check_gate(vector)]
         if is_cluster_autoscaler(vector):
             name = str(vector["scenario"].get("id", name))
             return [f"{name}: {one}" for one in check_cluster_autoscaler(vector, SHOWN)]

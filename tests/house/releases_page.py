@@ -9,10 +9,11 @@ from tests.doors.kube import described
 
 HEAD = """# Kubernetes releases
 
-moorage makes the decisions of kube-scheduler {patches}. Choose the release with
+moorage makes the decisions of kube-scheduler {patches}.
+Choose the release with
 `--kubernetes-version {versions}`, or in Python with
 `Scheduler(kubernetes_version="{default}")`.
-
+{preview}
 ## Which release decides
 
 If you do not choose a release, a command that loads a cluster takes the first of these that it finds:
@@ -41,6 +42,10 @@ Each difference has a name, which `moorage compare` prints to show
 off in the others. [What v1.37 changed in the sources](v1_37_sources.md) lists each change, with the behaviour
 that has it here.
 """
+PREVIEW = """
+Kubernetes {0.version} is not out yet: moorage follows its beta {0.patch}, so that you can ask early what an
+upgrade changes. A command whose answer rests on it warns of that.
+"""
 NOT_EXACT = """
 ## What is not exact
 
@@ -49,6 +54,7 @@ NOT_EXACT = """
   binding conditions have the messages of v1.36.3.
 - **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). Pods with bindMountOptions
   ask for no node that declares them (gate VolumeBindMountOptions, off by default).
+- **1.38**: It is a beta, and parts of it are still decided as in 1.37.
 
 ## Feature gates
 
@@ -69,6 +75,7 @@ def page() -> str:
             versions="|".join(RELEASES),
             patches=f"{', '.join(patches[:-1])} or {patches[-1]}",
             default=DEFAULT,
+            preview="".join(PREVIEW.format(one) for one in RELEASES.values() if one.is_preview),
         )
     ]
     periods = {name: _period(name) for name in texts}

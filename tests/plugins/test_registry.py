@@ -37,6 +37,6 @@ def test_the_plugins_of_a_release_are_those_that_its_record_names(release: Relea
 
 def test_an_unknown_release_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"^kubernetes_version must be one of 1.34, 1.35, 1.36, 1.37, not '1.33'$"
+        ValueError, match=r"^kubernetes_version must be one of 1.34, 1.35, 1.36, 1.37, 1.38, not '1.33'$"
     ):
         Scheduler(kubernetes_version="1.33")

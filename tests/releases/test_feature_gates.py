@@ -133,10 +133,10 @@ def test_of_another_releases_changes_those_are_set_that_have_what_they_need() ->
 def test_gates_that_help_does_not_list_are_known(version: str) -> None:
     """kube-scheduler accepts GA and deprecated gates; no decision depends on those that are not named."""
     release = RELEASES[version]
-    assert feature_gates({"KMSv1": True, "PodSchedulingReadiness": True}, release)["KMSv1"]
-    text = "^cannot set feature gate PodSchedulingReadiness to false, feature is locked to true$"
+    assert feature_gates({"KMSv1": True, "RecursiveReadOnlyMounts": True}, release)["KMSv1"]
+    text = "^cannot set feature gate RecursiveReadOnlyMounts to false, feature is locked to true$"
     with pytest.raises(ValueError, match=text):
-        feature_gates({"PodSchedulingReadiness": False}, release)
+        feature_gates({"RecursiveReadOnlyMounts": False}, release)
 
 
 def test_pre_queueing_hints_decide_nothing() -> None:

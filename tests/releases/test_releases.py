@@ -13,7 +13,7 @@ from tests.house.source import ROOT
 from moorage import Scheduler
 from moorage.kube.releases import DEFAULT_GATES, RELEASES, Release, default_gates, feature_gates, gates_of
 
-V134, V135, V136, V137 = RELEASES.values()
+V134, V135, V136, V137, V138 = RELEASES.values()
 GROUPS = (
     "GenericWorkload",
     "TopologyAwareWorkloadScheduling",
@@ -45,20 +45,24 @@ def test_defaults_of_releases() -> None:
     def of(name: str) -> list[bool]:
         return [default_gates(release)[name] for release in RELEASES.values()]
 
-    assert of("NodeDeclaredFeatures") == [False, False, True, True]
-    assert of("OpportunisticBatching") == [False, True, True, True]
-    assert of("StorageCapacityScoring") == [False, False, False, True]
-    assert of("DRAFractionalCapacityRange") == [False, False, False, False]
-    assert [release.tie_break for release in RELEASES.values()] == ["random", "go-heap", "go-heap", "go-heap"]
+    assert of("NodeDeclaredFeatures") == [False, False, True, True, True]
+    assert of("OpportunisticBatching") == [False, True, True, True, True]
+    assert of("StorageCapacityScoring") == [False, False, False, True, True]
+    assert of("DRAFractionalCapacityRange") == [False, False, False, False, True]
+    assert [release.tie_break for release in RELEASES.values()] == ["random", *["go-heap"] * 4]
     assert default_gates(V136) is DEFAULT_GATES
 
 
 @pytest.mark.parametrize(
     ("release", "gate", "others"),
     [
-        (V134, "OpportunisticBatching", "Kubernetes 1.34 decides here, and 1.35, 1.36, 1.37 have it"),
-        (V134, "GenericWorkload", "Kubernetes 1.34 decides here, and 1.37 has it"),
-        (V135, "WorkloadAwarePreemption", "Kubernetes 1.35 decides here, and 1.37 has it as GenericWorkload"),
+        (V134, "OpportunisticBatching", "Kubernetes 1.34 decides here, and 1.35, 1.36, 1.37, 1.38 have it"),
+        (V134, "GenericWorkload", "Kubernetes 1.34 decides here, and 1.37, 1.38 have it"),
+        (
+            V135,
+            "WorkloadAwarePreemption",
+            "Kubernetes 1.35 decides here, and 1.37, 1.38 have it as GenericWorkload",
+        ),
         (V137, "GangScheduling", "it is part of GenericWorkload"),
     ],
     ids=lambda one: getattr(one, "version", one),
@@ -91,7 +95,7 @@ def test_a_gate_that_is_not_built_for_a_release_is_refused_by_name(release: Rele
 
 
 def test_gates_of_groups_are_refused_with_the_release_that_has_them() -> None:
-    text = r"GangScheduling=true .* default, false; Kubernetes 1\.37 has it as GenericWorkload$"
+    text = r"GangScheduling=true .* default, false; Kubernetes 1\.37, 1\.38 have it as GenericWorkload$"
     with pytest.raises(ValueError, match=text):
         feature_gates({"GangScheduling": True, "GenericWorkload": True}, V136)
     gates = feature_gates(dict.fromkeys(GROUPS, True), V137)

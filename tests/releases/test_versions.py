@@ -34,9 +34,9 @@ def test_a_version_is_read_from_the_beginning_of_a_text(
         ((1, 34, 9), "1.34", True),
         ((1, 37, 0), "1.37", True),
         ((1, 33, 0), "1.34", False),
-        ((1, 38, 1), "1.37", False),
+        ((1, 39, 1), "1.38", False),
         ((0, 99, 0), "1.34", False),
-        ((2, 0, 0), "1.37", False),
+        ((2, 0, 0), "1.38", False),
     ],
 )
 def test_the_release_of_a_version_is_its_own_or_the_nearest(

@@ -64,9 +64,10 @@ class Scheduler(ChangingScheduler):
         The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
         kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
         v1.34.
-    kubernetes_version : {"1.34", "1.35", "1.36", "1.37"}
-        The release of kube-scheduler that decides; `feature_gates` that were made for a release
-        (`moorage.kube.releases.feature_gates`) have precedence. `tie_break` does not follow the release.
+    kubernetes_version : {"1.34", "1.35", "1.36", "1.37", "1.38"}
+        The release of kube-scheduler that decides, the newest one a beta; `feature_gates` that were made
+        for a release (`moorage.kube.releases.feature_gates`) have precedence. `tie_break` does not follow
+        the release.
     seed : int
         Seed of the random tie-break.
     ttl : float, optional

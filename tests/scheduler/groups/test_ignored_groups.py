@@ -27,7 +27,7 @@ from moorage.cli import main
 from moorage.kube.releases import DEFAULT_GATES
 from moorage.store import NotFoundError
 
-NEEDS = "scheduled one by one: pod groups need Kubernetes 1.37 and the gate GenericWorkload=true"
+NEEDS = "scheduled one by one: pod groups need Kubernetes 1.37 or 1.38 and the gate GenericWorkload=true"
 ONE_BY_ONE = f"are ignored, so their pods are {NEEDS}"
 TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off."
 TREE = (

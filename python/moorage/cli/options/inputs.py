@@ -528,7 +528,8 @@ gate_options = all_of(
         "--kubernetes-version",
         "version",
         type=ReleaseChoice(),
-        help=f"The release of kube-scheduler to follow; default: the nearest to the cluster's, or {DEFAULT}.",
+        help="The release of kube-scheduler to follow, the newest one a beta; default: the nearest to the "
+        f"cluster's, or {DEFAULT}.",
     ),
 )
 """Options for `selected_gates`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..model.cluster import Cluster, DecidingRelease
 from ..model.pod import Pod
-from ..releases import DEFAULT, Version, nearest_release, parse_version
+from ..releases import DEFAULT, RELEASES, Version, nearest_release, parse_version
 
 COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 """Their pods in kube-system tell the version of a cluster, the first of these before the others."""
@@ -15,6 +15,7 @@ ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
 NAMED = "--kubernetes-version"
 NEAREST = "the nearest, {}, decides"
 NOT_TOLD = "the input does not say its release"
+PREVIEW = "Kubernetes {} is decided as its beta {} does, so it may still change (docs/releases.md)."
 
 
 def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
@@ -26,12 +27,20 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     Parameters
     ----------
     cluster : Cluster
-        Its warnings get one where it is of a release that moorage does not have.
+        Its warnings get one where it is of a release that moorage does not have, and one where a beta
+        decides.
     named : str or None
         Value of ``--kubernetes-version``, which comes before all that.
     """
-    if named is not None:
-        return DecidingRelease(named, NAMED)
+    decides = DecidingRelease(named, NAMED) if named is not None else _own_or_nearest(cluster)
+    release = RELEASES[decides.version]
+    if release.is_preview:
+        cluster.warnings.insert(0, PREVIEW.format(release.version, release.patch))
+    return decides
+
+
+def _own_or_nearest(cluster: Cluster) -> DecidingRelease:
+    """Return the release that the input tells."""
     best = next(_stated_versions(cluster), None)
     if best is None:
         return DecidingRelease(DEFAULT, NOT_TOLD)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,26 +132,30 @@ OF_NO_INTEREST = (Effect.NONE, "Generally available or deprecated, and the sched
 
 OF_OTHERS: dict[str, str] = {
     "Only kube-apiserver reads it.": """
-        APIResponseCompression APIServerIdentity APIServerWebhookAuthenticationToken APIServingWithRoutine
-        AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
-        AuthorizePodWebsocketUpgradeCreatePermission CBORServingAndStorage CRDObservedGenerationTracking
+        APIResponseCompression APIServerIdentity APIServerWebhookAuthenticationToken
+        APIServingWithRoutine AllocatorPoolBufferCap AllowParsingUserUIDFromCertAuth
+        AllowUnsafeMalformedObjectDeletion AuthorizePodWebsocketUpgradeCreatePermission
+        CBORServingAndStorage CRDObservedGenerationTracking CertificateSigningRequestMLDSA
         ClearingNominatedNodeNameAfterBinding ClusterTrustBundle ConcurrentWatchObjectDecode
-        ConsistentListFromCacheSkipTimeoutFallback ConstrainedImpersonation CoordinatedLeaderElection
-        CrossNamespaceVolumeDataSource DRAResourceClaimGranularStatusAuthorization DeclarativeValidation
-        DeclarativeValidationBeta DeclarativeValidationTakeover DetectCacheInconsistency EtcdRangeStream
-        EvictionRequestAPI ExcludeAdmissionWebhookVirtualResources ExtendWebSocketsToKubelet
-        ExternalServiceAccountTokenSigner ListFromCacheSnapshot ManifestBasedAdmissionControlConfig
-        MutablePVNodeAffinity MutablePodResourcesForSuspendedJobs
-        MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy OpenAPIEnums
-        PodLevelResourcesFixDefaulting PodLogsQuerySplitStreams PodObservedGenerationTracking
-        PortForwardWebsockets RelaxedServiceNameValidation RemoteRequestHeaderUID
-        ServiceAccountNodeAudienceRestriction ShardedListAndWatch SizeBasedListCostEstimate
-        StorageVersionAPI StorageVersionHash StrictIPCIDRValidation
+        ConditionalAuthorization ConsistentGetFromCache ConsistentListFromCacheSkipTimeoutFallback
+        ConstrainedImpersonation CoordinatedLeaderElection CrossNamespaceVolumeDataSource
+        DRAResourceClaimGranularStatusAuthorization DeclarativeValidation DeclarativeValidationBeta
+        DeclarativeValidationTakeover DetectCacheInconsistency EtcdRangeStream EvictionRequestAPI
+        ExcludeAdmissionWebhookVirtualResources ExtendWebSocketsToKubelet
+        ExternalServiceAccountTokenSigner KubeAPIServerWorkloadsTrust ListFromCacheSnapshot
+        ManagedFieldsOptOut ManifestBasedAdmissionControlConfig MutablePVNodeAffinity
+        MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs
+        MutatingAdmissionPolicy OpenAPIEnums OpenAPIV2LazyBuild PodLevelResourcesFixDefaulting
+        PodLogsQuerySplitStreams PodObservedGenerationTracking PortForwardWebsockets
+        RelaxedServiceNameValidation RemoteRequestHeaderUID RequestCostAggregation
+        ServiceAccountNodeAudienceRestriction ServiceAccountTokenMLDSA ShardedListAndWatch
+        SizeBasedListCostEstimate StorageVersionAPI StorageVersionHash StrictIPCIDRValidation
         StructuredAuthenticationConfigurationEgressSelector
         StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
         TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
         UnknownVersionInteroperabilityProxy UserNamespacesPodSecurityStandards
-        WatchCacheInitializationPostStartHook WatchList WatchListCompression WebhookRoundTripLoadBalancing
+        WatchCacheInitializationPostStartHook WatchFromStorageWithoutPrevKV WatchList
+        WatchListCompression WebhookRoundTripLoadBalancing
     """,
     "Only kube-apiserver reads it, and merges matchLabelKeys into the selectors of new pods. The scheduler"
     " does so for pods where that is missing.": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
@@ -160,40 +165,45 @@ OF_OTHERS: dict[str, str] = {
         AtomicWriteVolumeUserFields CPUCFSQuotaPeriod CPUManagerPolicyAlphaOptions
         CPUManagerPolicyBetaOptions CRIListStreaming CSIServiceAccountTokenSecrets CSIVolumeHealth
         ClusterTrustBundleProjection ContainerCheckpoint ContainerRestartRules ContainerStopSignals
-        DefaultPodSysctls DisableCPUQuotaWithExclusiveCPUs EmptyDirVolumeMode EnvFiles EventedPLEG
-        GRPCContainerProbeTLS GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority
-        H2CContainerProbe HostnameOverride HugepageAwareEviction ImageMaximumGCAge ImageVolume
-        ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
-        InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScalingInitContainers
-        KubeletAllocatedPodsEndpoint KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
-        KubeletFineGrainedAuthz KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources
-        KubeletPodResourcesGet KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
+        DefaultPodSysctls DisableCPUQuotaWithExclusiveCPUs DynamicNodeLocalEphemeralVolumes
+        EmptyDirVolumeMode EnvFiles EventedPLEG GRPCContainerProbeTLS GracefulNodeShutdown
+        GracefulNodeShutdownBasedOnPodPriority H2CContainerProbe HostnameOverride
+        HugepageAwareEviction ImageMaximumGCAge ImageVolume ImageVolumeWithDigest
+        InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+        InPlacePodVerticalScalingInitContainers KubeletAllocatedPodsEndpoint
+        KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz
+        KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet
+        KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
         LocalStorageCapacityIsolationFSQuotaMonitoring MemoryQoS MutableCSINodeAllocatableCount
-        NodeLogQuery PLEGOnDemandRelist PodAndContainerStatsFromCRI PodCertificateRequest
-        PodLevelResourceManagers PodLevelResourcesFixKubeletQOSClass PodReadyToStartContainersCondition
-        PodsAPI PreventStaticPodAPIReferences ProcMountType QOSReserved ReduceDefaultCrashLoopBackOffDecay
-        ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile ResourceHealthStatus
-        ResourceHealthStatusMessage RestartAllContainersOnContainerExits RotateKubeletServerCertificate
+        NodeLogQuery PLEGOnDemandRelist PodAndContainerStatsFromCRI PodCertificateMLDSA
+        PodCertificateRequest PodLevelResourceManagers PodLevelResourcesFixKubeletQOSClass
+        PodReadyToStartContainersCondition PodsAPI PreventStaticPodAPIReferences ProcMountType
+        QOSReserved ReduceDefaultCrashLoopBackOffDecay ReloadKubeletClientCAFile
+        ReloadKubeletServerCertificateFile ResourceHealthStatus ResourceHealthStatusMessage
+        RestartAllContainersOnContainerExits RotateKubeletServerCertificate
         RuntimeClassInImageCriApi SELinuxChangePolicy SELinuxMount SELinuxMountReadWriteOncePod
-        SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyAlphaOptions
-        TopologyManagerPolicyBetaOptions UserNamespacesHostNetworkSupport UserNamespacesSupport
-        WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown
+        SecurityProfileOCI SupplementalGroupsPolicy SystemdWatchdog
+        TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions
+        UserNamespacesHostNetworkSupport UserNamespacesSupport WindowsCPUAndMemoryAffinity
+        WindowsGracefulNodeShutdown
     """,
     "Only controllers read it.": """
         CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
-        ControllerManagerReleaseLeaderElectionLockOnExit DRAResourcePoolStatus
-        DeploymentReplicaSetTerminatingReplicas HPAConfigurableTolerance HPAGeneration
-        HPAOptimizedSelectorStore HPAScaleToZero InTreePluginPortworxUnregister JobManagedBy
-        NodeControllerLeaseCircuitBreaker NodeLifecycleConditions PersistentVolumeClaimUnusedSinceTime
-        PodDeletionCost StaleControllerConsistencyDaemonSet StaleControllerConsistencyHPA
-        StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
-        StaleControllerConsistencyStatefulSet StatefulSetRecreateStrategy
-        StatefulSetSemanticRevisionComparison StorageVersionMigrator WorkloadWithJob
+        CloudNodeAdditionalLabelsReconciliation ControllerManagerReleaseLeaderElectionLockOnExit
+        DRAResourcePoolStatus DeploymentReplicaSetTerminatingReplicas HPAConfigurableTolerance
+        HPAGeneration HPAOptimizedSelectorStore HPAScaleToZero InTreePluginPortworxUnregister
+        JobManagedBy NodeControllerLeaseCircuitBreaker NodeLifecycleConditions
+        PersistentVolumeClaimUnusedSinceTime PodDeletionCost StaleControllerConsistencyDaemonSet
+        StaleControllerConsistencyHPA StaleControllerConsistencyJob
+        StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+        StatefulSetRecreateStrategy StatefulSetSemanticRevisionComparison StorageVersionMigrator
+        WorkloadWithJob
     """,
     "About the transport of objects from the API server, not about their content.": """
-        AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR ClientsAllowTLSCacheGC ClientsPreferCBOR
-        InOrderInformers InOrderInformersBatchProcess InformerResourceVersion
-        UnlockWhileProcessingFIFO WatchListClient
+        AtomicFIFO ClientsAllowCARotation ClientsAllowCBOR ClientsAllowConnectionPool
+        ClientsAllowTLSCacheGC ClientsPreferCBOR InOrderInformers InOrderInformersBatchProcess
+        InformerResourceVersion ManagedFieldsOptOutClient UnlockWhileProcessingFIFO WatchListClient
+        WatchListClientConcurrentDecoding
     """,
     "About logs, metrics and status pages.": """
         ComponentFlagz ComponentStatusz ContextualLogging LoggingAlphaOptions LoggingBetaOptions
@@ -308,9 +318,13 @@ def default_gates(release: Release) -> FeatureGates:
     Returns
     -------
     FeatureGates
-        Gates that the release does not have, and the scheduler reads in others, are off.
+        Gates that the release does not have, and the scheduler reads in others, are off; those that an
+        earlier release had locked stay as they were.
     """
     absent = dict.fromkeys(OF_THE_SCHEDULER, False)
+    for earlier in takewhile(lambda each: each.version != release.version, RELEASES.values()):
+        locked = [gate for gate in gates_of(earlier).values() if gate.is_locked]
+        absent |= {gate.name: gate.default for gate in locked if gate.name in OF_THE_SCHEDULER}
     return FeatureGates(absent | {name: gate.default for name, gate in gates_of(release).items()}, release)
 
 

@@ -32,7 +32,7 @@ class Release:
     version : str
         Minor version, for example "1.36".
     patch : str
-        The patch release that is followed, for example "v1.36.3".
+        The patch release that is followed, for example "v1.36.3", or the beta before the first one.
     tie_break : str
         How one of several nodes of equal score is chosen: at random by the seed, or in the order of
         the heap that batching uses.
@@ -204,6 +204,11 @@ class Release:
     taint_rules_have_a_gate: bool
     taint_rules_taint_all: bool
 
+    @property
+    def is_preview(self) -> bool:
+        """Whether it follows a beta, as the release itself is not out yet."""
+        return "-" in self.patch
+
 
 _PLUGINS_136 = (
     "SchedulingGates",
@@ -362,7 +367,13 @@ _V137 = replace(
     in_flight_until_bound=True,
     taint_rules_taint_all=False,
 )
-RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137)}
+_V138 = replace(
+    _V137,
+    version="1.38",
+    patch="v1.38.0-beta.0",
+    scheme="pkg/runtime/scheme.go:110",
+)
+RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137, _V138)}
 """Releases by their minor version, the earliest first."""
 
 

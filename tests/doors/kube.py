@@ -41,6 +41,9 @@ from moorage.kube.admission.secured_namespaces import pod_template as pod_templa
 
 # Refusals of one object.
 from moorage.kube.admission.validate_object import refuse_comparisons as refuse_comparisons
+
+# Defaults of a manifest, field by field.
+from moorage.kube.admission.version_defaults import with_version_defaults as with_version_defaults
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.

@@ -127,7 +127,7 @@ def unread_text(spec: Any) -> str:
 def _drop_image(part: Any, image: str, policy: str) -> None:
     """Drop the name of an image, which is read, and the policy if it is the default for this image."""
     name, given = getattr(part, image), getattr(part, policy)
-    if given is not None and given == _pull_policy(name if isinstance(name, str) else ""):
+    if given is not None and given == pull_policy(name if isinstance(name, str) else ""):
         force_setattr(part, policy, None)
     force_setattr(part, image, None)
 
@@ -261,7 +261,7 @@ def _digest(text: Any) -> Any:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _pull_policy(image: str) -> str:
+def pull_policy(image: str) -> str:
     """Return the default of an image: Always for the tag ``latest``, also where it has neither tag nor
     digest."""
     rest, digest, _ = image.partition("@")

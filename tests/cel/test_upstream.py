@@ -66,7 +66,9 @@ def shown(value: Any) -> str:
 
 def value_without_device(text: str) -> str:
     root = parse(text)
-    TypeChecker(text, library().functions, {"device": DEVICE_TYPE}, FIELDS).check(root)
+    TypeChecker(text, library().functions, {"device": DEVICE_TYPE}, {DEVICE_TYPE.name: FIELDS.get}.get).check(
+        root
+    )
     begin_work()
     try:
         evaluate = compile_expression(root)

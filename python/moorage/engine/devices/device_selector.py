@@ -106,7 +106,7 @@ def compile_selector(
         functions = library().functions
         if not includes:
             functions = {name: overloads for name, overloads in functions.items() if name != "includes"}
-        checker = TypeChecker(text, functions, {"device": DEVICE}, fields)
+        checker = TypeChecker(text, functions, {"device": DEVICE}, {DEVICE.name: fields.get}.get)
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:

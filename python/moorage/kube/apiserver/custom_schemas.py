@@ -22,7 +22,7 @@ from ..cel.parser import parse
 from ..cel.program import Evaluate, Evaluation, compile_expression
 from ..cel.standard_functions import matches
 from ..cel.type_checker import TypeChecker
-from ..cel.values import DYN, MapValue
+from ..cel.values import DYN, of_json
 from ..model.meta import Object
 from ..plain import plain
 
@@ -208,7 +208,7 @@ def _refusal(rule: str, message: str, value: Any, before: Any) -> str:
         return ""
     begin_work()
     try:
-        result = _compiled(rule)(Evaluation({"self": _cel(value), "oldSelf": _cel(before)}))
+        result = _compiled(rule)(Evaluation({"self": of_json(value), "oldSelf": of_json(before)}))
     except (EvaluationError, CostError) as error:
         result = error
     if result is True:
@@ -222,12 +222,5 @@ def _refusal(rule: str, message: str, value: Any, before: Any) -> str:
 @cache
 def _compiled(rule: str) -> Evaluate:
     root = parse(rule)
-    TypeChecker(rule, library().functions, {"self": DYN, "oldSelf": DYN}, {}).check(root)
+    TypeChecker(rule, library().functions, {"self": DYN, "oldSelf": DYN}).check(root)
     return compile_expression(root)
-
-
-def _cel(value: Any) -> Any:
-    """A JSON value as a value of CEL."""
-    if isinstance(value, dict):
-        return MapValue((key, _cel(item)) for key, item in value.items())
-    return tuple(map(_cel, value)) if isinstance(value, list) else value

@@ -47,6 +47,10 @@ class EvaluationError(Exception):
     """An expression has no value; ``||`` and ``&&`` absorb the error if their other side decides."""
 
 
+class NotKnownError(EvaluationError):
+    """A value depends on something that the input does not tell; the message names it."""
+
+
 class CostError(Exception):
     """An evaluation has cost too much and was ended."""
 

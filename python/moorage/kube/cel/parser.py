@@ -225,6 +225,15 @@ class MapLiteral(Expression):
 
 
 @dataclass(slots=True, eq=False)
+class StructLiteral(Expression):
+    """``Name{field: v, ?other: w}``; `optional` has the indices of optional fields."""
+
+    name: str
+    fields: list[tuple[str, Expression]]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
 class Comprehension(Expression):
     """A fold over a list or map, to which macros expand.
 
@@ -240,6 +249,16 @@ class Comprehension(Expression):
     condition: Expression
     step: Expression
     result: Expression
+
+
+def qualified(node: Expression) -> str | None:
+    """Return the dotted name of an expression, or None if it is no chain of names."""
+    if isinstance(node, Identifier):
+        return node.name
+    if isinstance(node, Select) and not node.tests_presence and not node.is_optional:
+        prefix = qualified(node.operand)
+        return None if prefix is None else f"{prefix}.{node.name}"
+    return None
 
 
 # ---- macros ------------------------------------------------------------------------------------------------
@@ -602,8 +621,15 @@ class _Parser:
 
     def members(self, operand: Expression) -> Expression:
         levels = 0
-        while (token := self.take(".", "[")) is not None:
+        while (token := self.take(".", "[", "{")) is not None:
             levels = self.deeper(levels, token)
+            if token.value == "{":
+                name = qualified(operand)
+                if name is None:
+                    self.next -= 1
+                    raise self.unexpected()
+                operand = self.struct_literal(token.at, name)
+                continue
             optional = self.take("?") is not None
             if token.value == "[":
                 index = self.nested()
@@ -612,14 +638,14 @@ class _Parser:
                 continue
             if self.token.kind == "escaped":
                 raise self.fail(self.token.at, "unsupported syntax: '`'")
-            name = self.expect("name")
+            selected = self.expect("name")
             opened = None if optional else self.take("(")
             if opened is not None:
-                operand = self.call(opened, str(name.value), operand)
+                operand = self.call(opened, str(selected.value), operand)
             else:
-                if name.value == "in":
-                    raise self.fail(name.at, "Syntax error: mismatched input 'in'")
-                operand = Select(token.at, operand, str(name.value), is_optional=optional)
+                if selected.value == "in":
+                    raise self.fail(selected.at, "Syntax error: mismatched input 'in'")
+                operand = Select(token.at, operand, str(selected.value), is_optional=optional)
         return operand
 
     def call(self, opened: Token, function: str, target: Expression | None) -> Expression:
@@ -679,6 +705,21 @@ class _Parser:
                 optional.add(len(elements))
             elements.append(self.nested())
         return ListLiteral(at, elements, frozenset(optional))
+
+    def struct_literal(self, at: int, name: str) -> Expression:
+        fields: list[tuple[str, Expression]] = []
+        optional: set[int] = set()
+        while self.take("}") is None:
+            if fields:
+                self.expect("mark", ",")
+                if self.take("}") is not None:
+                    break
+            if self.take("?") is not None:
+                optional.add(len(fields))
+            token = self.expect("escaped" if self.token.kind == "escaped" else "name")
+            self.expect("mark", ":")
+            fields.append((str(token.value), self.nested()))
+        return StructLiteral(at, name, fields, frozenset(optional))
 
     def map_literal(self, at: int) -> Expression:
         entries: list[tuple[Expression, Expression]] = []

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .cel_errors import COST_LIMIT, LIMIT_EXCEEDED, CostError, EvaluationError, Problem
-from .parser import Call, Comprehension, Expression, Identifier, ListLiteral, Literal, MapLiteral, Select
+from .parser import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    StructLiteral,
+)
 from .standard_functions import compiled, index, index_optional
 from .string_functions import fill_in, wrong_argument
 from .times import to_duration, to_timestamp
@@ -21,6 +31,7 @@ from .values import (
     Duration,
     MapValue,
     Optional,
+    StructValue,
     Timestamp,
     Uint,
     are_known_equal,
@@ -29,7 +40,7 @@ from .values import (
     type_of_value,
 )
 
-_LIST_COST, _MAP_COST = 10, 30
+_LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 _CONVERSIONS = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
@@ -90,6 +101,8 @@ def _compiled(node: Expression) -> Evaluate:
             return _list(node)
         case MapLiteral():
             return _map(node)
+        case StructLiteral():
+            return _struct(node)
         case Comprehension():
             return _comprehension(node)
     raise AssertionError(node)
@@ -170,6 +183,24 @@ def _map(node: MapLiteral) -> Evaluate:
                 items.append((item_key, item.value))
         run.add(_MAP_COST)
         return MapValue(items)
+
+    return evaluate
+
+
+def _struct(node: StructLiteral) -> Evaluate:
+    fields = [(name, compile_expression(value)) for name, value in node.fields]
+    of, optional = CelType(node.name), node.optional
+
+    def evaluate(run: Evaluation) -> StructValue:
+        items: list[tuple[str, Any]] = []
+        for at, (name, value) in enumerate(fields):
+            item = value(run)
+            if at not in optional:
+                items.append((name, item))
+            elif _optional(item).is_there:
+                items.append((name, item.value))
+        run.add(_STRUCT_COST)
+        return StructValue(of, MapValue(items))
 
     return evaluate
 
@@ -479,6 +510,8 @@ def parts(node: Expression) -> Sequence[Expression]:
             return node.elements
         case MapLiteral():
             return [part for entry in node.entries for part in entry]
+        case StructLiteral():
+            return [value for _, value in node.fields]
         case Comprehension():
             return (node.range, node.start, node.condition, node.step, node.result)
     return ()

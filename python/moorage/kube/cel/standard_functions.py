@@ -50,6 +50,7 @@ from .values import (
     Duration,
     MapValue,
     Optional,
+    StructValue,
     Timestamp,
     Uint,
     are_equal,
@@ -314,6 +315,8 @@ def index(values: Any, key: Any) -> Any:
         return index_list(values, key)
     if type(values) is MapValue:
         return index_map(values, key)
+    if type(values) is StructValue:
+        return index_map(values.fields, key)
     raise EvaluationError(f"no such key: {text_of_key(key)}")
 
 
@@ -323,6 +326,8 @@ def index_optional(values: Any, key: Any) -> Optional:
         if not values.is_there:
             return ABSENT
         values = values.value
+    if type(values) is StructValue:
+        values = values.fields
     if type(values) is tuple:
         at = _position(key)
         return Optional(values[at], True) if 0 <= at < len(values) else ABSENT

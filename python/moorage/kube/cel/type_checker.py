@@ -9,11 +9,21 @@ from typing import Any
 from msgspec import Struct
 
 from .cel_errors import CompileError, Problem
-from .parser import Call, Comprehension, Expression, Identifier, ListLiteral, Literal, MapLiteral, Select
+from .parser import (
+    Call,
+    Comprehension,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    StructLiteral,
+    qualified,
+)
 from .values import (
     ANY,
     BOOL,
-    DEVICE,
     DYN,
     ERROR,
     INT,
@@ -169,7 +179,10 @@ class Library:
 
 # ---- type checker ------------------------------------------------------------------------------------------
 
-Fields = dict[str, CelType]
+Fields = Callable[[str], CelType | None]
+"""Returns the type of a field; None for one that is not there."""
+Structs = Callable[[str], Fields | None]
+"""Returns the fields of a type; None for a type that has none, or is not known."""
 
 
 class TypeChecker:
@@ -177,17 +190,21 @@ class TypeChecker:
 
     Parameters
     ----------
-    fields : dict of str to CelType
-        Fields of the type `DEVICE`.
+    structs : callable, optional
+        Returns the fields of a type by its name; by default no type has fields.
     """
 
     def __init__(
-        self, text: str, functions: dict[str, list[Overload]], variables: dict[str, CelType], fields: Fields
+        self,
+        text: str,
+        functions: dict[str, list[Overload]],
+        variables: dict[str, CelType],
+        structs: Structs = lambda _: None,
     ) -> None:
         self._text = text
         self._functions = functions
         self._scopes = [variables]
-        self._fields = fields
+        self._structs = structs
         self._substitutions: Substitutions = {}
         self._problems: list[Problem] = []
         self._parameters = 0
@@ -232,6 +249,8 @@ class TypeChecker:
                 node.type = self._list(node)
             case MapLiteral():
                 node.type = self._map(node)
+            case StructLiteral():
+                node.type = self._struct(node)
             case Comprehension():
                 node.type = self._comprehension(node)
         return node.type
@@ -261,7 +280,7 @@ class TypeChecker:
         return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
     def _select(self, node: Select) -> CelType:
-        name = _qualified(node)
+        name = qualified(node)
         if name in TYPE_NAMES:
             node.type_name = name
             return type_of(TYPE_NAMES[name])
@@ -277,10 +296,9 @@ class TypeChecker:
     def _field(self, node: Select, operand: CelType) -> CelType:
         if operand.name == "map":
             return operand.parameters[1]
-        if operand == DEVICE:
-            if node.name in self._fields:
-                return self._fields[node.name]
-            return self._wrong(node.at, f"undefined field '{node.name}'")
+        fields = self._structs(operand.name)
+        if fields is not None:
+            return fields(node.name) or self._wrong(node.at, f"undefined field '{node.name}'")
         if operand.is_dynamic or operand.is_parameter:
             return ERROR if operand == ERROR else DYN
         return self._wrong(node.at, f"type '{operand}' does not support field selection")
@@ -290,9 +308,9 @@ class TypeChecker:
             self._visit(argument)
         if node.function in ("_&&_", "_||_"):
             return self._logic(node)
-        qualified = None if node.target is None else _qualified(node.target)
-        if qualified is not None and f"{qualified}.{node.function}" in self._functions:
-            node.function, node.target = f"{qualified}.{node.function}", None
+        space = None if node.target is None else qualified(node.target)
+        if space is not None and f"{space}.{node.function}" in self._functions:
+            node.function, node.target = f"{space}.{node.function}", None
         if node.target is not None:
             self._visit(node.target)
         overloads = self._functions.get(node.function)
@@ -378,6 +396,20 @@ class TypeChecker:
             return map_of(self._fresh(), self._fresh())
         return map_of(keys, values)
 
+    def _struct(self, node: StructLiteral) -> CelType:
+        fields = self._structs(node.name)
+        if fields is None:
+            return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        for at, (name, value) in enumerate(node.fields):
+            given, wanted = self._now(self._visit(value)), fields(name)
+            if wanted is None:
+                self._wrong(value.at, f"undefined field '{name}'")
+                continue
+            if not self._assign([given], [optional_of(wanted) if at in node.optional else wanted]):
+                text = f"expected type of field '{name}' is '{wanted}' but provided type is '{given}'"
+                self._wrong(value.at, text)
+        return CelType(node.name)
+
     def _comprehension(self, node: Comprehension) -> CelType:
         over = self._now(self._visit(node.range))
         first, second = self._variables(node, over)
@@ -408,13 +440,3 @@ class TypeChecker:
             text = f"expression of type '{over}' cannot be range of a comprehension"
             return self._wrong(node.range.at, f"{text} (must be list, map, or dynamic)"), ERROR
         return DYN, DYN
-
-
-def _qualified(node: Expression) -> str | None:
-    """The dotted name of an expression, or None if it is no chain of names."""
-    if isinstance(node, Identifier):
-        return node.name
-    if isinstance(node, Select) and not node.tests_presence and not node.is_optional:
-        prefix = _qualified(node.operand)
-        return None if prefix is None else f"{prefix}.{node.name}"
-    return None

@@ -282,6 +282,13 @@ class MapValue:
 EMPTY_MAP = MapValue()
 
 
+class StructValue(Struct, frozen=True, eq=False):
+    """A value of a type with fields; those that are not set have no value."""
+
+    of: CelType
+    fields: MapValue
+
+
 def _key(key: Any) -> Any:
     if type(key) is bool:
         return ("bool", key)
@@ -341,14 +348,14 @@ def check_hashable(value: Any) -> None:
 
 def type_of_value(value: Any) -> CelType:
     """Return the type of a value; elements of lists and maps are ``dyn``."""
-    return _TYPES[type(value)]
+    return value.of if type(value) is StructValue else _TYPES[type(value)]
 
 
 def has_type(value: Any, wanted: CelType) -> bool:
     """Whether a value may be an argument for a parameter; of a list or map, the first entry tells."""
     if wanted.is_dynamic or wanted.is_parameter:
         return True
-    if _TYPES[type(value)].name != wanted.name:
+    if type_of_value(value).name != wanted.name:
         return False
     if type(value) is tuple and value:
         return has_type(value[0], wanted.parameters[0])
@@ -389,6 +396,8 @@ def are_equal(left: Any, right: Any) -> bool:
             (entry := right.find(key)) is not None and key in right and not _differ(value, entry[1])
             for key, value in left.items()
         )
+    if kind is StructValue:
+        return left.of == right.of and are_equal(left.fields, right.fields)
     if kind is Optional:
         if left.is_there and right.is_there and right.value is None and type(left.value) in _STRICT:
             raise EvaluationError(NO_OVERLOAD)  # upstream does not ask for null here
@@ -427,6 +436,14 @@ def is_less(first: Any, other: Any) -> bool:
     if (kind in _NUMBERS and other_kind in _NUMBERS) or (kind is other_kind and kind in _ORDERED):
         return bool(first < other)
     raise EvaluationError(NO_OVERLOAD)
+
+
+def of_json(value: Any) -> Any:
+    """Return a JSON value as a value of CEL."""
+    kind = type(value)
+    if kind is dict:
+        return MapValue([(key, of_json(item)) for key, item in value.items()])
+    return tuple([of_json(item) for item in value]) if kind is list else value
 
 
 def size_of(value: Any) -> int:

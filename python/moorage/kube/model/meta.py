@@ -518,10 +518,18 @@ def plural(struct: type[Object]) -> str:
     The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``. After a vowel, y stays, as in
     Karpenter's ``nodeoverlays``.
     """
-    name = struct.__name__.lower()
+    return plural_of(struct.__name__)
+
+
+@cache
+def plural_of(kind: str) -> str:
+    """Return the resource of a kind by its name; see `plural`."""
+    name = kind.lower()
+    if name == "endpoints":
+        return name
     if name.endswith("s"):
         return name + "es"
-    return name[:-1] + "ies" if name.endswith("y") and name[-2] not in "aeiou" else name + "s"
+    return name[:-1] + "ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else name + "s"
 
 
 @cache

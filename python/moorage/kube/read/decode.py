@@ -18,6 +18,7 @@ from moorage.errors import InputError
 
 from ..apiserver.unread_fields import unread_text, unread_type
 from ..model import node, pod, pod_group, resource_claims, storage
+from ..model.admission_policies import KINDS as ADMISSION_POLICY_KINDS
 from ..model.autoscaling import KARPENTER_KINDS
 from ..model.autoscaling import KINDS as AUTOSCALING_KINDS
 from ..model.meta import LAST_APPLIED, Object
@@ -125,7 +126,7 @@ _KINDS: dict[str, type[Object]] = {
     for kinds in (
         *(node.KINDS, pod.KINDS, pod_group.KINDS, resource_claims.KINDS, storage.KINDS),
         *(POLICY_KINDS, SLICE_KINDS, WORKLOAD_KINDS, OTHER_KINDS),
-        *(ADMISSION_KINDS, AUTOSCALING_KINDS, KARPENTER_KINDS),
+        *(ADMISSION_KINDS, ADMISSION_POLICY_KINDS, AUTOSCALING_KINDS, KARPENTER_KINDS),
     )
     for struct in kinds
 }
@@ -145,6 +146,7 @@ CLUSTER_SCOPED = frozenset(
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
+        *(struct.__name__ for struct in ADMISSION_POLICY_KINDS),
     }
 )
 

@@ -47,7 +47,7 @@ def _compiled(text: str) -> Evaluate | None:
     """The program of an expression; None for one that is not valid."""
     try:
         root = parse(text)
-        result = TypeChecker(text, _library().functions, dict(_VARIABLES), {}).check(root)
+        result = TypeChecker(text, _library().functions, dict(_VARIABLES)).check(root)
         return compile_expression(root) if result in (INT, DOUBLE) else None
     except (CompileError, EvaluationError, RecursionError):
         return None

@@ -1,0 +1,1 @@
+"""Admission policies: what they match, their expressions, and what they say of a request."""

@@ -1,0 +1,186 @@
+"""Policies with their bindings and params: what both kinds of admission policies have in common.
+
+Rules: k8s.io/apiserver v0.36, pkg/admission/plugin/policy/generic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ...cel.cel_errors import NotKnownError
+from ...cel.values import ANY, BOOL
+from ...model.admission_policies import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
+from .policy_expressions import (
+    CONDITIONS_BUDGET,
+    BudgetError,
+    Environment,
+    ExpressionError,
+    PolicyRun,
+    Program,
+    compile_text,
+)
+from .policy_matching import Json, Namespaces, PolicyRequest, ResourceMatcher, VersionedResource, selects
+
+# ---- params ------------------------------------------------------------------------------------------------
+
+_WITH_NAMESPACE = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+_NO_PARAMS = "no params found for policy binding with `Deny` parameterNotFoundAction"
+
+
+class ParamsError(Exception):
+    """A policy or binding cannot be evaluated; the message is the server's."""
+
+
+class Parameters:
+    """The objects that parametrise policies.
+
+    Parameters
+    ----------
+    objects : iterable of dict
+        JSON values of objects of any kind.
+    is_whole : bool
+        Whether a kind without objects here has none in the cluster either; else nothing is known of it.
+    """
+
+    def __init__(self, objects: Iterable[Json] = (), is_whole: bool = True) -> None:
+        self._is_whole = is_whole
+        self._objects: defaultdict[tuple[str, str], list[Json]] = defaultdict(list)
+        for value in objects:
+            self._objects[value.get("apiVersion", ""), value.get("kind", "")].append(value)
+
+    def of(self, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Json | None]:
+        """Return the params of a binding; None stands for a binding without any.
+
+        Raises
+        ------
+        ParamsError
+            There have to be some.
+        NotKnownError
+            The input has no objects of the kind.
+        """
+        if kind is None or ref is None:
+            return [None]
+        listed = self._objects.get((kind.api_version, kind.kind), [])
+        if not listed and not self._is_whole:
+            raise NotKnownError(f"objects of the kind {kind.kind}")
+        if not listed or any(_of_meta(value, "namespace") for value in listed):
+            listed = self._within(listed, ref.namespace or namespace)
+        elif ref.namespace:
+            raise ParamsError(_WITH_NAMESPACE)
+        if ref.name:
+            listed = [value for value in listed if _of_meta(value, "name") == ref.name]
+        elif ref.selector is not None:
+            listed = [value for value in listed if selects(ref.selector, value)]
+        if not listed and ref.parameter_not_found_action == "Deny":
+            raise ParamsError(_NO_PARAMS)
+        return [*listed]
+
+    def _within(self, listed: list[Json], namespace: str) -> list[Json]:
+        if not namespace:
+            text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            raise ParamsError(text)
+        return [value for value in listed if _of_meta(value, "namespace") == namespace]
+
+
+def _of_meta(value: Json, name: str) -> str:
+    return str((value.get("metadata") or {}).get(name) or "")
+
+
+# ---- policies with bindings --------------------------------------------------------------------------------
+
+S = TypeVar("S", bound=PolicySpec)
+
+
+BOOLS = (BOOL, ANY)
+
+
+class PolicyBinding(NamedTuple):
+    """A binding with what it matches; None matches all."""
+
+    name: str
+    spec: PolicyBindingSpec
+    matcher: ResourceMatcher | None
+
+
+class BoundPolicy(Generic[S]):
+    """A policy with its bindings, compiled when it first matches.
+
+    Parameters
+    ----------
+    name : str
+        Of the policy.
+    bindings : sequence of Object
+        Those with its name.
+    """
+
+    def __init__(self, name: str, spec: S, bindings: Sequence[Any]) -> None:
+        self.name, self.spec = name, spec
+        self.ignores_failures = spec.failure_policy == IGNORE
+        self.matcher = ResourceMatcher(spec.match_constraints)
+        self._bindings = [_with_matcher(binding.name, binding.spec) for binding in bindings]
+
+    @cached_property
+    def environment(self) -> Environment:
+        """What expressions may name, but for variables."""
+        return Environment(has_params=self.spec.param_kind is not None)
+
+    @cached_property
+    def _conditions(self) -> list[Program]:
+        expressions = [condition.expression for condition in self.spec.match_conditions]
+        return [compile_text(expression, self.environment, BOOLS) for expression in expressions]
+
+    def matching(
+        self, request: PolicyRequest, namespaces: Namespaces
+    ) -> Iterator[tuple[PolicyBinding, VersionedResource]]:
+        """Yield the bindings that match a request, with the resource as which it is looked at."""
+        resource = self.matcher.resource(request, namespaces)
+        if resource is None:
+            return
+        for binding in self._bindings:
+            if binding.matcher is None or binding.matcher.resource(request, namespaces) is not None:
+                yield binding, resource
+
+    def is_met(self, values: Mapping[str, Any]) -> bool:
+        """Whether the match conditions are met.
+
+        Raises
+        ------
+        ExpressionError
+            None is false, and some have no value.
+        """
+        run, failures = PolicyRun({**values, "namespaceObject": None}, {}, CONDITIONS_BUDGET), list[str]()
+        try:
+            for condition in self._conditions:
+                try:
+                    if run.value(condition) is False:
+                        return False
+                except ExpressionError as error:
+                    failures.append(str(error))
+        except BudgetError as error:
+            failures = [str(error)]
+        if failures and not self.ignores_failures:
+            raise ExpressionError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+        return not failures
+
+
+def _with_matcher(name: str, spec: PolicyBindingSpec) -> PolicyBinding:
+    resources = spec.match_resources
+    return PolicyBinding(name, spec, None if resources is None else ResourceMatcher(resources))
+
+
+B = TypeVar("B", bound=BoundPolicy[Any])
+
+
+def bound_policies(
+    policies: Iterable[Any], bindings: Iterable[Any], make: Callable[[str, Any, list[Any]], B]
+) -> list[B]:
+    """Return the policies that have bindings, in the order of their names."""
+    of_policy: defaultdict[str, list[Any]] = defaultdict(list)
+    for binding in sorted(bindings, key=attrgetter("name")):
+        of_policy[binding.spec.policy_name].append(binding)
+    bound = sorted((policy for policy in policies if policy.name in of_policy), key=attrgetter("name"))
+    return [make(policy.name, policy.spec, of_policy[policy.name]) for policy in bound]

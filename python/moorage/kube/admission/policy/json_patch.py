@@ -1,0 +1,121 @@
+"""JSON Patch (RFC 6902), as kube-apiserver applies it (gopkg.in/evanphx/json-patch.v4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class PatchError(Exception):
+    """A patch cannot be applied; the message is the server's."""
+
+
+class PatchTestError(PatchError):
+    """A ``test`` of a patch failed, so that nothing is changed."""
+
+
+def patched(value: Json, operations: Sequence[Json]) -> Json:
+    """Return a JSON value with operations applied in order; the value itself is not changed.
+
+    Raises
+    ------
+    PatchTestError
+        A test failed.
+    PatchError
+        An operation is malformed, or its path does not exist.
+    """
+    holder = {"": deepcopy(value)}
+    for operation in operations:
+        kind, path = operation.get("op"), operation.get("path", "")
+        match kind:
+            case "add":
+                _add(holder, path, deepcopy(operation.get("value")), kind)
+            case "remove":
+                _remove(holder, path, kind)
+            case "replace":
+                _get(holder, path, kind)
+                _remove(holder, path, kind)
+                _add(holder, path, deepcopy(operation.get("value")), kind)
+            case "move":
+                moved = _remove(holder, operation.get("from", ""), kind)
+                _add(holder, path, moved, kind)
+            case "copy":
+                copied = _get(holder, operation.get("from", ""), kind)
+                _add(holder, path, deepcopy(copied), kind)
+            case "test":
+                _test(holder, path, operation.get("value"))
+            case _:
+                raise PatchError(f"Unexpected kind: {kind}")
+    result: Json = holder[""]
+    return result
+
+
+def _keys(path: str) -> list[str]:
+    return [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")]
+
+
+def _missing(kind: str, path: str) -> PatchError:
+    return PatchError(f"{kind} operation does not apply: doc is missing path: {path}: missing value")
+
+
+def _parent(holder: Json, path: str, kind: str) -> tuple[Any, str]:
+    """The map or list that holds the value of a path, and its key."""
+    *parents, last = _keys(path)
+    at: Any = holder
+    for key in parents:
+        try:
+            at = at[_index(at, key)] if isinstance(at, list) else at[key]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise _missing(kind, path) from None
+    if not isinstance(at, dict | list):
+        raise _missing(kind, path)
+    return at, last
+
+
+def _index(values: list[Any], key: str) -> int:
+    at = int(key)
+    if not -len(values) <= at < len(values):
+        raise IndexError
+    return at
+
+
+def _get(holder: Json, path: str, kind: str) -> Any:
+    parent, key = _parent(holder, path, kind)
+    try:
+        return parent[_index(parent, key)] if isinstance(parent, list) else parent[key]
+    except (KeyError, IndexError, ValueError):
+        raise _missing(kind, path) from None
+
+
+def _add(holder: Json, path: str, value: Any, kind: str) -> None:
+    parent, key = _parent(holder, path, kind)
+    if isinstance(parent, dict):
+        parent[key] = value
+        return
+    try:
+        at = len(parent) if key == "-" else int(key)
+    except ValueError:
+        raise _missing(kind, path) from None
+    if not -len(parent) <= at <= len(parent):
+        text = f"{kind} operation does not apply: doc is missing path: {path}: missing value"
+        raise PatchError(text)
+    parent.insert(at, value)
+
+
+def _remove(holder: Json, path: str, kind: str) -> Any:
+    value = _get(holder, path, kind)
+    parent, key = _parent(holder, path, kind)
+    del parent[_index(parent, key) if isinstance(parent, list) else key]
+    return value
+
+
+def _test(holder: Json, path: str, expected: Any) -> None:
+    try:
+        actual = _get(holder, path, "test")
+    except PatchError:
+        actual = None  # a null is as if there were nothing
+    if actual != expected or isinstance(actual, bool) != isinstance(expected, bool):
+        raise PatchTestError(f"testing value {path} failed: test failed")

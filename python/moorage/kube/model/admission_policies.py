@@ -1,0 +1,162 @@
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy, their bindings, and what both match."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .meta import LabelSelector, Object, Struct
+
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+FAIL, IGNORE = "Fail", "Ignore"
+EQUIVALENT, EXACT = "Equivalent", "Exact"
+_V1 = f"{ADMISSION_GROUP}/v1"
+
+
+class ResourceRule(Struct, frozen=True):
+    """Operations and resources; "*" stands for all, ``pods/*`` for all subresources of pods."""
+
+    resource_names: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    api_versions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    scope: str = "*"
+
+
+class MatchResources(Struct, frozen=True):
+    """Which requests a policy or a binding is for."""
+
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    resource_rules: tuple[ResourceRule, ...] = ()
+    exclude_resource_rules: tuple[ResourceRule, ...] = ()
+    match_policy: str = EQUIVALENT
+
+
+class NamedExpression(Struct, frozen=True):
+    """A match condition, or a variable."""
+
+    name: str = ""
+    expression: str = ""
+
+
+class ParamKind(Struct, frozen=True):
+    """The kind of the objects that parametrise a policy."""
+
+    api_version: str = ""
+    kind: str = ""
+
+
+class ParamRef(Struct, frozen=True):
+    """The objects that parametrise a binding."""
+
+    name: str = ""
+    namespace: str = ""
+    selector: LabelSelector | None = None
+    parameter_not_found_action: str = ""
+
+
+class Validation(Struct, frozen=True):
+    """An expression that has to be true."""
+
+    expression: str = ""
+    message: str = ""
+    reason: str = ""
+    message_expression: str = ""
+
+
+class PolicySpec(Struct, frozen=True):
+    """What both kinds of policies have."""
+
+    param_kind: ParamKind | None = None
+    match_constraints: MatchResources = MatchResources()
+    match_conditions: tuple[NamedExpression, ...] = ()
+    variables: tuple[NamedExpression, ...] = ()
+    failure_policy: str = FAIL
+
+
+class ValidatingAdmissionPolicySpec(PolicySpec, frozen=True):
+    """Spec of a ValidatingAdmissionPolicy."""
+
+    validations: tuple[Validation, ...] = ()
+
+
+class ValidatingAdmissionPolicy(Object, frozen=True):
+    """Expressions that objects have to fulfil."""
+
+    kind: str = "ValidatingAdmissionPolicy"
+    api_version: str = _V1
+    spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
+
+
+class PatchExpression(Struct, frozen=True):
+    """The expression of a patch."""
+
+    expression: str = ""
+
+
+class Mutation(Struct, frozen=True):
+    """An expression that makes a patch."""
+
+    patch_type: str = ""
+    apply_configuration: PatchExpression | None = None
+    json_patch: PatchExpression | None = None
+
+
+class MutatingAdmissionPolicySpec(PolicySpec, frozen=True):
+    """Spec of a MutatingAdmissionPolicy."""
+
+    mutations: tuple[Mutation, ...] = ()
+    reinvocation_policy: str = "Never"
+
+
+class MutatingAdmissionPolicy(Object, frozen=True):
+    """Expressions that change objects."""
+
+    kind: str = "MutatingAdmissionPolicy"
+    api_version: str = _V1
+    spec: MutatingAdmissionPolicySpec = MutatingAdmissionPolicySpec()
+
+
+class PolicyBindingSpec(Struct, frozen=True):
+    """Spec of a binding: it lets a policy act."""
+
+    policy_name: str = ""
+    param_ref: ParamRef | None = None
+    match_resources: MatchResources | None = None
+    validation_actions: tuple[str, ...] = ()
+
+
+class ValidatingAdmissionPolicyBinding(Object, frozen=True):
+    """Lets a ValidatingAdmissionPolicy act."""
+
+    kind: str = "ValidatingAdmissionPolicyBinding"
+    api_version: str = _V1
+    spec: PolicyBindingSpec = PolicyBindingSpec()
+
+
+class MutatingAdmissionPolicyBinding(Object, frozen=True):
+    """Lets a MutatingAdmissionPolicy act."""
+
+    kind: str = "MutatingAdmissionPolicyBinding"
+    api_version: str = _V1
+    spec: PolicyBindingSpec = PolicyBindingSpec()
+
+
+class PolicyParameter(Object, frozen=True):
+    """An object of any kind that parametrises policies.
+
+    Attributes
+    ----------
+    value : dict
+        Its JSON value.
+    """
+
+    value: dict[str, Any] = {}
+
+
+KINDS = (
+    *(ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding),
+    *(MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding),
+)
+"""The kinds of this module that files are decoded to."""

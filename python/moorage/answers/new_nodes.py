@@ -21,7 +21,7 @@ from moorage.controllers.store_control import admission_of
 from moorage.document import Amount, Count, Document
 from moorage.engine.scheduler.schedule_pods import replica
 from moorage.errors import InputError, nearest, number_of
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular

@@ -17,7 +17,7 @@ from moorage.cluster.change import select_nodes
 from moorage.document import Document
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.pod import Pod
 from moorage.table import Table, Tabular
 

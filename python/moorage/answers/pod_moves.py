@@ -13,7 +13,7 @@ from moorage.cluster.node_changes import NO_CONTROLLER, mark_unschedulable, stay
 from moorage.controllers.store_control import admission_of
 from moorage.document import Document
 from moorage.kube import Object, PodDisruptionBudget
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision

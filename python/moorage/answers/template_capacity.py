@@ -24,7 +24,8 @@ from moorage.engine.scheduler.options import check_readable
 from moorage.engine.scheduler.schedule_pods import MOST, replica, schedule_workload
 from moorage.errors import InputError
 from moorage.kube import group_of
-from moorage.kube.admission.chain import Admission, RefusedError
+from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.table import Table, Tabular

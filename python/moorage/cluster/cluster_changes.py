@@ -19,7 +19,7 @@ from moorage.arguments import typed
 from moorage.engine.scheduler.options import node_like
 from moorage.errors import InputError, located
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 from moorage.kube.model.cluster import Suspended
 from moorage.kube.model.node import ZONE

@@ -28,7 +28,8 @@ from moorage.kube import (
     Pod,
     Taint,
 )
-from moorage.kube.admission.chain import Admission, RefusedError
+from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.model.node import EFFECTS, HOSTNAME, ZONE, NodeSpec, is_of_a_moment
 from moorage.kube.model.resource_slices import ResourceSlice

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import LabelSelector, Object
 from moorage.kube.model.node import Node

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
-from moorage.kube.admission.chain import RefusedError
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.cluster import RefusedPod
 from moorage.kube.model.meta import Object, OwnerReference
 from moorage.kube.model.node import Namespace, Node

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import LabelSelectorMatcher
-from moorage.kube.admission.chain import Admission, RefusedError
+from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.policies import OWNERS
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number

@@ -26,7 +26,8 @@ from moorage.engine.scheduler.cycle.examine import examine
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
 from moorage.engine.volume.volumes_in_use import VolumesInUse
 from moorage.kube import Node, Pod
-from moorage.kube.admission.chain import Admission, RefusedError
+from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.policy import RuntimeClass
 from moorage.kube.model.resource_claims import ResourceClaim
 from moorage.kube.model.resource_slices import ResourceSlice

@@ -1,72 +1,93 @@
-"""The admission plugins of the API server that change or refuse new pods."""
+"""The chain of admission: the steps of the API server that change or refuse an object, in their order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError, MoorageError
+from moorage.errors import InputError
 
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
-from ..model.meta import Object, resource
+from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec
 from ..model.policy import ResourceQuota
 from ..releases import DEFAULT
 from ..workloads.ownership import has_made_up_uid, stable_uid
-from .pod_requests import NotAdmittedError, Quantities, violations, with_recommendation
+from .pod_requests import Quantities, with_recommendation
 from .policies import Policies
-from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object, violations_of_object
-from .secured_namespaces import SecuredNamespaces, SecurityMark
+from .request import (
+    AdmissionPlugin,
+    AdmissionRequest,
+    Answer,
+    NotAdmittedError,
+    RefusedError,
+    mutated,
+    refused,
+)
+from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object
+from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec
 
 TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
 
-class RefusedError(MoorageError):
-    """The API server would refuse a new pod; the message is its text."""
+class NamespaceLifecyclePlugin(AdmissionPlugin):
+    """Nothing is created in a namespace that is being deleted."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._terminating = {
+            obj.name
+            for obj in objects
+            if isinstance(obj, Namespace) and obj.metadata.deletion_timestamp is not None
+        }
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Refuse a creation; nothing is changed."""
+        if request.operation == "CREATE" and request.namespace in self._terminating:
+            raise NotAdmittedError(TERMINATING.format(request.namespace))
+        return request.obj
 
 
 class _Template(NamedTuple):
-    """The outcome of admission for a spec, but for quotas: `refusal` is of a plugin, `invalid` of the rules
-    for the admitted spec."""
+    """The outcome of the chain for pods that are alike, but for quotas: what differs from the pod as it was
+    sent, or the refusal."""
 
     original: PodSpec
     spec: PodSpec
     labels: Mapping[str, str]
-    refusal: str
-    invalid: str
+    annotations: Mapping[str, str]
+    refusal: NotAdmittedError | None
+    warnings: tuple[str, ...]
     usage: Quantities
+
+    @property
+    def changes_metadata(self) -> bool:
+        """Whether labels or annotations are added."""
+        return bool(self.labels or self.annotations)
 
 
 class Admission:
-    """Admits new pods as kube-apiserver v1.36 does with its default plugins.
+    """Admits requests as kube-apiserver v1.36 does with its default plugins, in this order.
 
-    - **NamespaceLifecycle:** nothing is created in a namespace that is being deleted.
-    - **LimitRanger:** containers get default requests and limits; minimum, maximum and ratio are checked.
-    - **Priority:** the class of the pod must exist. Its value and preemption policy are set with the other
-      defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
-    - **RuntimeClass:** overhead, node selector and tolerations of the class.
-    - **Distributions:** what the input shows that other plugins add (`Additions`).
-    - **PodSecurity:** what the labels of the namespace forbid, in the pod as its template or file has it.
-    - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota. Other
-      objects count by number, claims by their storage and class, too.
+    1. **Plugins that change objects**, each in its turn (`mutating`): NamespaceLifecycle, LimitRanger, what
+       the input shows that a distribution adds (`Additions`), Priority, RuntimeClass. The value and the
+       preemption policy of a class are set with the other defaults (`default_pod_spec`), as are the
+       tolerations of DefaultTolerationSeconds.
+    2. **Webhooks**, which cannot be asked: a new pod of a workload differs from its template as its siblings
+       do, and gets the requests that a VerticalPodAutoscaler recommends. Then the plugins run once more.
+    3. **Validation** of what results: a default limit may be below a request (see `check_pod_spec`).
+    4. **Plugins that only refuse** (`validating`): LimitRanger, PodSecurity.
+    5. **ResourceQuota**: the usage of the pods so far and of the new one must not exceed a quota. Other
+       objects count by number, claims by their storage and class, too.
 
-    Between the plugins that change pods and those that check them come the webhooks: a new pod of a workload
-    differs from its template as its siblings do, and gets the requests that a VerticalPodAutoscaler
-    recommends.
-
-    The parts of the spec that results must not contradict each other (see `check_pod_spec`): a default limit
-    may be below a request.
-
-    A pod with a value in ``spec.priority`` keeps it, also if the API server would compute another one. Other
-    default plugins change nothing that scheduling reads.
+    A pod with a value in ``spec.priority`` keeps it, also if the API server would compute another one.
 
     Parameters
     ----------
@@ -97,16 +118,22 @@ class Admission:
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions
+        self.mutating: list[AdmissionPlugin] = [NamespaceLifecyclePlugin(listed), *self._policies.plugins]
+        self.validating: list[AdmissionPlugin] = [
+            self._policies.limit_ranger,
+            PodSecurityPlugin(self.security),
+        ]
+        plugins = dict.fromkeys([*self.mutating, *self.validating])
+        self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
-        self._terminating: set[str] = set()
         self._pods, self._objects = pods, objects
         self._usages: dict[str, list[QuotaUsage]] = {}
-        self._templates: dict[tuple[str, int, int, int, SecurityMark | None], _Template] = {}
+        self._templates: dict[tuple[object, ...], _Template] = {}
         for obj in listed:
             if isinstance(obj, ResourceQuota):
                 self._quotas[obj.namespace].append(obj)
-            elif isinstance(obj, Namespace) and obj.metadata.deletion_timestamp is not None:
-                self._terminating.add(obj.name)
+
+    # ---- pods ----
 
     def admit(self, pod: Pod) -> Pod:
         """Admit a new pod.
@@ -142,13 +169,13 @@ class Admission:
             The pod is refused.
         """
         template = self._template(pod)
-        if template.invalid:
-            raise RefusedError(f'Pod "{_name(pod)}" is invalid: {template.invalid}')
-        if template.refusal:
-            raise _refused(pod, template.refusal)
-        if template.labels:
-            labels = {**pod.metadata.labels, **template.labels}
-            pod = replace(pod, metadata=replace(pod.metadata, labels=labels))
+        if template.refusal is not None:
+            raise refused(AdmissionRequest(pod), template.refusal)
+        if template.changes_metadata:
+            meta = pod.metadata
+            labels = {**meta.labels, **template.labels}
+            annotations = {**meta.annotations, **template.annotations}
+            pod = replace(pod, metadata=replace(meta, labels=labels, annotations=annotations))
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
 
     def admit_many(self, pod: Pod, n: int) -> tuple[Pod, int]:
@@ -178,7 +205,7 @@ class Admission:
             if pod.namespace in self._quotas:
                 n = self._charge(admitted, template, n)
         except NotAdmittedError as error:
-            raise _refused(pod, str(error)) from None
+            raise refused(AdmissionRequest(pod), error) from None
         return admitted, n
 
     def check(self, pod: Pod) -> None:
@@ -193,106 +220,81 @@ class Admission:
         try:
             self._checked(admitted, self._template(pod))
         except NotAdmittedError as error:
-            raise _refused(pod, str(error)) from None
-
-    def admit_object(self, obj: Object) -> None:
-        """Admit a new object that is no pod: limit ranges of claims, and quotas that count objects.
-
-        Raises
-        ------
-        RefusedError
-            The object is refused.
-        """
-        limit_ranges = self._policies.limit_ranges.get(obj.namespace, ())
-        try:
-            self._check_namespace(obj)
-            for limit_range in limit_ranges:
-                if texts := list(violations_of_object(obj, limit_range)):
-                    raise NotAdmittedError(_joined(texts))
-            if obj.namespace in self._quotas:
-                used = usage_of_object(obj)
-                matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(used)]
-                for quota in matching:
-                    quota.check(used)
-                for quota in matching:
-                    quota.charge(used)
-        except NotAdmittedError as error:
-            name = obj.name or obj.metadata.generate_name
-            raise RefusedError(f'{resource(type(obj))} "{name}" is forbidden: {error}') from None
-
-    def _check_namespace(self, obj: Object) -> None:
-        if obj.namespace in self._terminating:
-            raise NotAdmittedError(TERMINATING.format(obj.namespace))
-
-    def quotas_of(self, namespace: str) -> list[QuotaUsage]:
-        """Return the quotas of a namespace with their usage."""
-        if namespace not in self._usages:
-            pods, objects = list(self._pods(namespace)), list[Object]()
-            if any(
-                map(counts_objects, chain.from_iterable(quota.spec.hard for quota in self._quotas[namespace]))
-            ):
-                objects += self._objects(namespace)
-            self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
-        return self._usages[namespace]
+            raise refused(AdmissionRequest(pod), error) from None
 
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota."""
         template = self._template(pod)
-        is_refused = bool(template.refusal or template.invalid)
-        changes = template.spec is not pod.spec or bool(template.labels)
-        return is_refused or changes or pod.namespace in self._quotas
+        changes = template.spec is not pod.spec or template.changes_metadata
+        return template.refusal is not None or changes or pod.namespace in self._quotas
+
+    def warnings(self, pod: Pod) -> tuple[str, ...]:
+        """Return what the server warns of when it admits a new pod."""
+        return self._template(pod).warnings
 
     def _template(self, pod: Pod) -> _Template:
         difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
-        key = pod.namespace, id(pod.spec), id(difference), id(autoscaler), self.security.mark(pod)
+        request = AdmissionRequest(pod)
+        marks = [plugin.mark(request) for plugin in self._marking]
+        key = pod.namespace, id(pod.spec), id(difference), id(autoscaler), *marks
         template = self._templates.get(key)
         if template is None or template.original is not pod.spec:
-            template = self._templates[key] = self._admit_spec(pod, difference, autoscaler)
+            template = self._templates[key] = self._admit_spec(request, difference, autoscaler)
         return template
 
     def _admit_spec(
-        self, pod: Pod, difference: TemplateDifference | None, autoscaler: VerticalPodAutoscaler | None
+        self,
+        request: AdmissionRequest,
+        difference: TemplateDifference | None,
+        autoscaler: VerticalPodAutoscaler | None,
     ) -> _Template:
-        """Run all plugins but ResourceQuota, and check what they made of the spec."""
-        original, limit_ranges = pod.spec, self._policies.limit_ranges.get(pod.namespace, ())
-        labels = {} if difference is None else difference.labels
+        """Take a pod through the chain, but for quotas."""
+        pod = cast("Pod", request.obj)
+        original, meta = pod.spec, pod.metadata
+        of_webhooks = {} if difference is None else difference.labels
         try:
-            self._check_namespace(pod)
-            spec, difference = self._completed(pod, difference)
+            changed, difference = self._completed(request, difference)
             if autoscaler is not None:
-                sized = with_recommendation(spec, autoscaler, limit_ranges)
-                autoscaler, spec = (None if sized is spec else autoscaler), sized
+                ranges = self._policies.limit_ranges.get(pod.namespace, ())
+                sized = with_recommendation(changed.spec, autoscaler, ranges)
+                if sized is changed.spec:
+                    autoscaler = None
+                changed = replace(changed, spec=sized)
             if difference is not None or autoscaler is not None:
                 self.siblings.note(pod, difference, "" if autoscaler is None else autoscaler.name)
-            check_pod_spec(spec)
-            changed = replace(pod, spec=spec)
-            for limit_range in limit_ranges:
-                if texts := list(dict.fromkeys(violations(changed, limit_range))):
-                    raise NotAdmittedError(_joined(texts))
-            if text := self.security.refusal(pod):
-                raise NotAdmittedError(text)
+            _validate(changed)
+            warnings = self._validated(request.changed(changed))
         except NotAdmittedError as error:
-            return _Template(original, original, {}, str(error), "", {})
-        except InputError as error:
-            return _Template(original, original, {}, "", str(error.located(path="spec")), {})
-        spec = original if spec == original else spec
+            return _Template(original, original, {}, {}, error, (), {})
+        spec = original if changed.spec == original else changed.spec
+        labels = {**of_webhooks, **_added(meta.labels, changed.metadata.labels)}
+        annotations = _added(meta.annotations, changed.metadata.annotations)
         used = usage(changed) if pod.namespace in self._quotas else {}
-        return _Template(original, spec, labels, "", "", used)
+        return _Template(original, spec, labels, annotations, None, tuple(warnings), used)
 
     def _completed(
-        self, pod: Pod, difference: TemplateDifference | None
-    ) -> tuple[PodSpec, TemplateDifference | None]:
-        """Return a spec with what plugins and webhooks set, and what of a difference it has got.
+        self, request: AdmissionRequest, difference: TemplateDifference | None
+    ) -> tuple[Pod, TemplateDifference | None]:
+        """Return a pod with what plugins and webhooks set, and what of a difference it has got.
 
         The plugins run again after the webhooks.
         """
-        completed = self._policies.completed
+        pod = cast("Pod", request.obj)
         if difference is None:
-            return completed(pod), None
-        before = completed(replace(pod, spec=replace(pod.spec, **difference.classes)))
-        changed = with_difference(difference.before, difference.after, before)
-        spec = completed(replace(pod, spec=changed))
-        return spec, difference.seen_in(pod, before, spec)
+            return cast("Pod", mutated(request, self.mutating)), None
+
+        def completed(spec: PodSpec) -> Pod:
+            return cast("Pod", mutated(request.changed(replace(pod, spec=spec)), self.mutating))
+
+        before = completed(replace(pod.spec, **difference.classes))
+        changed = completed(with_difference(difference.before, difference.after, before.spec))
+        labels = {**changed.metadata.labels, **difference.labels}
+        changed = replace(changed, metadata=replace(changed.metadata, labels=labels))
+        return changed, difference.seen_in(pod, before.spec, changed.spec)
+
+    def _validated(self, request: AdmissionRequest) -> list[str]:
+        """Return the warnings of the plugins that run after validation."""
+        return [text for plugin in self.validating for text in plugin.validate(request)]
 
     def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
@@ -314,18 +316,70 @@ class Admission:
             quota.check(template.usage)
         return matching
 
+    # ---- other objects ----
 
-def _name(pod: Pod) -> str:
-    return pod.name or pod.metadata.generate_name
+    def answer(self, request: AdmissionRequest) -> Answer:
+        """Take a request for an object that is no new pod through the chain; a new one is charged to quotas.
+
+        Parameters
+        ----------
+        request : AdmissionRequest
+            Its object has passed validation, and has the defaults of the API server.
+        """
+        try:
+            obj = mutated(request, self.mutating)
+            warnings = self._validated(request.changed(obj))
+            if request.operation == "CREATE" and request.namespace in self._quotas:
+                self._charge_object(obj)
+        except NotAdmittedError as error:
+            return Answer(None, refused(request, error), ())
+        return Answer(obj, None, tuple(warnings))
+
+    def admit_object(self, obj: Object) -> Object:
+        """Admit a new object that is no pod, and return it as it is stored.
+
+        Raises
+        ------
+        RefusedError
+            The object is refused.
+        """
+        answer = self.answer(AdmissionRequest(obj))
+        if answer.obj is None:
+            raise answer.refusal or AssertionError
+        return answer.obj
+
+    def _charge_object(self, obj: Object) -> None:
+        used = usage_of_object(obj)
+        matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(used)]
+        for quota in matching:
+            quota.check(used)
+        for quota in matching:
+            quota.charge(used)
+
+    def quotas_of(self, namespace: str) -> list[QuotaUsage]:
+        """Return the quotas of a namespace with their usage."""
+        if namespace not in self._usages:
+            pods, objects = list(self._pods(namespace)), list[Object]()
+            if any(
+                map(counts_objects, chain.from_iterable(quota.spec.hard for quota in self._quotas[namespace]))
+            ):
+                objects += self._objects(namespace)
+            self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
+        return self._usages[namespace]
 
 
-def _refused(pod: Pod, why: str) -> RefusedError:
-    return RefusedError(f'pods "{_name(pod)}" is forbidden: {why}')
+def _validate(pod: Pod) -> None:
+    """Check what the plugins made of a pod."""
+    try:
+        check_pod_spec(pod.spec)
+    except InputError as error:
+        name, located = pod.name or pod.metadata.generate_name, error.located(path="spec")
+        raise NotAdmittedError(f'Pod "{name}" is invalid: {located}', 422, "Invalid", is_whole=True) from None
 
 
-def _joined(texts: list[str]) -> str:
-    """Return several errors as one, as apimachinery's Aggregate does."""
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+def _added(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a map has that it had not before, or had otherwise."""
+    return {} if after is before else {key: after[key] for key in after if after[key] != before.get(key)}
 
 
 # ---- new pods ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ..model.autoscaling import ContainerResourcePolicy, VerticalPodAutoscaler
 from ..model.meta import QuantityLike, Resources
 from ..model.pod import Container, Pod, PodSpec, ResourceRequirements, Toleration
 from ..model.policy import LimitRange, LimitRangeItem, RuntimeClass
+from .request import NotAdmittedError
 
 # ---- pod resources -----------------------------------------------------------------------------------------
 #
@@ -253,10 +254,6 @@ def _values(request: Quantity | None, limit: Quantity | None, bound: Quantity) -
 # The admission plugin RuntimeClass (kubernetes v1.36, plugin/pkg/admission/runtimeclass).
 
 _REJECTED = "pod rejected:"
-
-
-class NotAdmittedError(Exception):
-    """What admission says against a pod, without the pod's name."""
 
 
 def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> PodSpec:

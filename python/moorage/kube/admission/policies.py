@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -22,15 +22,16 @@ from ..read.object_defaults import other_preemption_policy, priority_fields
 from ..releases import EXTENDED_RESOURCE_TOLERATION
 from ..workloads.ownership import Workload, Workloads
 from .pod_requests import (
-    NotAdmittedError,
     includes,
     is_best_effort,
     merge_tolerations,
     strongest,
+    violations,
     with_defaults,
     with_runtime_class,
 )
-from .resource_quotas import is_extended
+from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, mutated
+from .resource_quotas import is_extended, violations_of_object
 
 # ---- distributions -----------------------------------------------------------------------------------------
 #
@@ -48,7 +49,7 @@ _EXAMPLES = 3
 _MANAGED = {"cloud.google.com/gke-nodepool": "GKE", "kubernetes.azure.com/cluster": "AKS"}
 
 
-class Additions:
+class Additions(AdmissionPlugin):
     """What admission adds to new pods besides what kube-apiserver does by default.
 
     The annotations of a namespace are read by PodNodeSelector and PodTolerationRestriction, which are off by
@@ -81,14 +82,15 @@ class Additions:
             {_DEFAULT, _WHITELIST} & annotations_of.keys() for annotations_of in self._annotations.values()
         )
 
-    def applied(self, pod: Pod) -> PodSpec:
-        """Return the spec of a new pod with what is added.
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new pod with what is added; the pod must not contradict its namespace."""
+        pod = request.obj
+        if not isinstance(pod, Pod) or request.operation != "CREATE":
+            return pod
+        spec = self._applied(pod)
+        return pod if spec is pod.spec else replace(pod, spec=spec)
 
-        Raises
-        ------
-        NotAdmittedError
-            The pod contradicts its namespace.
-        """
+    def _applied(self, pod: Pod) -> PodSpec:
         of_namespace, spec = self._annotations.get(pod.namespace, {}), pod.spec
         spec = self._with_selectors(spec, of_namespace, pod)
         if self._restricts:
@@ -226,6 +228,90 @@ OWNERS = (ReplicaSet, Job, CronJob)
 """The kinds among which the workload of a pod is looked up."""
 
 
+class LimitRangerPlugin(AdmissionPlugin):
+    """Containers get default requests and limits; minimum, maximum and ratio are checked.
+
+    Parameters
+    ----------
+    limit_ranges : mapping of str to list of LimitRange
+        By namespace.
+    """
+
+    def __init__(self, limit_ranges: Mapping[str, list[LimitRange]]) -> None:
+        self._limit_ranges = limit_ranges
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new pod whose containers have the defaults."""
+        pod, ranges = request.obj, self._limit_ranges.get(request.namespace)
+        if not ranges or not isinstance(pod, Pod) or request.operation != "CREATE":
+            return pod
+        return replace(pod, spec=with_defaults(pod.spec, ranges))
+
+    def validate(self, request: AdmissionRequest) -> Sequence[str]:
+        """Refuse a new pod, or a claim, that is beyond the bounds of a range."""
+        obj, is_pod = request.obj, isinstance(request.obj, Pod)
+        for limit_range in self._limit_ranges.get(request.namespace, ()):
+            if isinstance(obj, Pod) and request.operation == "CREATE":
+                texts = [*dict.fromkeys(violations(obj, limit_range))]
+            else:
+                texts = [] if is_pod else [*violations_of_object(obj, limit_range)]
+            if texts:
+                raise NotAdmittedError(_joined(texts))
+        return ()
+
+
+def _joined(texts: list[str]) -> str:
+    """Return several errors as one, as apimachinery's Aggregate does."""
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+class PriorityPlugin(AdmissionPlugin):
+    """The class of a pod must exist. Value and preemption policy are set with the other defaults, but for a
+    class that is new.
+
+    Parameters
+    ----------
+    classes : mapping of str to PriorityClass
+        By name.
+    """
+
+    def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
+        self._classes = classes
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new pod with the priority of its class, if it has none yet."""
+        pod = request.obj
+        if not isinstance(pod, Pod) or request.operation != "CREATE":
+            return pod
+        spec, name = pod.spec, pod.spec.priority_class_name
+        if spec.priority is None and name and name not in self._classes:
+            raise NotAdmittedError(f"no PriorityClass with name {name} was found")
+        spec = replace(spec, **priority_fields(spec, self._classes))
+        if (refusal := other_preemption_policy(spec, self._classes)) is not None:
+            raise NotAdmittedError(refusal)
+        return replace(pod, spec=spec)
+
+
+class RuntimeClassPlugin(AdmissionPlugin):
+    """Pods get overhead, node selector and tolerations of their runtime class.
+
+    Parameters
+    ----------
+    classes : mapping of str to RuntimeClass
+        By name.
+    """
+
+    def __init__(self, classes: Mapping[str, RuntimeClass]) -> None:
+        self._classes = classes
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new pod with what its class adds."""
+        pod = request.obj
+        if not isinstance(pod, Pod) or request.operation != "CREATE":
+            return pod
+        return replace(pod, spec=with_runtime_class(pod.spec, self._classes))
+
+
 class Policies:
     """Changes the specs of new pods as the plugins of the API server do.
 
@@ -238,6 +324,8 @@ class Policies:
     Attributes
     ----------
     additions : Additions
+    plugins : tuple of AdmissionPlugin
+        Those that change pods, in their order.
     limit_ranges : dict of str to list of LimitRange
         By namespace.
     """
@@ -262,6 +350,13 @@ class Policies:
                 self._autoscalers[Workload(obj.namespace, target.kind, target.name)].append(obj)
             elif isinstance(obj, OWNERS):
                 self._owners.append(obj)
+        self.limit_ranger = LimitRangerPlugin(self.limit_ranges)
+        self.plugins: tuple[AdmissionPlugin, ...] = (
+            self.limit_ranger,
+            self.additions,
+            PriorityPlugin(self.classes),
+            RuntimeClassPlugin(self.runtime_classes),
+        )
 
     @cached_property
     def workloads(self) -> Workloads:
@@ -269,25 +364,14 @@ class Policies:
         return Workloads(self._owners)
 
     def completed(self, pod: Pod) -> PodSpec:
-        """Return the spec of a pod with what LimitRanger, Priority, RuntimeClass and `Additions` set.
+        """Return the spec of a new pod with what the plugins set.
 
         Raises
         ------
         NotAdmittedError
             A class does not exist, or a class or the namespace contradicts the pod.
         """
-        spec = with_defaults(pod.spec, self.limit_ranges.get(pod.namespace, ()))
-        spec = self.additions.applied(replace(pod, spec=spec))
-        return with_runtime_class(self._with_priority(spec), self.runtime_classes)
-
-    def _with_priority(self, spec: PodSpec) -> PodSpec:
-        """Return a spec with the priority of its class, if it has none yet: the class is a new one."""
-        name = spec.priority_class_name
-        if spec.priority is None and name and name not in self.classes:
-            raise NotAdmittedError(f"no PriorityClass with name {name} was found")
-        spec = replace(spec, **priority_fields(spec, self.classes))
-        if (refusal := other_preemption_policy(spec, self.classes)) is not None:
-            raise NotAdmittedError(refusal)
+        spec: PodSpec = mutated(AdmissionRequest(pod), self.plugins).spec  # type: ignore[attr-defined]
         return spec
 
     def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:

@@ -16,13 +16,13 @@ from ..model.resource_claims import OF_DEVICE_CLASS
 from ..model.storage import PersistentVolumeClaim
 from ..workloads.ownership import FINISHED
 from .pod_requests import (
-    NotAdmittedError,
     Quantities,
     bounds_of_requests,
     is_best_effort,
     pod_limits,
     quantities,
 )
+from .request import NotAdmittedError
 
 # ---- object counts -----------------------------------------------------------------------------------------
 #

@@ -17,6 +17,7 @@ from ..model.policy import AdmissionPlugins
 from ..model.workload import CronJob, Job, PodTemplateSpec, ReplicaSet
 from ..plain import joined, plain
 from ..workloads.job_state import is_over
+from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
 
 if TYPE_CHECKING:  # only a namespace with labels needs the rules
     from .pod_security import Level
@@ -171,6 +172,30 @@ class SecuredNamespaces:
     def _newest(self) -> int:
         """The minor version of the server."""
         return int(self._release().partition(".")[2])
+
+
+class PodSecurityPlugin(AdmissionPlugin):
+    """What the labels of the namespace forbid in a pod, and warn of in pods and templates: as they were sent,
+    since what webhooks add is known in part only."""
+
+    def __init__(self, namespaces: SecuredNamespaces) -> None:
+        self._namespaces = namespaces
+
+    def mark(self, request: AdmissionRequest) -> SecurityMark | None:
+        """Return the fields that are not read, and the annotations."""
+        return self._namespaces.mark(request.obj) if isinstance(request.obj, Pod) else None
+
+    def validate(self, request: AdmissionRequest) -> Sequence[str]:
+        """Refuse a pod; warn of a pod or a template."""
+        obj = request.sent or request.obj
+        if isinstance(obj, Pod):
+            if text := self._namespaces.refusal(obj):
+                raise NotAdmittedError(text)
+            return [*filter(None, [self._namespaces.warning(obj.namespace, obj)])]
+        template = pod_template(obj)
+        return (
+            [] if template is None else [*filter(None, [self._namespaces.warning(obj.namespace, template)])]
+        )
 
 
 def pod_template(obj: Object) -> PodTemplateSpec | None:

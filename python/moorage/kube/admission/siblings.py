@@ -29,8 +29,9 @@ from ..workloads.job_state import RUN
 from ..workloads.missing_pods import BY_CONTROLLERS, MadeOf
 from ..workloads.ownership import Workload, controller_of, is_active
 from ..workloads.revisions import Mark, by_creation, template_mark
-from .pod_requests import Defaulted, NotAdmittedError, controlled, defaulted_by_limit_range
+from .pod_requests import Defaulted, controlled, defaulted_by_limit_range
 from .policies import MEMORY_PRESSURE, Policies
+from .request import NotAdmittedError
 
 # ---- spec difference ---------------------------------------------------------------------------------------
 #

@@ -54,6 +54,7 @@ class GangWorld(World):
         if not how.batch:
             place_alone(self.scheduler)
         self.last_order: list[str] | None = None
+        self.tells_whole = scenario.get("release", DEFAULT) not in ("1.36", "1.37")
         self.written: dict[str, Json] = {}  # by group, the last patch of its condition, which replaced it
 
     def step(self, step: Json) -> Json:
@@ -105,7 +106,9 @@ class GangWorld(World):
             del self.pods[key]
         failed = {key: self._failed(key, one.message) for key, one in loop.result.unschedulable.items()}
         found = {"placed": placed, "failed": failed, "evicted": sorted(loop.result.evicted)}
-        found["condition"] = written = patch(self.written.get(group.key, {}), self._condition(group))
+        found["condition"] = written = patch(
+            self.written.get(group.key, {}), self._condition(group), self.tells_whole
+        )
         if written:
             self.written[group.key] = written
         return {key: one for key, one in found.items() if one} | {
@@ -155,13 +158,15 @@ def goes_on(attempt: Json) -> bool:
     return "evicted" in attempt or any("nominated" in one for one in attempt.get("failed", {}).values())
 
 
-def patch(before: Json, after: Condition | None) -> Json:
-    """What is written to a condition: the fields of it that are other ones now. The recorder of the vectors
-    keeps no others."""
+def patch(before: Json, after: Condition | None, whole: bool) -> Json:
+    """What is written to a condition: the fields of it that are other ones now, up to 1.37; the recorder of
+    these vectors keeps no others."""
     if after is None:
         return {}
     fields = ("status", "reason", "message")
     new = {key: getattr(after, key) for key in fields if getattr(after, key) != before.get(key, "")}
+    if new and whole:
+        new = {key: getattr(after, key) for key in fields}
     return {"status": "", "reason": ""} | {key: value for key, value in new.items() if value} if new else {}
 
 

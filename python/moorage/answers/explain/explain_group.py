@@ -18,8 +18,9 @@ from moorage.engine.requirements import effective_request, lower
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.group_attempt import Attempt
 from moorage.engine.scheduler.group_members import places_by_topology
-from moorage.engine.scheduler.place_group import OTHER_PRIORITY, place_group, try_group, why_invalid
+from moorage.engine.scheduler.place_group import place_group, try_group
 from moorage.engine.scheduler.scheduler_state import SchedulerState
+from moorage.engine.scheduler.valid_groups import SAME_PRIORITY, why_invalid
 from moorage.errors import no_label
 from moorage.kube import Node, Pod, PodGroup, PodSpec, group_of
 from moorage.kube.model.pod_group import (
@@ -66,7 +67,9 @@ def find_evictions(
         raised = replace(group, spec=replace(group.spec, priority=priority))
         same = [replace(pod, spec=replace(pod.spec, priority=priority)) for pod in pods]
         evictions = (
-            None if why_invalid(raised, same) else _evictions(context, engine, raised, same, scheduled)
+            None
+            if why_invalid(context, raised, same)
+            else _evictions(context, engine, raised, same, scheduled)
         )
         if evictions is not None:
             return GroupEvictions(priority, priority == own, *evictions)
@@ -159,7 +162,7 @@ def _look_at_group(
     above = context.groups.ancestors(unit)
     tree = unit_name(above[-1]) if above else ""
     with context.cache.lock:
-        if error := why_invalid(group, (*pods, *trial.scheduled)):
+        if error := why_invalid(context, group, (*pods, *trial.scheduled)):
             return _explain_invalid(trial, tree, error)
         return look(trial, tree)
 
@@ -238,7 +241,7 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     others = [
         priority for pod in (*trial.pods, *trial.scheduled) if (priority := pod.spec.priority or 0) != own
     ]
-    if error not in [OTHER_PRIORITY.format(other, own) for other in others]:
+    if SAME_PRIORITY not in error or not others:
         return _explained_group(trial, tree, message=error)
     changes = list(_one_priority(trial, others[0]))
     return _explained_group(
@@ -256,7 +259,9 @@ def _one_priority(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
         (PRIORITY, "the PodGroup", "its pods", like_pods, its.priority, theirs),
         (POD_PRIORITY, "each pod", "the PodGroup", like_group, other, its),
     ):
-        if why_invalid(same.group, (*same.pods, *trial.scheduled)) or not (placed := same.places()):
+        if why_invalid(trial.context, same.group, (*same.pods, *trial.scheduled)) or not (
+            placed := same.places()
+        ):
             continue
         values = {"from": str(before or 0), "to": str(after.priority or 0)}
         text = f"give {who} the priority of {whose}: {values['to']}, not {values['from']}"

@@ -396,7 +396,7 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
         Of the pods of the group, by index, where evictions make room.
     """
     group, units = failed.group, EvictionUnits(handle)
-    if node := units.lost_node():
+    if handle.release.lost_nodes_end_preemption and (node := units.lost_node()):
         return None, Status(Code.ERROR, (NO_DOMAIN.format(node),))
     if any(pod.spec.preemption_policy == "Never" for pod in failed.pods):
         return None, Status(Code.UNSCHEDULABLE, (NEVER,))
@@ -405,7 +405,9 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
         return current, Status(Code.SUCCESS, (ONGOING,))
     lower = LowerUnits(handle.cache.state, group.spec.priority or 0, groups_of(handle))
     if not len(lower):
-        return None, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS_OF_GROUP,))
+        ends = handle.release.group_without_victims_ends
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if ends else Code.UNSCHEDULABLE
+        return None, Status(code, (NO_VICTIMS_OF_GROUP,))
     with handle.cache.transaction():
         lower.remove(failed.reads_rows_alone)
         handle.cache.state.view.drop_counts()  # upstream searches on a copy, whose images are on no node

@@ -18,7 +18,7 @@ from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import MoorageError
-from moorage.kube import Pod, PodGroup
+from moorage.kube import AnyGroup, Pod
 
 from ..framework import (
     Assignments,
@@ -34,15 +34,27 @@ from .cycle.binding_cycle import Started
 from .cycle.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
 from .cycle.diagnosis import Diagnosis
 from .cycle.results import Failure, ScheduleResult
+from .cycle.status_writes import UNSCHEDULABLE
 from .group_members import Chain, Members, PlacementMemory, Rows, Segment, make_placements, score_placements
 from .place import ALONE, LEDGER, Placing
+from .scheduler_state import SchedulerState
 
-UNSCHEDULABLE = MoorageError("pod group is unschedulable")
+IS_UNSCHEDULABLE = MoorageError("pod group is unschedulable")
+NO_PODS = MoorageError("no pods were schedulable")
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 CHILD_FAILED = "composite pod group evaluation failed due to child error: {}"
-OUT_OF_REACH = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
+OUT_OF_REACH = "minCount ({}) cannot be satisfied: {} scheduled, {remaining} remaining"
+BELOW_THRESHOLD = (
+    "scheduling policy's minimum threshold ({}) cannot be satisfied: {} scheduled, "
+    "{unschedulable} unschedulable, {remaining} not-evaluated"
+)
 NO_PLACEMENTS = "no feasible placements found"
 NONE_AVAILABLE = "0/{} placements are available, first placement status: {}"
+
+
+def beginning(context: SchedulerState) -> MoorageError | None:
+    """Return with what some messages about groups begin, before the reason; None for nothing."""
+    return None if context.handle.release.groups_tell_threshold else IS_UNSCHEDULABLE
 
 
 class GroupResult(ScheduleResult):
@@ -61,19 +73,21 @@ class GroupResult(ScheduleResult):
         Whether the group failed with an error.
     message : str
         Why it failed.
+    reason : str
+        The reason of a condition that says so.
     started : dict of int to Started
         Index to the argument of `binding_cycle`, for the placed pods that out-of-tree plugins have
         reserved and permitted. All others are bound like the pods of a batch.
-    outcomes : list of (PodGroup, str)
-        The pod groups, and why each failed; "" where it succeeded.
+    outcomes : list of (PodGroup or CompositePodGroup, str)
+        The groups that get a condition, and why each failed; "" where it succeeded.
     """
 
     succeeded = is_error = False
-    message = ""
+    message, reason = "", UNSCHEDULABLE
 
     def __init__(self, state: ClusterState, n: int, batch: PodBatch) -> None:
         self.started: dict[int, Started] = {}
-        self.outcomes: list[tuple[PodGroup, str]] = []
+        self.outcomes: list[tuple[AnyGroup, str]] = []
 
 
 class Attempt:
@@ -131,6 +145,12 @@ class Attempt:
         return self.status is not None and self.status.code == Code.ERROR
 
     @property
+    def failed(self) -> int:
+        """Number of pods, or of groups, that were tried in vain."""
+        before = 0 if self.members.is_composite else len(self.members.scheduled)
+        return self.tried - self.reached + before
+
+    @property
     def spare(self) -> int:
         """Number of further pods, or groups, that may fail before the minimum is out of reach; negative where
         it is already."""
@@ -141,8 +161,10 @@ class Attempt:
         """Whether the minimum can still be reached (PlacementFeasible of GangScheduling); else set the
         status."""
         if self.spare < 0:
-            left = self.spare + self.members.minimum - self.reached
-            text = OUT_OF_REACH.format(self.members.minimum, self.reached, left)
+            minimum, reached = self.members.minimum, self.reached
+            text = BELOW_THRESHOLD if self.context.handle.release.groups_tell_threshold else OUT_OF_REACH
+            left = self.spare + minimum - reached
+            text = text.format(minimum, reached, unschedulable=self.failed, remaining=left)
             self.status = Status(Code.UNSCHEDULABLE, (text,))
         return self.status is None
 
@@ -177,7 +199,7 @@ class Attempt:
         members = self.members
         if not self.look_ahead():
             assert self.status is not None
-            self.status = Status(Code.UNSCHEDULABLE, self.status.texts, err=UNSCHEDULABLE)
+            self.status = Status(Code.UNSCHEDULABLE, self.status.texts, err=beginning(self.context))
             return
         self.result = result = ScheduleResult(self.context.cache.state, len(self.rows), members.batch)
         self.rows, self.failures = result.rows, result.failures
@@ -376,7 +398,7 @@ def decide_whole(members: Members, commit: bool = True) -> Attempt:
     """Place the pods of a group or a whole tree as `decide` does; without a pod that gets a node it fails."""
     attempt = decide(members, commit)
     if attempt.succeeded and not (attempt.rows >= 0).any():
-        attempt.status = Status(Code.UNSCHEDULABLE, err=UNSCHEDULABLE)
+        attempt.status = Status(Code.UNSCHEDULABLE, err=beginning(members.context) or NO_PODS)
     return attempt
 
 
@@ -429,7 +451,7 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
         attempt, status = attempts.get(0) or Attempt(members), chain.statuses[0]
         assert status is not None
         text = NONE_AVAILABLE.format(len(placements), status.as_error())
-        attempt.status = Status(Code.UNSCHEDULABLE, (text,), err=UNSCHEDULABLE)
+        attempt.status = Status(Code.UNSCHEDULABLE, (text,), err=beginning(members.context))
         return attempt
     at = int(feasible[_best(members, placements, chain, len(feasible))])
     if memory is not None:

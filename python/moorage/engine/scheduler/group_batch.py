@@ -14,7 +14,7 @@ from moorage._core.decide.batch_rows import Sink
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.queue.in_flight import pods_of
-from moorage.kube import AnyGroup, Pod, PodGroup, UnitKey
+from moorage.kube import AnyGroup, Pod, UnitKey
 
 from ..framework import PlacementScorePlugin
 from ..framework.group_index import GroupTree, is_composite
@@ -37,8 +37,9 @@ from .group_members import (
 )
 from .options import check_readable
 from .place import LEDGER, SEGMENTS, WHOLE_CYCLE
-from .place_group import one_cycle, place_group, rejected, why_invalid
+from .place_group import has_condition, one_cycle, place_group, rejected
 from .scheduler_state import SchedulerState
+from .valid_groups import why_invalid
 
 GROWTH = 16
 MOST_PODS = 4096
@@ -98,8 +99,8 @@ class GroupBatch:
         self._further_routes = self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit
 
-    def groups_of(self, first: int, end: int) -> list[PodGroup]:
-        """Return some of the groups, or the pod groups below them.
+    def groups_of(self, first: int, end: int) -> list[AnyGroup]:
+        """Return those of some groups, and of the groups below them, that get a condition.
 
         Parameters
         ----------
@@ -107,7 +108,8 @@ class GroupBatch:
             Index of the first group, and index after the last.
         """
         trees = [tree for tree in self._trees[first:end] if tree is not None]
-        return [members.group for tree in trees for members in tree if isinstance(members.group, PodGroup)]
+        groups = [members.group for tree in trees for members in tree if members.group is not None]
+        return [group for group in groups if has_condition(self.context, group)]
 
     def begin(self, group: int) -> int:
         """Return the index of the first pod of a group.
@@ -269,9 +271,9 @@ class GroupBatch:
         kinds = {(shape.priority, shape.may_preempt) for shape in shapes}
         if len(kinds) > 1 or group is None or {rank for rank, _ in kinds} != {group.spec.priority or 0}:
             return False
-        return not (
-            self.scheduled[at] and why_invalid(group, (self.batch.pod(self.begin(at)), *self.scheduled[at]))
-        )
+        if not (self.scheduled[at] or self.context.handle.release.hierarchies_are_validated):
+            return True
+        return not why_invalid(self.context, group, (self.batch.pod(self.begin(at)), *self.scheduled[at]))
 
 
 # ---- the turn of groups in a run ---------------------------------------------------------------------------
@@ -423,7 +425,7 @@ class GroupTurn:
                 else:
                     run.record(binding_cycle(context.bindings, done.started[at]))
         since, writes = context.bindings.condition_time(context.handle), context.handle.writes
-        patch_outcomes(context.client, done.outcomes, done.is_error, since=since, writes=writes)
+        patch_outcomes(context.client, done.outcomes, done.reason, since=since, writes=writes)
         if done.succeeded:
             self._allow(scheduled)
         elif not run.time_passes:
@@ -442,7 +444,9 @@ class GroupTurn:
         context, began = self._context, time.perf_counter()
         engines = context.engines_of(pods)
         if group is None or len(engines) > 1:
-            return rejected(context, pods, group, GONE if group is None else why_invalid(group, pods))
+            return rejected(
+                context, pods, group, GONE if group is None else why_invalid(context, group, pods)
+            )
         done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
         self._run.spend(began, len(pods))
         return done

@@ -25,10 +25,12 @@ from ..framework import Code, FrameworkHandle, NominatingInfo, Status
 from ..framework.group_index import PodGroups
 from .cycle.engine import Engine
 from .cycle.results import Failure
-from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole
+from .cycle.status_writes import ERROR, OF_GROUP, UNSCHEDULABLE
+from .group_attempt import Attempt, GroupResult, beginning, decide_whole
 from .group_members import Members, in_cycle
 from .group_post_filter import run_post_filter
 from .scheduler_state import SchedulerState
+from .valid_groups import why_invalid
 
 # ---- ignored groups ----------------------------------------------------------------------------------------
 # What the scheduler ignores of pod groups, because feature gates are off; and groups that do not exist.
@@ -156,14 +158,6 @@ def _are(number: int) -> str:
 
 # ---- place group -------------------------------------------------------------------------------------------
 
-OTHER_SCHEDULER = (
-    "all pods in a single pod group should have the same .spec.schedulerName set, got: {} and {}"
-)
-OTHER_PRIORITY = (
-    "all pods in a single pod group should have the same priority as the pod group's priority, got {} and {}"
-)
-OTHER_POLICY = "all pods in a single pod group should have the same preemption policy, got {} and {}"
-DEFAULT, PREEMPTS = "default-scheduler", "PreemptLowerPriority"
 CLEAR = NominatingInfo()
 
 
@@ -227,9 +221,16 @@ def rejected(context: SchedulerState, pods: Sequence[Pod], group: AnyGroup | Non
     result = GroupResult(context.cache.state, len(pods), context.batch_of(pods))
     result.failures.update(dict.fromkeys(range(len(pods)), Failure(error=error, nominating=CLEAR)))
     result.message, result.is_error = error, True
+    result.reason = OF_GROUP if context.handle.release.hierarchies_are_validated else ERROR
     tree = () if group is None else context.groups.tree_of(group)
-    result.outcomes = [(members.group, error) for members in tree if isinstance(members.group, PodGroup)]
+    groups = [members.group for members in tree if members.group is not None]
+    result.outcomes = [(group, error) for group in groups if has_condition(context, group)]
     return result
+
+
+def has_condition(context: SchedulerState, group: AnyGroup) -> bool:
+    """Whether the result of an attempt is written to a group."""
+    return isinstance(group, PodGroup) or context.handle.release.trees_have_conditions
 
 
 def place_group(
@@ -254,7 +255,7 @@ def place_group(
     evicts : bool, optional
         Whether pods are evicted for a group that fails.
     """
-    if error := why_invalid(group, (*pods, *scheduled)):
+    if error := why_invalid(context, group, (*pods, *scheduled)):
         return rejected(context, pods, group, error)
     members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
     with context.cache.lock:
@@ -301,35 +302,6 @@ def one_cycle(members: Members) -> Iterator[None]:
         view.freezes_counts, handle.group_cycle = False, None
 
 
-def why_invalid(group: AnyGroup, pods: Sequence[Pod]) -> str:
-    """Return why pods cannot form a group (validatePodGroup).
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-        The pending ones before those that have a node.
-
-    Returns
-    -------
-    str
-        "" if they can.
-    """
-    priority, first = group.spec.priority or 0, pods[0].spec if pods else None
-    for pod in pods:
-        assert first is not None
-        spec = pod.spec
-        if spec.scheduler_name != first.scheduler_name:
-            names = [f'"{each.scheduler_name or DEFAULT}"' for each in (spec, first)]
-            return OTHER_SCHEDULER.format(*names)
-        if (spec.priority or 0) != priority:
-            return OTHER_PRIORITY.format(spec.priority or 0, priority)
-        if (spec.preemption_policy or PREEMPTS) != (first.preemption_policy or PREEMPTS):
-            return OTHER_POLICY.format(
-                spec.preemption_policy or PREEMPTS, first.preemption_policy or PREEMPTS
-            )
-    return ""
-
-
 # ---- the result --------------------------------------------------------------------------------------------
 
 
@@ -357,10 +329,13 @@ def _result(
     outcomes = list(outcomes_of(members, attempt, range(len(members.pods))))
     for outcome in outcomes:
         status = _after(outcome.status, post_filter, outcomes)
-        if isinstance(outcome.members.group, PodGroup):
+        group, is_error = outcome.members.group, status is not None and status.code == Code.ERROR
+        if isinstance(group, PodGroup):
             _add(result, outcome, status, nominations)
-            result.outcomes.append((outcome.members.group, "" if status is None else status.message()))
-            result.is_error |= status is not None and status.code == Code.ERROR
+            result.is_error |= is_error
+        if has_condition(context, group):
+            result.outcomes.append((group, "" if status is None else status.message()))
+    result.reason = ERROR if result.is_error else UNSCHEDULABLE
     root = _after(attempt.status, post_filter, outcomes)
     result.message = "" if root is None else root.message()
     return result
@@ -408,5 +383,6 @@ def _add(
         elif nominations is not None:
             failures[at] = Failure(group_failure=status.message(), nominating=nominating)
         else:
-            text = f"{UNSCHEDULABLE}, {status.message()}" if status.message() else str(UNSCHEDULABLE)
+            reason = Status(status.code, status.reasons, err=beginning(outcome.members.context))
+            text = reason.message()
             failures[at] = Failure(group_failure=text, nominating=CLEAR)

@@ -35,8 +35,9 @@ from .group_attempt import GroupResult
 from .loop import finish_binding
 from .options import check_pod, check_pods, check_readable, pods_of
 from .place import APART, SEGMENTS, WHOLE_CYCLE, Placing
-from .place_group import ignored_topologies, place_group, why_invalid
+from .place_group import ignored_topologies, place_group
 from .scheduler_state import SchedulerState
+from .valid_groups import why_invalid
 
 MOST = 2**31 - 1
 
@@ -567,7 +568,7 @@ def schedule_workload(
         check_new(context.cache.state, pending)
     engines = context.engines_of(pending)
     if len(engines) > 1:
-        raise MoorageError(why_invalid(group, pending))
+        raise MoorageError(why_invalid(context, group, pending))
     if not engines:
         return GroupResult(context.cache.state, 0, context.batch_of(pending))
     placed = groups.scheduled(unit)[0] if scheduled is None else scheduled

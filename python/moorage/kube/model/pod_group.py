@@ -115,6 +115,7 @@ class PodGroupSpec(Struct, frozen=True):
     disruption_mode: DisruptionMode | None = None
     priority: Int32 | None = None
     priority_class_name: str = ""
+    preemption_policy: str | None = None
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
     resource_claims: Annotated[tuple[PodResourceClaim, ...], at_most(4)] = ()
@@ -206,6 +207,7 @@ class CompositePodGroupSpec(Struct, frozen=True):
     disruption_mode: DisruptionMode | None = None
     priority: Int32 | None = None
     priority_class_name: str = ""
+    preemption_policy: str | None = None
     workload_ref: WorkloadReference | None = None
     parent_composite_pod_group_name: str | None = None
 
@@ -213,7 +215,7 @@ class CompositePodGroupSpec(Struct, frozen=True):
 class CompositePodGroupStatus(Struct, frozen=True):
     """Status of a composite pod group."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[GroupCondition, ...] = ()
 
 
 class CompositePodGroup(Object, frozen=True):

@@ -93,6 +93,22 @@ class Release:
     counts_entities : bool
         The metric `scheduler_queued_entities` counts queued pods and pod groups, and
         `scheduler_pending_pods` the pods that wait for a group that does not exist.
+    group_without_victims_ends : bool
+        Where a group could evict no pod, the plugins after DefaultPreemption are not asked, and the message
+        has its reason alone.
+    lost_nodes_end_preemption : bool
+        A pod of a group that is evicted as a whole, on a node that is gone, ends the preemption for groups
+        with an error.
+    groups_tell_threshold : bool
+        The message of a group says how many of its pods are scheduled, unschedulable, and not evaluated;
+        so does that of a member that had found a node.
+    hierarchies_are_validated : bool
+        All groups of a tree must be of one workload and have the priority of the root, and so must their
+        pods; a gang has no basic groups, and a group that is evicted as a whole none that is not. A group
+        can have a preemption policy, which is that of its pods. Conditions say PodGroupError. Without it,
+        the pods of a group have its priority and one policy, and conditions say SchedulerError.
+    trees_have_conditions : bool
+        Composite groups have a condition, too.
     namespaces_by_value : bool
         A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
         DoesNotExist) selects every namespace.
@@ -181,6 +197,11 @@ class Release:
     pod_events_name_target: bool
     counts_flushed: bool
     counts_entities: bool
+    group_without_victims_ends: bool
+    lost_nodes_end_preemption: bool
+    groups_tell_threshold: bool
+    hierarchies_are_validated: bool
+    trees_have_conditions: bool
     namespaces_by_value: bool
     replaced_nodes_lose_claims: bool
     devices_are_exact: bool
@@ -275,6 +296,11 @@ _V134 = Release(
     pod_events_name_target=False,
     counts_flushed=False,
     counts_entities=False,
+    group_without_victims_ends=True,
+    lost_nodes_end_preemption=True,
+    groups_tell_threshold=False,
+    hierarchies_are_validated=False,
+    trees_have_conditions=False,
     namespaces_by_value=True,
     replaced_nodes_lose_claims=False,
     devices_are_exact=False,
@@ -372,6 +398,11 @@ _V138 = replace(
     version="1.38",
     patch="v1.38.0-beta.0",
     scheme="pkg/runtime/scheme.go:110",
+    group_without_victims_ends=False,
+    lost_nodes_end_preemption=False,
+    hierarchies_are_validated=True,
+    trees_have_conditions=True,
+    groups_tell_threshold=True,
 )
 RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137, _V138)}
 """Releases by their minor version, the earliest first."""

@@ -14,7 +14,7 @@ from moorage.engine.framework.handle import AT_ONCE, Writes
 from moorage.engine.framework.interface import NominatingInfo
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.pod_group import GroupCondition, PodGroup
+from moorage.kube.model.pod_group import COMPOSITE, AnyGroup, GroupCondition, PodGroup
 from moorage.store import ConflictError, NotFoundError, ObjectClient, ObjectStore, patch_pod_status
 from moorage.store.pod_status_patch import condition_value
 
@@ -103,16 +103,20 @@ def patch_pod(
 # The status of pod groups as the scheduler writes it. A failed write is only logged.
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
+COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
-_generation: Callable[[PodGroup], int] = attrgetter("metadata.generation")  # 0 where it is not known
+UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
+OF_GROUP = "GroupError"
+"""Stands for PodGroupError or CompositePodGroupError."""
+_generation: Callable[[AnyGroup], int] = attrgetter("metadata.generation")  # 0 where it is not known
 IS_SCHEDULED = GroupCondition(type=POD_GROUP_SCHEDULED, status="True", reason=SCHEDULED)
 
 
 def patch_groups(
     client: ObjectClient,
-    groups: Sequence[PodGroup],
+    groups: Sequence[AnyGroup],
     message: str = "",
-    is_error: bool = False,
+    reason: str = UNSCHEDULABLE,
     *,
     since: str | None = None,
     writes: Writes = AT_ONCE,
@@ -120,38 +124,39 @@ def patch_groups(
     """Have the result of one attempt of each of several groups written, if that changes the group's status.
 
     A Kubernetes group has the condition PodGroupInitiallyScheduled, with the generation that was tried, a
-    Gödel group a phase. Once it says that the group is scheduled, it stays. Composite groups have none, as
-    upstream.
+    Gödel group a phase. Once it says that the group is scheduled, it stays.
 
     Parameters
     ----------
-    groups : sequence of PodGroup
+    groups : sequence of PodGroup or CompositePodGroup
         No two of one name.
     message : str, optional
         Why the attempts failed; "" where they succeeded.
-    is_error : bool, optional
-        Whether they failed with an error.
+    reason : str, optional
+        Of the condition, where they failed: `UNSCHEDULABLE`, `ERROR` or `OF_GROUP`.
     since : str, optional
         The transition time, which an API server wants; a condition whose status stays keeps its own.
     """
-    condition = replace(IS_SCHEDULED, last_transition_time=since) if since else IS_SCHEDULED
-    if message:
-        reason = "SchedulerError" if is_error else "Unschedulable"
-        condition = replace(condition, status="False", reason=reason, message=message)
-    if isinstance(client, ObjectStore):
-        others = [group for group in groups if not group.is_godel]
-        for generation, alike in groupby(sorted(others, key=_generation), _generation):
-            observed = replace(condition, observed_generation=generation or None)
-            client.set_condition(list(alike), observed, stays="True" if message else "")
-        groups = [group for group in groups if group.is_godel]
-    for group in groups:
-        writes.submit("pod_group_status_patch", group, _GroupPatch(client, group, condition))
+    by_kind = groupby(sorted(groups, key=_kind), _kind)
+    for (kind, is_godel), of_kind in by_kind:
+        type_ = COMPOSITE_SCHEDULED if kind == COMPOSITE else POD_GROUP_SCHEDULED
+        condition = replace(IS_SCHEDULED, type=type_, last_transition_time=since)
+        if message:
+            why = f"{kind.removesuffix('Group')}{reason}" if reason == OF_GROUP else reason
+            condition = replace(condition, status="False", reason=why, message=message)
+        if isinstance(client, ObjectStore) and not is_godel:
+            for generation, alike in groupby(sorted(of_kind, key=_generation), _generation):
+                observed = replace(condition, observed_generation=generation or None)
+                client.set_condition(list(alike), observed, stays="True" if message else "")
+            continue
+        for group in of_kind:
+            writes.submit("pod_group_status_patch", group, _GroupPatch(client, group, condition))
 
 
 def patch_outcomes(
     client: ObjectClient,
-    outcomes: Iterable[tuple[PodGroup, str]],
-    is_error: bool = False,
+    outcomes: Iterable[tuple[AnyGroup, str]],
+    reason: str = UNSCHEDULABLE,
     *,
     since: str | None = None,
     writes: Writes = AT_ONCE,
@@ -160,30 +165,36 @@ def patch_outcomes(
 
     Parameters
     ----------
-    outcomes : iterable of (PodGroup, str)
+    outcomes : iterable of (PodGroup or CompositePodGroup, str)
         Each group, and why it failed; "" where it succeeded.
-    is_error, since
+    reason, since
         As in `patch_groups`.
     """
     for message, alike in groupby(sorted(outcomes, key=itemgetter(1)), itemgetter(1)):
         groups = [group for group, _ in alike]
-        patch_groups(client, groups, message, is_error, since=since, writes=writes)
+        patch_groups(client, groups, message, reason, since=since, writes=writes)
+
+
+def _kind(group: AnyGroup) -> tuple[str, bool]:
+    """The kind of a group, and whether it is Gödel's."""
+    return group.kind, isinstance(group, PodGroup) and group.is_godel
 
 
 class _GroupPatch(Struct, frozen=True):
     """Writes the result of an attempt of one group."""
 
     client: ObjectClient
-    group: PodGroup
+    group: AnyGroup
     condition: GroupCondition
 
     def __call__(self) -> None:
         client, name = self.client, (self.group.name, self.group.namespace)
         try:
-            current = client.get(PodGroup, *name)
-            make = _phase if current.is_godel else _conditions
-            if change := make(current, self.condition):
-                client.patch(PodGroup, *name, {"status": change}, type="strategic", subresource="status")
+            kind = type(self.group)
+            current: Any = client.get(kind, *name)
+            is_godel = isinstance(current, PodGroup) and current.is_godel
+            if change := (_phase if is_godel else _conditions)(current, self.condition):
+                client.patch(kind, *name, {"status": change}, type="strategic", subresource="status")
         except NotFoundError:
             return
 
@@ -192,14 +203,14 @@ class _GroupPatch(Struct, frozen=True):
         return earlier if earlier.condition.status == "True" else self
 
 
-def _phase(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
+def _phase(group: Any, condition: GroupCondition) -> dict[str, Any]:
     """Return the change of the phase of a Gödel group; empty for none."""
     phase = SCHEDULED if condition.status == "True" else PENDING
     done = group.status.phase not in ("", "Unknown", "Pending", "PreScheduling")
     return {} if done or phase == group.status.phase else {"phase": phase}
 
 
-def _conditions(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
+def _conditions(group: AnyGroup, condition: GroupCondition) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
     condition = replace(condition, observed_generation=_generation(group) or None)
     latest = next((entry for entry in group.status.conditions if entry.type == condition.type), None)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
+from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..read.decode import is_json
 from .field_checks import CHECKS, Check, Fault, Json, Rule, is_absent, required
 
@@ -72,7 +73,12 @@ def _plan(struct: str) -> _Plan:
     from .scheduling_rules import RULES as OF_SCHEDULING
     from .validation_rules import RULES
 
-    rules = tuple([rule for listed in (RULES, OF_PODS, OF_SCHEDULING) for rule in listed.get(struct, ())])
+    tables = [RULES, OF_PODS, OF_SCHEDULING]
+    if struct.startswith("admissionregistration."):
+        from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions
+
+        tables.append(OF_POLICIES)
+    rules = tuple([rule for listed in tables for rule in listed.get(struct, ())])
     structs = []
     for name, target in fields_of(struct).items():
         form = target[-2:] if target.endswith((LISTS, MAPS)) else ""
@@ -105,7 +111,7 @@ def _judged() -> frozenset[str]:
     """The kinds that are judged, with their versions."""
     from .validation_rules import KINDS
 
-    return frozenset(KINDS)
+    return frozenset((*KINDS, *(f"{struct().api_version}/{struct.__name__}" for struct in POLICY_KINDS)))
 
 
 def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:

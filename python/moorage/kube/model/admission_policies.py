@@ -53,7 +53,7 @@ class ParamRef(Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     selector: LabelSelector | None = None
-    parameter_not_found_action: str = ""
+    parameter_not_found_action: str = "Deny"
 
 
 class Validation(Struct, frozen=True):

@@ -313,6 +313,7 @@ cdef extern from "verdict_histogram.h" nogil:
 
 cdef extern from "preemption.h" nogil:
     const int64_t MR_NOT_STARTED
+    const int32_t MR_ANY_CUT
     const uint64_t MR_NO_VICTIMS
     const int MR_NOBODY
 

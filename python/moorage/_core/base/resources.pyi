@@ -17,6 +17,10 @@ class PodGates(NamedTuple):
     resizes_by_sums: bool = False
     image_volumes: str = "size"
     namespaces_by_value: bool = True
+    scores_effective_requests: bool = False
+    empty_selectors_spread: bool = False
+    empty_budgets_protect: bool = False
+    victims_tie_by_uid: bool = False
 
 DEFAULT_GATES: PodGates
 CONTAINERS_ALONE: PodGates

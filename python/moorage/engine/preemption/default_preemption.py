@@ -454,7 +454,7 @@ def _protected(handle: FrameworkHandle, units: LowerUnits, concerned: Collection
     budgets = tuple(budgets_of(handle))
     budgeted = units.budgeted(budgets) if budgets else []
     members = [Unit(units.pods(at), 0) for at in budgeted]
-    costs = violations(members, budgets, stops=handle.release.budgets_stop_at_violation)
+    costs = violations(members, budgets, handle.release)
     among = {*concerned} if budgeted else ()
     return [at for at, cost in zip(budgeted, costs, strict=True) if cost and at in among]
 

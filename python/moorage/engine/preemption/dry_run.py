@@ -203,10 +203,16 @@ class PreemptionDryRuns:
             return [], {info.name: NO_VICTIMS}
         victims, protected, status = self.select_victims_on_node(info)
         if status is None and not victims:
-            status = fwk.as_status(MoorageError(NO_VICTIM.format(info.name)))
+            status = self._no_victim(info.name)
         if status is not None:
             return [], {info.name: status}
         return [Candidate(info.name, Victims(tuple(victims), protected))], {}
+
+    def _no_victim(self, node: str) -> fwk.Status:
+        """The status of a node where the pod fits with all victims put back."""
+        if self.handle.release.needless_evictions_reject:
+            return NO_VICTIMS
+        return fwk.Status(fwk.Code.ERROR, err=MoorageError(NO_VICTIM.format(node)))
 
     def select_victims_on_node(self, info: NodeInfo) -> tuple[list[Pod], int, fwk.Status | None]:
         """Choose the pods whose eviction would make room for the pod on one node.
@@ -234,8 +240,9 @@ class PreemptionDryRuns:
             return [], 0, NO_VICTIMS
         if status := attempt.rejection():
             return [], 0, status
-        ordered = units_by_importance(potential)
-        costs = violations(ordered, self.budgets, self.handle.release.budgets_stop_at_violation)
+        release = self.handle.release
+        ordered = units_by_importance(potential, release.victims_tie_by_uid)
+        costs = violations(ordered, self.budgets, release)
         chosen: list[int] = []
         for at in sorted(range(len(ordered)), key=lambda at: not costs[at]):
             if status := attempt.change(ordered[at], adds=True):
@@ -245,7 +252,7 @@ class PreemptionDryRuns:
             if status := attempt.change(ordered[at], adds=False):
                 return [], 0, status
             chosen.append(at)
-        evicted = units_by_importance([ordered[at] for at in chosen])
+        evicted = units_by_importance([ordered[at] for at in chosen], release.victims_tie_by_uid)
         victims = [other for unit in evicted for other in unit.pods]
         return victims, sum(costs[at] for at in chosen), None
 
@@ -309,7 +316,7 @@ class PreemptionDryRuns:
                 if verdict:
                     rejected[name] = statuses[verdict]
                 elif not victims.pods:
-                    rejected[name] = fwk.Status(fwk.Code.ERROR, err=MoorageError(NO_VICTIM.format(name)))
+                    rejected[name] = self._no_victim(name)
                 else:
                     candidates.append(Candidate(name, victims))
         return sorted(candidates, key=_violates), rejected

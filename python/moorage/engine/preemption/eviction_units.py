@@ -13,6 +13,7 @@ from moorage._core.preempt.budgets import budget_matcher
 from moorage._core.preempt.importance import order_as_upstream, start_time
 from moorage.kube import Pod, PodDisruptionBudget, UnitKey, group_of
 from moorage.kube.model.pod import DISRUPTION_TARGET
+from moorage.kube.releases import DEFAULT, RELEASES, Release
 
 from ..framework import Code, FrameworkHandle, Status
 from ..framework.group_index import PodGroups
@@ -48,23 +49,33 @@ class Unit(Struct, frozen=True):
     is_group: bool = False
 
 
-def by_importance(pods: Iterable[Pod]) -> list[Pod]:
+def by_importance(pods: Iterable[Pod], by_uid: bool) -> list[Pod]:
     """Sort pods, the most important first: by priority, then by how long each has run.
 
-    Pods that are equal in both stay in order; upstream's sort leaves their order open.
+    Pods that are equal in both are sorted by UID (`Release.victims_tie_by_uid`) or stay in order, as
+    upstream's sort leaves their order open.
     """
-    return sorted(pods, key=lambda pod: (-priority_of(pod), start_time(pod)))
+    return sorted(
+        pods, key=lambda pod: (-priority_of(pod), start_time(pod), pod.metadata.uid if by_uid else "")
+    )
 
 
-def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
+def units_by_importance(units: Iterable[Unit], by_uid: bool = False) -> list[Unit]:
     """Sort units, the most important first.
 
     The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
-    has run. Up to 12 units that are equal in all of them stay in order; of more, upstream's sort decides.
+    has run; the UID of the first pod, if `by_uid`. Up to 12 units that are equal in all of them stay in
+    order; of more, upstream's sort decides.
     """
     ordered = list(units)
     keys = [
-        (-unit.priority, not unit.is_group, -len(unit.pods), min(start_time(pod) for pod in unit.pods))
+        (
+            -unit.priority,
+            not unit.is_group,
+            -len(unit.pods),
+            min(start_time(pod) for pod in unit.pods),
+            unit.pods[0].metadata.uid if by_uid else "",
+        )
         for unit in ordered
     ]
     ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
@@ -75,30 +86,30 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
 def violations(
     units: Iterable[Unit],
     budgets: Sequence[PodDisruptionBudget],
-    stops: bool = False,
+    release: Release = RELEASES[DEFAULT],
 ) -> list[int]:
     """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
     Each pod, in the given order, uses up one of the allowed disruptions of every budget that selects it,
-    unless the budget lists the pod as disrupted already. Budgets with an empty or malformed selector select
-    no pod, and pods without labels are not selected.
+    unless the budget lists the pod as disrupted already. Budgets with a malformed selector, or without
+    `Release.empty_budgets_protect` an empty one, select no pod, and pods without labels are not selected.
 
     Parameters
     ----------
-    stops : bool, optional
-        Whether a pod uses up no budget after the first that it violates.
+    release : Release, optional
+        Whose rules hold.
 
     Returns
     -------
     list of int
         One for each unit.
     """
-    violated_by = _counting(budgets, stops)
+    violated_by = _counting(budgets, release)
     return [sum(bool(violated_by(pod)) for pod in unit.pods) for unit in units]
 
 
 def violated_budgets(
-    pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget], stops: bool = False
+    pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget], release: Release = RELEASES[DEFAULT]
 ) -> list[list[str]]:
     """Return the budgets that the eviction of each pod violates; see `violations`.
 
@@ -106,15 +117,15 @@ def violated_budgets(
     ----------
     pods : iterable of Pod
         The most important first.
-    stops : bool, optional
-        Whether a pod uses up no budget after the first that it violates.
+    release : Release, optional
+        Whose rules hold.
 
     Returns
     -------
     list of list of str
         One for each pod: budgets as ``namespace/name``.
     """
-    violated_by = _counting(budgets, stops)
+    violated_by = _counting(budgets, release)
     return [[budgets[at].key for at in violated_by(pod)] for pod in pods]
 
 
@@ -140,16 +151,18 @@ def violations_on(
     row = state.find_row(node) if budgets else None
     if row is None:
         return {}
-    lower = by_importance(pod for pod in state.pods_of(row) if priority_of(pod) < priority)
-    violated = violated_budgets(lower, budgets, handle.release.budgets_stop_at_violation)
+    lower = by_importance(
+        (pod for pod in state.pods_of(row) if priority_of(pod) < priority), handle.release.victims_tie_by_uid
+    )
+    violated = violated_budgets(lower, budgets, handle.release)
     by_pod = {pod.key: tuple(some) for pod, some in zip(lower, violated, strict=True) if some}
     return {pod.key: by_pod[pod.key] for pod in victims if pod.key in by_pod}
 
 
-def _counting(budgets: Sequence[PodDisruptionBudget], stops: bool) -> Callable[[Pod], list[int]]:
+def _counting(budgets: Sequence[PodDisruptionBudget], release: Release) -> Callable[[Pod], list[int]]:
     """Return a function that uses up the budgets of a pod, and returns the indexes of those it violates."""
     allowed = [budget.status.disruptions_allowed for budget in budgets]
-    matchers = [budget_matcher(budget) for budget in budgets]
+    matchers = [budget_matcher(budget, release.empty_budgets_protect) for budget in budgets]
 
     def violated_by(pod: Pod) -> list[int]:
         exceeded: list[int] = []
@@ -162,7 +175,7 @@ def _counting(budgets: Sequence[PodDisruptionBudget], stops: bool) -> Callable[[
             allowed[at] -= 1
             if allowed[at] < 0:
                 exceeded.append(at)
-                if stops:
+                if release.budgets_stop_at_violation:
                     break
         return exceeded
 
@@ -178,7 +191,7 @@ class EvictionUnits:
     """The current eviction units of a cluster."""
 
     def __init__(self, handle: FrameworkHandle) -> None:
-        self._cache, self._groups = handle.cache, groups_of(handle)
+        self._cache, self._groups, self._release = handle.cache, groups_of(handle), handle.release
         self._pods: dict[UnitKey, dict[str, Pod]] = {}
         self._made: dict[UnitKey, Unit] = {}
 
@@ -242,7 +255,8 @@ class EvictionUnits:
         before = len(pods)
         pods.update((pod.metadata.uid, pod) for pod in here)
         if key not in self._made or len(pods) > before:
-            self._made[key] = Unit(tuple(by_importance(pods.values())), self._groups.whole[key], True)
+            ordered = by_importance(pods.values(), self._release.victims_tie_by_uid)
+            self._made[key] = Unit(tuple(ordered), self._groups.whole[key], True)
         return self._made[key]
 
 

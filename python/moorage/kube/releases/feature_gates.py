@@ -511,6 +511,10 @@ def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -
         resizes_by_sums=release.resizes_by_sums,
         image_volumes=release.image_volumes,
         namespaces_by_value=release.namespaces_by_value,
+        scores_effective_requests=release.scores_effective_requests,
+        empty_selectors_spread=release.empty_selectors_spread,
+        empty_budgets_protect=release.empty_budgets_protect,
+        victims_tie_by_uid=release.victims_tie_by_uid,
     )
 
 

@@ -170,6 +170,23 @@ class Release:
         DeviceTaintRules need the gate DRADeviceTaintRules. Without it, DRADeviceTaints is enough.
     taint_rules_taint_all : bool
         A DeviceTaintRule without a selector taints all devices. Without it, none.
+    scores_effective_requests : bool
+        NodeResourcesFit scores a pod with its effective requests, as
+        NodeResourcesBalancedAllocation does: pod-level resources count, and a resize in progress.
+        Without it, only the requests of its containers count.
+    empty_selectors_spread : bool
+        An empty `labelSelector` of a spread constraint counts all pods of the namespace. Without
+        it, none.
+    empty_budgets_protect : bool
+        A PodDisruptionBudget with an empty selector covers all pods of its namespace. Without it,
+        none.
+    victims_tie_by_uid : bool
+        Of victims that are equal in priority, number of pods and start, that with the lesser UID
+        is the more important one. Without it, they are in the order in which Go's sort leaves
+        them.
+    needless_evictions_reject : bool
+        A node where the pod fits with all its victims put back is rejected with "No preemption
+        victims found for incoming pod". Without it, this is an error of the dry run.
     """
 
     version: str
@@ -224,6 +241,11 @@ class Release:
     in_flight_until_bound: bool
     taint_rules_have_a_gate: bool
     taint_rules_taint_all: bool
+    scores_effective_requests: bool
+    empty_selectors_spread: bool
+    empty_budgets_protect: bool
+    victims_tie_by_uid: bool
+    needless_evictions_reject: bool
 
     @property
     def is_preview(self) -> bool:
@@ -323,6 +345,11 @@ _V134 = Release(
     in_flight_until_bound=False,
     taint_rules_have_a_gate=False,
     taint_rules_taint_all=True,
+    scores_effective_requests=False,
+    empty_selectors_spread=False,
+    empty_budgets_protect=False,
+    victims_tie_by_uid=False,
+    needless_evictions_reject=False,
 )
 _V135 = replace(
     _V134,
@@ -403,6 +430,11 @@ _V138 = replace(
     hierarchies_are_validated=True,
     trees_have_conditions=True,
     groups_tell_threshold=True,
+    scores_effective_requests=True,
+    empty_selectors_spread=True,
+    empty_budgets_protect=True,
+    victims_tie_by_uid=True,
+    needless_evictions_reject=True,
 )
 RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137, _V138)}
 """Releases by their minor version, the earliest first."""

@@ -459,8 +459,8 @@ cdef class Search:
         """Return the verdict of a node with some pods removed and others added. All changes are undone.
 
         As upstream, AddPod and RemovePod of PodTopologySpread match by labels alone: terminating pods, and
-        all pods for an empty selector, are not counted by PreFilter, but change the counts when they are
-        added or removed.
+        up to v1.37 all pods for an empty selector, are not counted by PreFilter, but change the counts when
+        they are added or removed.
 
         Parameters
         ----------

@@ -131,7 +131,7 @@ cdef class Terms:
     def count_unlisted(self, pods, int32_t row, int32_t sign):
         """Count pods that only AddPod and RemovePod of PodTopologySpread count, for hard constraints.
 
-        PreFilter counts no terminating pods, and no pods at all for an empty selector. AddPod and RemovePod
+        PreFilter counts no terminating pods, and up to v1.37 none at all for an empty selector. AddPod and RemovePod
         match pods of the namespace by their labels alone (kube-scheduler v1.36, podtopologyspread,
         filtering.go, updateWithPod).
 
@@ -155,12 +155,12 @@ cdef class Terms:
         if not self.of_hard:
             return
         here = [pod for pod in pods if pod.metadata.namespace == self.shape.namespace]
-        for counter, is_empty in self.of_hard.items():
+        for counter, matches_none in self.of_hard.items():
             unlisted = 0
             for pod in here:
                 terminates = pod.metadata.deletion_timestamp is not None
                 matches = terminates and counter.matched.matches(self.state.classes.intern(pod))
-                unlisted += is_empty or matches
+                unlisted += matches_none or matches
             mr_counter_add(&counter.c, row, sign * unlisted, 0)
 
     # ---- for explanations ----------------------------------------------------------------------------------
@@ -419,9 +419,10 @@ cdef Versions _read_versions(Terms terms) noexcept:
 cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, tuple labels):
     """Compile a constraint. A node counts only if it has all of `labels`. Returns the matching pods."""
     cdef Domains domains = terms.state.domains
-    # Non-terminating pods of the namespace that the selector matches. An empty selector matches none.
+    # Non-terminating pods of the namespace that the selector matches. Up to v1.37 an empty one matches none.
+    cdef bint matches_none = selector.is_empty and not terms.state.classes.gates.empty_selectors_spread
     cdef Matched matched = domains.matching(
-        NO_PODS if selector.is_empty else _matched_by_selector(terms, selector), False
+        NO_PODS if matches_none else _matched_by_selector(terms, selector), False
     )
     cdef TopologyKey topology = domains.topology(constraint.topology_key)
     follows_affinity = constraint.node_affinity_policy in (None, "Honor")
@@ -438,7 +439,7 @@ cdef Matched _constrain(Terms terms, mr_constraint* out, constraint, selector, t
     out.min_domains = 1 if constraint.min_domains is None else constraint.min_domains
     out.self = selector.matches(terms.labels)
     if constraint.when_unsatisfiable == HARD:
-        terms.of_hard[counter] = selector.is_empty
+        terms.of_hard[counter] = matches_none
     return matched
 
 

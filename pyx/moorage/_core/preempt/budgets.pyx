@@ -14,8 +14,8 @@ from moorage._core.state cimport PodClasses
 cdef class Budgets:
     """The current budgets, grouped into the sets of budgets that match a pod. Set 0 is empty.
 
-    kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing, empty or malformed matches
-    no pod, and no budget matches a pod without labels.
+    kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing or malformed, or up to v1.37
+    empty, matches no pod, and no budget matches a pod without labels.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ cdef class Budgets:
         self.known = self.n_members = 0
         self.has_several = False
         for at, budget in enumerate(objects):
-            matcher = budget_matcher(budget)
+            matcher = budget_matcher(budget, self.classes.gates.empty_budgets_protect)
             if matcher is not None:
                 self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
         _intern(self, ())
@@ -140,20 +140,22 @@ cdef int32_t _intern(Budgets budgets, tuple members) except -1:
     return <int32_t>at
 
 
-def budget_matcher(budget):
+def budget_matcher(budget, bint empty_protects):
     """Return the compiled selector of a PodDisruptionBudget.
 
     Parameters
     ----------
     budget : PodDisruptionBudget
+    empty_protects : bool
+        Whether an empty selector matches all pods (`PodGates.empty_budgets_protect`).
 
     Returns
     -------
     LabelSelectorMatcher or None
-        None if the selector is missing, empty or malformed, so that it matches no pod.
+        None if the selector is missing, malformed, or empty without that, so that it matches no pod.
     """
     try:
         matcher = LabelSelectorMatcher(budget.spec.selector)
     except ValueError:
         return None
-    return None if matcher.is_empty else matcher
+    return None if matcher.is_empty and not empty_protects else matcher

@@ -247,6 +247,8 @@ cdef class DryRuns:
                     victims[count] = pods[at]
                     count += 1
         mr_sort_as_upstream(victims, count)
+        if self.importance.ties_by_uid:
+            self.importance.order_ties(victims, count)
         for at in range(count):
             out += self.importance.pods_in(&victims[at])
         return out

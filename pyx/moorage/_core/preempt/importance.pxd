@@ -46,6 +46,7 @@ cdef class Importance:
     cdef int32_t known, moves   # classes in `usages`; how often `_forget` has dropped all spans
     cdef int32_t priority       # of the preemptor
     cdef int64_t cursor
+    cdef bint ties_by_uid       # equal pods are ordered by their UIDs, as since v1.38
     cdef bint adds_up           # requests of all classes can be added without overflow
 
     cdef int follow(self) except -1
@@ -54,6 +55,7 @@ cdef class Importance:
     cdef mr_pod_entry* pods_of(self, int32_t row, int32_t* n) except NULL
     cdef int32_t read_all(self, const int32_t* order, uint64_t bits) except -1
     cdef int _read(self, int32_t row) except -1
+    cdef int order_ties(self, mr_pod_entry* entries, int32_t n) except -1
     cdef int32_t enter(self, mr_pod_entry* entries, int32_t row) except -1
     cdef int _refresh_units(self) except -1
     cdef list pods_in(self, const mr_pod_entry* entry)

@@ -3,7 +3,7 @@
 Higher priority comes first, then the earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have
 not started are the youngest. Equal pods stay in the order of the row if they are few: upstream sorts the pods
 below the priority of the preemptor with Go's sort.Slice, which does so up to 12 pods and leaves equal ones of
-more pods in an order of its own. A row is sorted when it is first read, again after the change log has named
+more pods in an order of its own. Since v1.38 their UIDs decide. A row is sorted when it is first read, again after the change log has named
 it, and where that order differs for the next preemptor.
 
 Pods of a group are evicted with the priority of the group, or of that at the top of its tree. Those of some
@@ -21,7 +21,7 @@ import numpy as np
 from moorage.errors import InputError
 
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from moorage._core.base cimport LOG_ORDER, Buffer, Journal, group_of
 from moorage._core.csrc cimport *
@@ -311,6 +311,7 @@ cdef class Importance:
         self.usages = Buffer(journal, sizeof(mr_class_usage))
         self.cursor = self.log.head
         self.adds_up = True
+        self.ties_by_uid = classes.gates.victims_tie_by_uid
 
     cdef int follow(self) except -1:
         """Mark changed rows to be read again, and read new classes."""
@@ -393,7 +394,32 @@ cdef class Importance:
         entries = <mr_pod_entry*>self.entries.data + span.first
         span.count = self.enter(entries, row)
         span.cut = mr_sort_for(self.priority, entries, span.count, <mr_pod_entry*>self.scratch.data)
+        if self.ties_by_uid:
+            self.order_ties(entries, span.count)
+            span.cut = MR_ANY_CUT
         span.read = n + 1
+        return 0
+
+    cdef int order_ties(self, mr_pod_entry* entries, int32_t n) except -1:
+        """Order equal entries of some that are sorted by the UIDs of their first pods (kube-scheduler v1.38,
+        framework/preemption/util.go podIdentityLess)."""
+        cdef int32_t first = 0, end, at
+        cdef mr_pod_entry* copy
+        while first < n:
+            end = first + 1
+            while end < n and _are_equal(&entries[first], &entries[end]):
+                end += 1
+            if end > first + 1:
+                uids = [
+                    self.ledger.object_of(self.pods_in(&entries[at])[0]).metadata.uid
+                    for at in range(first, end)
+                ]
+                self.scratch.reserve(end - first)
+                copy = <mr_pod_entry*>self.scratch.data
+                memcpy(copy, entries + first, (end - first) * sizeof(mr_pod_entry))
+                for at, source in enumerate(sorted(range(end - first), key=uids.__getitem__)):
+                    entries[first + at] = copy[<Py_ssize_t>source]
+            first = end
         return 0
 
     cdef int32_t enter(self, mr_pod_entry* entries, int32_t row) except -1:
@@ -435,6 +461,11 @@ cdef class Importance:
         self.units.settle(mr_unit_of(entry))
         unit = self.units.all() + mr_unit_of(entry)
         return [unit.members[at].number for at in range(unit.count)]
+
+
+cdef bint _are_equal(const mr_pod_entry* a, const mr_pod_entry* b) noexcept:
+    """Whether two entries are equal but for their UIDs."""
+    return a.priority == b.priority and a.members == b.members and a.start == b.start
 
 
 cdef int _forget(Importance importance) except -1:

@@ -223,8 +223,8 @@ cdef class Shape:
     def score_requests(self):
         """Return the requests that resource allocation scores use for the pod, by resource.
 
-        They are requests of containers with the defaults of NonZeroRequested, without pod-level requests
-        (kube-scheduler v1.36, resource_allocation.go). Cpu is in millicores, memory and ephemeral storage are
+        They have the defaults of NonZeroRequested, and are those of containers alone unless
+        `scores_effective_requests` (kube-scheduler v1.36, resource_allocation.go). Cpu is in millicores, memory and ephemeral storage are
         in bytes, other resources in units.
         """
         cdef int32_t at
@@ -249,7 +249,9 @@ cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
     if resized(pod):
         requests = pod_requests(pod, gates, claims=gates.node_allocatable_claims)
     score = nonzero = _with_defaults(pod.spec, needs)
-    if score is None:
+    if gates.scores_effective_requests and (score is None or requests is not needs):
+        score = nonzero = pod_requests(pod, gates, NON_ZERO)
+    elif score is None:
         score = nonzero = pod_requests(pod, CONTAINERS_ALONE, NON_ZERO, resizes=False)
     if pod.spec.resources is not None or requests is not needs:
         nonzero = nonzero_requests(pod, requests, gates)

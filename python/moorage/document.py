@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from msgspec import Meta, Struct, json
+from msgspec import UNSET, Meta, Struct, json
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -24,11 +24,25 @@ class Document(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     @classmethod
     def from_object(cls, source: object, **others: Any) -> Self:
-        """Return the document of an object, whose attributes are its fields, but for some others."""
-        names = [name for name in cls.__struct_fields__ if name not in others and hasattr(source, name)]
-        return cls(**{name: getattr(source, name) for name in names}, **others)
+        """Return the document of an object, whose attributes are its fields, but for some others.
+
+        A part that has a document of its own is replaced by it. Of fields that an answer may lack, those are
+        left out that are None, or an empty text.
+        """
+        names = [name for name in cls.__struct_fields__ if hasattr(source, name)]
+        parts = {name: getattr(source, name) for name in names if name not in others} | others
+        defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
+        lacks = {name for name, part in parts.items() if defaults.get(name) is UNSET and part in (None, "")}
+        return cls(**{name: _shown(part) for name, part in parts.items() if name not in lacks})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON value."""
         value: dict[str, Any] = json.decode(json.encode(self))  # to_builtins keeps tuples
         return value
+
+
+def _shown(part: Any) -> Any:
+    """Return an attribute as documents have it."""
+    if hasattr(part, "document"):
+        return part.document()
+    return [*map(_shown, part)] if type(part) in (list, tuple) else part

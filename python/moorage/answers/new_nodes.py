@@ -189,7 +189,6 @@ class NodesNeeded(Tabular):
             price_per_hour=self.price(self.counts),
             cheapest_per_hour=None if self.cheapest is None else self.price(self.cheapest),
             skipped=self.skipped or {},
-            proof=self.proof or UNSET,
         )
 
 

@@ -112,7 +112,7 @@ class EmptyingPlan(Tabular):
 
     def document(self) -> EmptyingPlanDocument:
         """Return the answer of ``moorage plan drain`` or ``plan defragment``."""
-        return EmptyingPlanDocument.from_object(self, proof=self.proof or UNSET)
+        return EmptyingPlanDocument.from_object(self)
 
 
 # ---- one node ----------------------------------------------------------------------------------------------

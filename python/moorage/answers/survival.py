@@ -240,13 +240,8 @@ class Survival(Tabular):
         failed : int, optional
             The losses that are a failure.
         """
-        names = SurvivalDocument.__struct_fields__
-        return SurvivalDocument(
-            failed=failed,
-            survived=bool(self),
-            searched=SearchedSets(self.at_once, self.sets, self.possible, self.worst),
-            **{name: getattr(self, name) for name in names if name not in ("failed", "survived", "searched")},
-        )
+        searched = SearchedSets(self.at_once, self.sets, self.possible, self.worst)
+        return SurvivalDocument.from_object(self, failed=failed, survived=bool(self), searched=searched)
 
 
 def survive(scheduler: ChangingScheduler, question: SurvivalQuestion) -> Survival:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Meta
+from msgspec import Meta, field
 
 from moorage.cluster import ChangingScheduler
 from moorage.document import Amount, Count, Document
@@ -123,11 +123,7 @@ class RemovalStep(NamedTuple):
 
     def document(self) -> StepDocument:
         """Return what documents have of the step."""
-        parts = {
-            name: [each.document() for each in getattr(self, name)]
-            for name in ("replacements", "extra", "waiting")
-        }
-        return StepDocument.from_object(self, **parts)
+        return StepDocument.from_object(self)
 
 
 class Draw(Document, frozen=True):
@@ -147,15 +143,15 @@ class ConsolidationDocument(Document, frozen=True, kw_only=True):
     seed: int
     before: NodesPrice
     after: NodesPrice
-    least_price_per_hour: Amount | None
+    least: Amount | None = field(name="leastPricePerHour")
     """The least that any packing of the pods could cost; null without prices."""
     complete: bool
     """Whether nothing more would happen."""
-    young_nodes: tuple[str, ...]
+    young: tuple[str, ...] = field(name="youngNodes")
     """Where nothing goes at once: the nodes on which pods came or went less than consolidateAfter ago."""
     begins: str | None
     """When consolidateAfter is over for all of them, and the steps begin; null where they begin at once."""
-    gone_without_preferences: tuple[str, ...]
+    ignoring: tuple[str, ...] = field(name="goneWithoutPreferences")
     """Where nothing more happens: the nodes that would go next if Karpenter ignored preferred terms of
     pods."""
     steps: list[StepDocument]
@@ -278,14 +274,7 @@ class Consolidation(Tabular):
 
     def document(self) -> ConsolidationDocument:
         """Return the answer of ``moorage plan consolidate``."""
-        return ConsolidationDocument.from_object(
-            self,
-            least_price_per_hour=self.least,
-            young_nodes=self.young,
-            begins=self.begins or None,
-            gone_without_preferences=self.ignoring,
-            steps=[step.document() for step in self.steps],
-        )
+        return ConsolidationDocument.from_object(self, begins=self.begins or None)
 
 
 def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:

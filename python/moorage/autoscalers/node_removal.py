@@ -163,14 +163,8 @@ class RemovalVerdict:
 
     def document(self) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
-        karpenter, cluster_autoscaler = versions([self.autoscaler]).values()
-        return NodeFate.from_object(
-            self,
-            karpenter_version=karpenter,
-            cluster_autoscaler_version=cluster_autoscaler,
-            goes_at=self.goes_at or None,
-            expires=self.expires or None,
-        )
+        times = {"goes_at": self.goes_at or None, "expires": self.expires or None}
+        return NodeFate.from_object(self, **versions([self.autoscaler]), **times)
 
 
 def removal_verdict(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from msgspec import Meta
 
 from moorage.document import Amount, Count, Document
@@ -126,7 +127,7 @@ class ScaleUpDocument(Document, frozen=True, kw_only=True):
     """In how many autoscalers made nodes."""
     complete: bool
     """Whether the rounds ended because no autoscaler makes another node."""
-    price_per_hour: Amount | None
+    price: Amount | None = msgspec.field(name="pricePerHour")
     """Of the new nodes; null if the price of one is not known."""
     newly_placed: Count
     """Pods that the first run left and that have a node now; placed of the document counts all."""
@@ -231,24 +232,12 @@ class ScaleUp(Tabular):
 
     def document(self) -> ScaleUpDocument:
         """Return the answer as its document."""
-        karpenter, cluster_autoscaler = versions(self.autoscalers).values()
-        return ScaleUpDocument(
-            karpenter_version=karpenter,
-            cluster_autoscaler_version=cluster_autoscaler,
-            seed=self.seed,
-            rounds=self.rounds,
-            complete=self.complete,
-            price_per_hour=self.price,
-            newly_placed=len(self.placed),
-            nodes=[node.document() for node in self.nodes],
-            waiting=[pod.document() for pod in self.waiting],
-            late=self.late,
-        )
+        return ScaleUpDocument.from_object(self, **versions(self.autoscalers), newly_placed=len(self.placed))
 
 
 def versions(autoscalers: Collection[str]) -> dict[str, str | None]:
-    """Return the versions of those autoscalers that decide, as JSON has them."""
-    fields = {"karpenterVersion": KARPENTER, "clusterAutoscalerVersion": CLUSTER_AUTOSCALER}
+    """Return the versions of those autoscalers that decide, by the fields of documents."""
+    fields = {"karpenter_version": KARPENTER, "cluster_autoscaler_version": CLUSTER_AUTOSCALER}
     return {field: VERSIONS[name] if name in autoscalers else None for field, name in fields.items()}
 
 

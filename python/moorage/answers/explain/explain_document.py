@@ -214,11 +214,11 @@ class RaisedPriorityDocument(Document, frozen=True):
 
     text: str
     priority: int
-    priority_class: str
+    class_name: str = field(name="priorityClass")
     """The one of the cluster that is enough; empty for none."""
     node: str
     victims: list[VictimDocument]
-    violated_budgets: tuple[str, ...]
+    budgets: tuple[str, ...] = field(name="violatedBudgets")
 
 
 class PreemptionDocument(Document, frozen=True):
@@ -256,27 +256,6 @@ class GroupEvictionsDocument(Document, frozen=True):
 # ---- claims, extenders, groups, nodes ----------------------------------------------------------------------
 
 
-class DeviceHolderDocument(Document, frozen=True):
-    """A claim that keeps devices from a request."""
-
-    claim: str
-    users: tuple[str, ...]
-    devices: Count
-
-
-class SurveyStepDocument(Document, frozen=True):
-    """A rule of a request, with what it leaves."""
-
-    kind: str
-    text: str
-    """A CEL expression, a constraint."""
-    devices: Count
-    most_on_a_node: Count
-    nodes_with_enough: Count
-    error: str
-    holders: list[DeviceHolderDocument]
-
-
 class RequestDocument(Document, frozen=True):
     """A request of a claim, or one of its alternatives."""
 
@@ -284,7 +263,7 @@ class RequestDocument(Document, frozen=True):
     class_name: str = field(name="class")
     count: int | None
     """Null for all."""
-    steps: list[SurveyStepDocument]
+    steps: list[SurveyStep]
     """The rules in order."""
 
 
@@ -309,14 +288,14 @@ class ExtenderDocument(Document, frozen=True):
     name: str
     text: str
     weight: int
-    nodes_asked: Count = field(name="asked")
+    nodes: Count = field(name="asked")
     """Number of nodes."""
     rejected: Count
     """Number of nodes."""
     reasons: dict[str, Count]
     """Reason to number of nodes."""
     scores: bool
-    nodes_as_empty: bool
+    as_empty: bool = field(name="nodesAsEmpty")
     """Whether nodes are scored as if they had no pods."""
     error: str
     """Empty for an answer; else verdicts and ranking are without it."""
@@ -329,13 +308,13 @@ class GroupDocument(Document, frozen=True):
     """``namespace/name`` of the pod group."""
     tree: str
     """The composite group at the top of its tree; empty for none."""
-    min_count: Count
+    minimum: Count = field(name="minCount")
     """Pods that need a node; 1 without a minimum, 0 if there is no such PodGroup."""
     pods: Count
     """Pods of the group that there are."""
     scheduled: Count
     """Those of them that have a node."""
-    fit: Count
+    fits: Count = field(name="fit")
     """How many of the others fit at once, without evictions."""
     domain: str
     """LABEL=VALUE of the domain in which the most fit, of a group that is bound to a topology; else empty."""
@@ -358,10 +337,10 @@ class ComparisonDocument(Document, frozen=True):
     text: str
     chosen: str
     chosen_total: int
-    total: int
-    plugins: list[ScoreDifference]
+    other_total: int = field(name="total")
+    differences: list[ScoreDifference] = field(name="plugins")
     """Those by which they differ."""
-    turning_weights: dict[str, int]
+    turning: dict[str, int] = field(name="turningWeights")
     """By plugin, the nearest weight with which the node would win."""
 
 
@@ -515,8 +494,6 @@ def document(
 def _explained_group(group: ExplainedGroup, limit: int | None) -> GroupDocument:
     return GroupDocument.from_object(
         group,
-        min_count=group.minimum,
-        fit=group.fits,
         nodes=[_group(node, limit) for node in group.nodes],
         changes=[
             convert(
@@ -589,20 +566,13 @@ def _details(node: NodeExplanation) -> NodeDetails:
 
 
 def _comparison(comparison: NodeComparison) -> ComparisonDocument:
-    its = {"plugins": comparison.differences, "turning_weights": comparison.turning}
-    return ComparisonDocument.from_object(comparison, total=comparison.other_total, **its)
+    return ComparisonDocument.from_object(comparison)
 
 
 def _extender(answer: ExtenderAnswer) -> ExtenderDocument:
     reasons = Counter(reason for status in answer.rejected.values() for reason in status.reasons)
-    return ExtenderDocument.from_object(
-        answer,
-        nodes_asked=answer.nodes,
-        rejected=len(answer.rejected),
-        reasons=dict(reasons),
-        scores=bool(answer.scores),
-        nodes_as_empty=answer.as_empty,
-    )
+    numbers = {"rejected": len(answer.rejected), "reasons": dict(reasons)}
+    return ExtenderDocument.from_object(answer, **numbers, scores=bool(answer.scores))
 
 
 def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocument | None:
@@ -627,8 +597,7 @@ def _preemption(explanation: ExplainedPod, limit: int | None) -> PreemptionDocum
 
 
 def _raised(raised: RaisedPriority) -> RaisedPriorityDocument:
-    its = {"victims": [*map(_victim, raised.victims)], "violated_budgets": tuple(raised.budgets)}
-    return RaisedPriorityDocument.from_object(raised, priority_class=raised.class_name, **its)
+    return RaisedPriorityDocument.from_object(raised, victims=[*map(_victim, raised.victims)])
 
 
 def _victim(pod: Pod) -> VictimDocument:
@@ -660,15 +629,8 @@ def _claim(claim: ClaimExplanation) -> ClaimDocument:
             survey.request.full_name,
             survey.request.class_name,
             None if survey.request.wants_all else survey.request.count,
-            [_step(step) for step in survey.steps],
+            survey.steps,
         )
         for survey in claim.requests
     ]
     return ClaimDocument.from_object(claim, requests=requests)
-
-
-def _step(step: SurveyStep) -> SurveyStepDocument:
-    holders = [
-        DeviceHolderDocument(holder.claim, tuple(holder.users), holder.devices) for holder in step.holders
-    ]
-    return SurveyStepDocument(step.kind, step.text, step.devices, step.most, step.nodes, step.error, holders)

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType, field, structs
 
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
@@ -60,7 +60,7 @@ class CheckedPods(Document, frozen=True):
     rejections: list[NodeRejection]
     counts: bool
     """Whether the pods are a failure."""
-    waited_before: bool
+    waited: bool = field(name="waitedBefore")
     """Whether the pods have no node in the first file either; with --upgrade-from, in the earlier release."""
     allowed: bool
     """Whether --allow names the problem."""
@@ -165,23 +165,15 @@ class CheckAnswer:
     def document(self) -> CheckDocument:
         """Return the answer as its document."""
         verdict, simulation, compared = self.verdict, self.simulation, self.verdict.compared
-        upgrade = (
-            UNSET
-            if compared.releases is None
-            else Upgrade(*compared.releases, compared.lost, [obj.document() for obj in compared.ended])
-        )
-        survival = verdict.survival
-        about = simulation.cluster.about([*self.facts, *self.warnings])
-        return CheckDocument(
-            passed=verdict.passed,
-            placed=verdict.placed,
-            failed=verdict.failed,
+        survival, ended = verdict.survival, [obj.document() for obj in compared.ended]
+        return CheckDocument.from_object(
+            verdict,
             findings=[_checked_pods(finding) for finding in verdict.findings],
             changes=compared.changes,
-            upgrade=upgrade,
-            new_nodes=UNSET if compared.scale_up is None else compared.scale_up.document(),
-            survival=UNSET if survival is None else survival.document(verdict.failed_losses),
-            **structs.asdict(about),
+            upgrade=compared.releases and Upgrade(*compared.releases, compared.lost, ended),
+            new_nodes=compared.scale_up,
+            survival=None if survival is None else survival.document(verdict.failed_losses),
+            **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings])),
             groups=self.groups,
             removed=[_removed_pods(removal) for removal in self.removed],
             evictions=simulation.evictions(),
@@ -223,16 +215,9 @@ class CheckAnswer:
 
 def _checked_pods(finding: Finding) -> CheckedPods:
     group = finding.group
-    return CheckedPods(
-        namespace=group.workload.namespace,
-        workload=group.workload.text,
-        names=[outcome.pod.name for outcome in group.outcomes],
-        **structs.asdict(group.document()),
-        counts=finding.counts,
-        waited_before=finding.waited,
-        allowed=finding.allowed,
-        because=finding.because,
-    )
+    of = {"namespace": group.workload.namespace, "workload": group.workload.text}
+    names = [outcome.pod.name for outcome in group.outcomes]
+    return CheckedPods.from_object(finding, **of, names=names, **structs.asdict(group.document()))
 
 
 def _removed_pods(removal: Removed) -> RemovedPods:

@@ -191,9 +191,9 @@ class NewNodesDocument(ScaleUpDocument, frozen=True, kw_only=True):
     prices: EarlierPrice | None
     """Null without a file of types."""
     draws: Positive
-    draws_that_wait: Count
+    waited: Count = msgspec.field(name="drawsThatWait")
     """In how many draws a pod waits."""
-    pool_facts: tuple[str, ...]
+    facts: tuple[str, ...] = msgspec.field(name="poolFacts")
     """What decided about the NodePools of new nodes, a line each."""
 
 
@@ -320,16 +320,15 @@ class ScaleUpReport(NamedTuple):
 
     def document(self) -> NewNodesDocument:
         """Return the answer as its document."""
-        before = self.before
-        return NewNodesDocument(
+        before, coming = self.before, self.coming
+        return NewNodesDocument.from_object(
+            self,
             **structs.asdict(self.up.document()),
-            types=self.coming.sources.get(KARPENTER, ""),
-            node_groups=self.coming.sources.get(CLUSTER_AUTOSCALER, ""),
-            not_simulated=self.coming.ignored,
+            types=coming.sources.get(KARPENTER, ""),
+            node_groups=coming.sources.get(CLUSTER_AUTOSCALER, ""),
+            not_simulated=coming.ignored,
             prices=None if before is None else EarlierPrice(before.price, before.unknown),
-            draws=self.coming.draws,
-            draws_that_wait=self.waited,
-            pool_facts=self.facts,
+            draws=coming.draws,
         )
 
 

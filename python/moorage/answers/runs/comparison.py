@@ -261,10 +261,7 @@ class ReleaseComparison(Struct, frozen=True):
             self.from_scratch,
             self.tie_break,
             [DifferenceGroup(*kind, pods) for kind, pods in self.groups.items()],
-            [
-                EffectiveBehaviour(behaviour.name, behaviour.is_gate, behaviour.values, behaviour.text)
-                for behaviour in self.effective
-            ],
+            [EffectiveBehaviour.from_object(behaviour) for behaviour in self.effective],
         )
 
     def losses(self) -> dict[str, str]:
@@ -551,17 +548,16 @@ class ComparisonAnswer:
             ]
         left_out = dict.fromkeys(obj for cluster in clusters for obj in cluster.left_out)
         refused = dict.fromkeys(obj for cluster in clusters for obj in cluster.refused_objects)
-        return CompareDocument(
+        return CompareDocument.from_object(
+            self,
             alternatives=[
-                ComparedRun(
-                    run.name, run.measures, (releases is None and run.simulation.cluster.release) or UNSET
+                ComparedRun.from_object(
+                    run, release=run.simulation.cluster.release if releases is None else None
                 )
                 for run in runs
             ],
             differences=differences,
-            releases=UNSET if releases is None else releases.document(),
-            left_out=[obj.document() for obj in left_out],
-            warnings=self.warnings,
+            left_out=[*left_out],
             refused=[*refused] or UNSET,
         )
 

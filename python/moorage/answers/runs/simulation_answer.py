@@ -130,13 +130,13 @@ class SimulationAnswer:
                 "groups": group_fits(simulation, outcomes),
                 "nodes": simulation.scheduler.node_room(),
             }
-        scale_up = simulation.scale_up
-        return SimulationDocument(
+        return SimulationDocument.from_object(
+            self,
             **pods,
+            summary=simulation.summary,
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
-            new_nodes=UNSET if scale_up is None else scale_up.document(),
-            summary=simulation.summary,
+            new_nodes=simulation.scale_up,
             **structs.asdict(simulation.cluster.about(self.warnings)),
         )
 

@@ -194,7 +194,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     print_notes(warnings, setup.cluster)
     write_answer(
         output,
-        lambda: verdict.document().to_dict() | about.to_dict(),
+        lambda: (verdict.document(), about),
         lines,
         [],
         page=lambda: (answer_page(f"Node {name}", lines, None, []), [about.release], warnings),

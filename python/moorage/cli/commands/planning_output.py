@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
@@ -77,8 +77,7 @@ def write_capacity(
     lines = [*filter(None, texts)]
     tables = [_counts(capacity), _binding(capacity), *([_nodes(capacity)] if verbose else [])]
     document = capacity.document()
-    whole = document.to_dict() | about.to_dict()
-    write_answer(form, lambda: whole, lines, tables, lambda: _nodes(capacity), page)
+    write_answer(form, lambda: (document, about), lines, tables, lambda: _nodes(capacity), page)
 
 
 def _capacity_headline(capacity: Capacity) -> str:
@@ -166,10 +165,8 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
         ]
         return answer_page(title, lines, None, tables), [about.release], about.warnings
 
-    def document() -> dict[str, Any]:
-        return answer.to_dict() | about.to_dict()
-
-    write_answer(form, document, lines, chain([table], _more_plans(answer, COMMENT_ROWS)), page=page)
+    tables = chain([table], _more_plans(answer, COMMENT_ROWS))
+    write_answer(form, lambda: (answer.document(), about), lines, tables, page=page)
 
 
 def _left_out(answer: Tabular) -> Iterator[str]:
@@ -236,11 +233,9 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) ->
         print_names(f"node/{room.name}" for room in rooms)
         return
 
-    def document() -> dict[str, Any]:
-        return NodesDocument(by=by or "node", items=rooms).to_dict() | about.to_dict()
-
-    tables = [_table(rooms, by, form == "wide")]
-    write_answer(form, document, [_nodes_headline(rooms)], tables, lambda: _raw_table(rooms, by))
+    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms, by, form == "wide")]
+    lines = [_nodes_headline(rooms)]
+    write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by))
 
 
 def _nodes_headline(rooms: Sequence[Room]) -> str:
@@ -266,10 +261,6 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: AboutInput)
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
     """
-
-    def document() -> dict[str, Any]:
-        return NamespacesDocument(items=uses).to_dict() | about.to_dict()
-
     columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
     rows = [
         [
@@ -284,7 +275,8 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: AboutInput)
     totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
     amounts = [f"{total} {name}" for name, total in zip(FIRST, totals, strict=True)]
-    write_answer(form, document, [f"{pods} {' and '.join(amounts)}"], [PrintedTable(titles, rows)])
+    answer, lines = NamespacesDocument(items=uses), [f"{pods} {' and '.join(amounts)}"]
+    write_answer(form, lambda: (answer, about), lines, [PrintedTable(titles, rows)])
 
 
 def _quotas(use: NamespaceUse) -> str:

@@ -10,7 +10,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from io import StringIO
+from operator import or_
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +57,7 @@ def write_answer(
     ----------
     form : {"table", "wide", "markdown", "csv", "json", "yaml", "html"}
     document : callable
-        Returns the JSON value.
+        Returns the document; or several, whose fields stand one after the other.
     rows : callable, optional
         Returns the table of a CSV file; by default the first one.
     page : callable, optional
@@ -63,7 +65,9 @@ def write_answer(
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
-            write_value(form, document())
+            value = document()
+            parts = [part.to_dict() for part in value] if isinstance(value, tuple) else [value]
+            write_value(form, reduce(or_, parts))
         elif form == "html":
             assert page is not None
             write_page(*page())

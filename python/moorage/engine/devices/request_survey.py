@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
+from moorage.document import Count, Document
 from moorage.kube import Node
 from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
@@ -38,55 +40,36 @@ PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
 Devices = list[tuple[DevicePool, PublishedDevice]]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceHolder:
-    """A claim that has devices, or shared counters of devices, which a request could use.
-
-    Attributes
-    ----------
-    claim : str
-        ``namespace/name``.
-    users : tuple of str
-        Names of those for which the claim is reserved.
-    devices : int
-        Number of these devices.
-    """
+class DeviceHolder(Document, frozen=True):
+    """A claim that has devices, or shared counters of devices, which a request could use."""
 
     claim: str
+    """``namespace/name``."""
     users: tuple[str, ...]
-    devices: int
+    """Names of those for which the claim is reserved."""
+    devices: Count
+    """Number of these devices."""
 
 
-class SurveyStep(Struct, frozen=True):
-    """The devices that one rule leaves.
-
-    Attributes
-    ----------
-    kind : str
-        ``published`` (by usable pools for the node), ``class-selector``, ``request-selector``, ``taint``,
-        ``in-use``, ``capacity``, ``counter`` or ``constraint``.
-    text : str
-        The CEL expression; the attribute of a constraint; the capacity that is asked for; "" for other kinds.
-    devices : int
-        Devices that are left on all nodes together.
-    most : int
-        The most that are left on one node.
-    nodes : int
-        Number of nodes with as many as the request asks for.
-    error : str
-        Why an expression has no result; later rules are not applied then.
-    holders : tuple of DeviceHolder
-        For ``in-use``, ``capacity`` and ``counter``: who has what this rule takes away, those with the most
-        devices first.
-    """
+class SurveyStep(Document, frozen=True):
+    """The devices that one rule leaves."""
 
     kind: str
+    """``published`` (by usable pools for the node), ``class-selector``, ``request-selector``, ``taint``,
+    ``in-use``, ``capacity``, ``counter`` or ``constraint``."""
     text: str
-    devices: int
-    most: int
-    nodes: int
+    """The CEL expression; the attribute of a constraint; the capacity that is asked for; empty for other
+    kinds."""
+    devices: Count
+    """Devices that are left on all nodes together."""
+    most: Count = msgspec.field(name="mostOnANode")
+    nodes: Count = msgspec.field(name="nodesWithEnough")
+    """Number of nodes with as many as the request asks for."""
     error: str = ""
+    """Why an expression has no result; later rules are not applied then."""
     holders: tuple[DeviceHolder, ...] = ()
+    """For ``in-use``, ``capacity`` and ``counter``: who has what this rule takes away, those with the most
+    devices first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,15 @@ from moorage.kube.admission.pod_requests import merge_tolerations as merge_toler
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
 
-# Refusals of one object.
-from moorage.kube.admission.validate_object import refuse_comparisons as refuse_comparisons
+# Objects as they are stored, field by field, and warnings about them.
+from moorage.kube.admission.stored.stored_objects import StoredObjects as StoredObjects
+from moorage.kube.admission.stored.strategy_warnings import strategy_warnings as strategy_warnings
 
 # Defaults of a manifest, field by field.
-from moorage.kube.admission.version_defaults import with_version_defaults as with_version_defaults
+from moorage.kube.admission.stored.version_defaults import with_version_defaults as with_version_defaults
+
+# Refusals of one object.
+from moorage.kube.admission.validate_object import refuse_comparisons as refuse_comparisons
 from moorage.kube.apiserver import merge_patch as apply_strategic_merge
 
 # The table of fields, value by value.

@@ -56,12 +56,14 @@ if TYPE_CHECKING:
     from .model.meta import Resources as Resources
     from .model.node import AttachedVolume as AttachedVolume
     from .model.node import ContainerImage as ContainerImage
+    from .model.node import LocalObjectReference as LocalObjectReference
     from .model.node import Namespace as Namespace
     from .model.node import Node as Node
     from .model.node import NodePodPreemptionPolicy as NodePodPreemptionPolicy
     from .model.node import NodeSpec as NodeSpec
     from .model.node import NodeStatus as NodeStatus
     from .model.node import NodeSystemInfo as NodeSystemInfo
+    from .model.node import ServiceAccount as ServiceAccount
     from .model.node import Taint as Taint
     from .model.pod import Affinity as Affinity
     from .model.pod import Container as Container
@@ -287,8 +289,8 @@ else:
                 "Condition LabelSelector LabelSelectorRequirement Object ObjectMeta OwnerReference Resources"
             ),
             ".model.node": (
-                "AttachedVolume ContainerImage Namespace Node NodePodPreemptionPolicy NodeSpec NodeStatus "
-                "NodeSystemInfo Taint"
+                "AttachedVolume ContainerImage LocalObjectReference Namespace Node NodePodPreemptionPolicy "
+                "NodeSpec NodeStatus NodeSystemInfo ServiceAccount Taint"
             ),
             ".model.pod": (
                 "Affinity Container ContainerExtendedResourceRequest ContainerPort ContainerRestartRule "

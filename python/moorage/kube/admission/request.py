@@ -88,7 +88,7 @@ class AdmissionRequest:
 
 def full_value(obj: Object, document: Json) -> Json:
     """Return an object as a JSON value with the fields of a document that it lacks, and their defaults."""
-    from .version_defaults import with_version_defaults  # only policies look at whole objects
+    from .stored.version_defaults import with_version_defaults  # only policies look at whole objects
 
     read: Any = plain(obj) | {"apiVersion": obj.api_version, "kind": obj.kind}
     if not document and (unread := getattr(obj, "unread", None)):

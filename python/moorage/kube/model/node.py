@@ -98,7 +98,22 @@ class Namespace(Object, frozen=True):
     api_version: str = "v1"
 
 
-KINDS = (Node, Namespace)
+class LocalObjectReference(Struct, frozen=True):
+    """The name of an object in the same namespace."""
+
+    name: str = ""
+
+
+class ServiceAccount(Object, frozen=True):
+    """A service account (core/v1): what the API server gives the pods that run as it."""
+
+    kind: str = "ServiceAccount"
+    api_version: str = "v1"
+    image_pull_secrets: tuple[LocalObjectReference, ...] = ()
+    automount_service_account_token: bool | None = None
+
+
+KINDS = (Node, Namespace, ServiceAccount)
 """The kinds of this module that files are decoded to."""
 
 

@@ -16,13 +16,13 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 
-from ..apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
-from ..apiserver.unread_fields import pull_policy
-from ..model.meta import in_thousandths
-from ..model.pod import Pod
-from ..read.decode import decode
-from ..read.object_defaults import default_pod_spec
-from .field_checks import Json, part, parts
+from ...apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
+from ...apiserver.unread_fields import pull_policy
+from ...model.meta import in_thousandths
+from ...model.pod import Pod
+from ...read.decode import decode
+from ...read.object_defaults import default_pod_spec
+from ..field_checks import Json, part, parts
 
 _QUANTITIES: dict[str, Callable[[Any], Any]] = {
     "quantity": lambda value: str(Quantity(value)),
@@ -235,7 +235,7 @@ def _job(job: Json) -> None:
         spec["podReplacementPolicy"] = "Failed" if has_policy else "TerminatingOrFailed"
     labels, meta = part(part(part(spec, "template"), "metadata"), "labels"), _held(job, "metadata")
     if labels and not meta.get("labels"):
-        meta["labels"] = dict(labels)
+        meta["labels"] = labels  # the same map, as in the server: what is added to it is in both
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Objects as the API server stores them, in all of their fields."""

@@ -1,0 +1,115 @@
+"""Admitted objects as they are stored: all fields, those that scheduling does not read as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ...apiserver.unread_fields import unread_type
+from ...model.meta import Object
+from ...model.node import Node
+from ...model.pod import PREEMPTS, Pod
+from ...model.policy import LimitRange
+from ...model.storage import PersistentVolumeClaim
+from ...plain import joined, plain
+from ...read.object_defaults import missing_tolerations
+from ..field_checks import Json, part, parts
+from ..pod_requests import container_defaults
+from .service_accounts import ServiceAccounts
+from .strategies import as_stored
+from .version_defaults import with_version_defaults
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+_PROTECTION = {"PersistentVolumeClaim": "pvc-protection", "PersistentVolume": "pv-protection"}
+"""What keeps an object in use (StorageObjectInUseProtection), by kind."""
+
+
+class StoredObjects:
+    """Completes objects that were admitted.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Service accounts and limit ranges; other kinds are ignored.
+    """
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        listed = list(objects)
+        self._accounts = ServiceAccounts(listed)
+        self._limit_ranges = [obj for obj in listed if isinstance(obj, LimitRange)]
+
+    def value(self, obj: Object, document: Json) -> Json:
+        """Return an admitted object as it is stored.
+
+        Parameters
+        ----------
+        obj : Object
+            As the plugins have changed it.
+        document : dict
+            As it was sent.
+
+        Returns
+        -------
+        dict
+            Without the fields that only a server knows, such as addresses.
+        """
+        value = with_version_defaults(document, obj.kind, obj.api_version)
+        meta = value.setdefault("metadata", {})
+        meta.update(plain(obj.metadata))
+        if isinstance(obj, Pod):
+            self._annotate(value)
+            value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
+            self._accounts.complete(value)
+        elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is not None:
+            value["spec"]["storageClassName"] = obj.spec.storage_class_name
+        if (name := _PROTECTION.get(obj.kind)) is not None:
+            finalizer = f"kubernetes.io/{name}"
+            meta["finalizers"] = [*dict.fromkeys([*(meta.get("finalizers") or ()), finalizer])]
+        if isinstance(obj, Node):
+            _taint(value)
+        as_stored(value)
+        return value
+
+    def _annotate(self, pod: Json) -> None:
+        """Say in an annotation which requests and limits a range gives the containers (LimitRanger)."""
+        meta, spec = part(pod, "metadata"), part(pod, "spec")
+        known: dict[tuple[str, int, str], set[str]] = {
+            (kind, at, what): {*part(part(container, "resources"), f"{what}s")}
+            for kind in _CONTAINERS
+            for at, container in enumerate(parts(spec, kind))
+            for what in ("request", "limit")
+        }
+        for limit_range in self._limit_ranges:
+            if limit_range.namespace != (meta.get("namespace") or "default"):
+                continue
+            limits, requests = container_defaults(limit_range)
+            texts = []
+            for (kind, at, what), own in known.items():
+                if names := sorted((requests if what == "request" else limits).keys() - own):
+                    own.update(names)
+                    of = f"{_CONTAINERS[kind]} {parts(spec, kind)[at].get('name')}"
+                    texts.append(f"{', '.join(names)} {what} for {of}")
+            if texts:
+                text = f"LimitRanger plugin set: {'; '.join(texts)}"
+                meta["annotations"] = {**part(meta, "annotations"), "kubernetes.io/limit-ranger": text}
+
+
+_CONTAINERS = {"containers": "container", "initContainers": "init container"}
+
+
+def with_read_fields(value: Json, pod: Pod) -> Json:
+    """Return a pod with the spec of a struct, and of a JSON value only the fields that the struct lacks."""
+    unread: Any = msgspec.convert(part(value, "spec"), unread_type(Any))
+    spec = joined(plain(pod.spec), msgspec.to_builtins(unread))
+    tolerations = [*(spec.get("tolerations") or ()), *map(plain, missing_tolerations(pod.spec.tolerations))]
+    return value | {"spec": {"preemptionPolicy": PREEMPTS, **spec, "tolerations": tolerations}}
+
+
+def _taint(node: Json) -> None:
+    """A new node is not ready (TaintNodesByCondition)."""
+    spec = node.setdefault("spec", {})
+    taints = parts(spec, "taints")
+    if not any((taint.get("key"), taint.get("effect")) == (_NOT_READY, "NoSchedule") for taint in taints):
+        spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]

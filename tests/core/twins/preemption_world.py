@@ -149,6 +149,8 @@ class Groups:
     """Groups of the namespace default, with pods in the order of their names: those that are evicted as a
     whole, and others."""
 
+    ranks_members = True
+
     def __init__(
         self, whole: dict[str, int], pods: Sequence[Pod], single: dict[str, int] | None = None
     ) -> None:

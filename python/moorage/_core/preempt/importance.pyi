@@ -19,6 +19,7 @@ def order_as_upstream(ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]: ..
 
 @type_check_only
 class EvictedGroups(Protocol):
+    ranks_members: bool
     @property
     def whole(self) -> Mapping[tuple[str, str], int]: ...
     @property

@@ -26,6 +26,7 @@ from .interface import EnqueueExtensions as EnqueueExtensions
 from .interface import EvidencePlugin as EvidencePlugin
 from .interface import FailedGroup as FailedGroup
 from .interface import FilterPlugin as FilterPlugin
+from .interface import NodeRanking as NodeRanking
 from .interface import NominatingInfo as NominatingInfo
 from .interface import PermitPlugin as PermitPlugin
 from .interface import Placement as Placement

@@ -178,6 +178,7 @@ class PodGroups:
         self._heads = -1, -1
         self._version = 0
         self._has_trees = handle.has_trees
+        self.ranks_members = not handle.release.members_are_pods
         self._whole: Mapping[UnitKey, int] = {}
         self._evicted_with: Mapping[UnitKey, UnitKey] = {}
         self._lowest = math.inf
@@ -390,15 +391,21 @@ class PodGroups:
         Returns
         -------
         int or None
-            None for that of each pod itself, as the group does not exist.
+            None for that of each pod itself: the group does not exist, or is not asked.
         """
         known = self.priorities()
+        if not self.ranks_members:
+            return None
         if key not in known:
-            group = self.known(key)
-            for above in self.ancestors(key):
-                group = self.known(above) or group
-            known[key] = None if group is None else group.spec.priority or 0
+            known[key] = self._priority_above(key)
         return known[key]
+
+    def _priority_above(self, key: UnitKey) -> int | None:
+        """Return the priority of the group at the top of the tree of a group."""
+        group = self.known(key)
+        for above in self.ancestors(key):
+            group = self.known(above) or group
+        return None if group is None else group.spec.priority or 0
 
     def _refresh(self) -> None:
         self._follow()
@@ -417,7 +424,7 @@ class PodGroups:
                     ancestor for ancestor in (group.unit, *self.ancestors(group.unit)) if ancestor in priority
                 ]
                 evicted_with.update({group.unit: above[-1]} if above else {})
-            priority = {unit: self.priority_of(leaf) or 0 for leaf, unit in evicted_with.items()}
+            priority = {unit: self._priority_above(leaf) or 0 for leaf, unit in evicted_with.items()}
         self._whole, self._evicted_with = priority, evicted_with
 
     # ---- pods ----------------------------------------------------------------------------------------------

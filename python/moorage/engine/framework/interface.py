@@ -454,6 +454,26 @@ class ReservePlugin(Plugin, point="reserve"):
         """Release the resources of a pod that will not be bound, even if `reserve` failed or was not run."""
 
 
+class NodeRanking(Protocol):
+    """Ranks nodes, where pods of a group are placed after evictions.
+
+    Attributes
+    ----------
+    condemned : frozenset of int
+        What the pods that are placed cost already. Who undoes their placing sets it back.
+    """
+
+    condemned: frozenset[int]
+
+    def cheapest(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Return the rows of the lowest rank among some, in their order."""
+        ...
+
+    def condemn(self, row: int) -> None:
+        """Note that a pod is placed on a row."""
+        ...
+
+
 class FailedGroup(Protocol):
     """A pod group that fits nowhere, for PostFilter.
 
@@ -497,8 +517,13 @@ class FailedGroup(Protocol):
         """
         ...
 
-    def place(self) -> Status | None:
+    def place(self, ranking: NodeRanking | None = None) -> Status | None:
         """Place the pods in the cluster as it is now, and undo it.
+
+        Parameters
+        ----------
+        ranking : NodeRanking, optional
+            Of the nodes that a pod fits, those of the lowest rank are scored.
 
         Returns
         -------

@@ -186,7 +186,7 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
     name = "TopologyPlacementGenerator"
     feature_gate = "TopologyAwareWorkloadScheduling"
     in_core = True
-    _version = -1
+    _version, _skips_empty = -1, False
     # By label and parent, with the parent, whose identity counts.
     _placements_of: dict[tuple[str, int], tuple[fwk.Placement, list[fwk.Placement]]]
 
@@ -200,10 +200,12 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
         if self._version != state.view.static_version:
             self._version, self._placements_of = state.view.static_version, {}
         known = self._placements_of.get((key, id(parent)))
+        self._skips_empty = self.required_handle().release.empty_domains_are_none
         if known is None:
             if len(self._placements_of) >= MOST:
                 self._placements_of.clear()
-            known = self._placements_of[key, id(parent)] = parent, _placements(state, key, parent)
+            placements = _placements(state, key, parent, self._skips_empty)
+            known = self._placements_of[key, id(parent)] = parent, placements
         if not scheduled:
             return known[1]
         domain = self._domain(state, key, scheduled)
@@ -222,6 +224,8 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
             domain = node.metadata.labels.get(key)
             if domain is None:
                 raise MoorageError(NO_DOMAIN.format(f"no topology domain found for pod {pod.key}"))
+            if not domain and self._skips_empty:
+                raise MoorageError(NO_DOMAIN.format(f"empty topology domain found for pod {pod.key}"))
             if first not in (None, domain):
                 text = f"more than 1 domain found for pod group: {first}, {domain}"
                 raise MoorageError(NO_DOMAIN.format(text))
@@ -229,13 +233,16 @@ class TopologyPlacementGenerator(fwk.PlacementGeneratePlugin):
         return first or ""
 
 
-def _placements(state: ClusterState, key: str, parent: fwk.Placement) -> list[fwk.Placement]:
+def _placements(
+    state: ClusterState, key: str, parent: fwk.Placement, skips_empty: bool
+) -> list[fwk.Placement]:
     values = state.table.label_column(key)[parent.rows]
     rows, values = parent.rows[values != 0], values[values != 0]
     names = state.symbols.names
     return [
         fwk.Placement(names[symbol] or "", rows[values == symbol])
         for symbol in dict.fromkeys(values.tolist())  # as they come
+        if names[symbol] or not skips_empty
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
 
@@ -28,7 +28,7 @@ from ..framework.in_tree_plugins import CorePostFilter, gates_only_with
 from ..framework.preempt_handle import PreemptHandle, budgets_of
 from ..framework.run_plugins import Framework
 from ..framework.status import NodeToStatus, fit_error
-from .actuation import RunningPreemptions, evict_victims, make_room
+from .actuation import RunningPreemptions, end_nominations_below, evict_victims, make_room
 from .dry_run import Candidate, PreemptionDryRuns, pick_one_node, status_of
 from .eviction_units import (
     NEVER,
@@ -44,6 +44,7 @@ from .eviction_units import (
     violations,
     why_not_eligible,
 )
+from .victim_ranking import VictimRanking
 
 # ---- evaluator ---------------------------------------------------------------------------------------------
 # Preemption of pods for one pod, from eligibility to nomination: `Evaluator.preempt`.
@@ -376,6 +377,7 @@ NO_DOMAIN = (
     'failed to create domain: failed to get node info for node "{0}" from snapshot: '
     'nodeinfo not found for node name "{0}"'
 )
+LOST_NODE = 'node "{}" not found in the snapshot'
 WHOLE_CLUSTER = "cluster"
 """Stands for the node in the events of victims: they may be on any node of the cluster."""
 
@@ -408,19 +410,27 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
         ends = handle.release.group_without_victims_ends
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if ends else Code.UNSCHEDULABLE
         return None, Status(code, (NO_VICTIMS_OF_GROUP,))
+    if node := lower.lost_node():
+        return None, Status(Code.ERROR, (LOST_NODE.format(node),))
+    costs = _violations(handle, lower)
+    ranking = VictimRanking(lower, costs) if handle.release.nodes_are_ranked_by_victims else None
     with handle.cache.transaction():
         lower.remove(failed.reads_rows_alone)
         handle.cache.state.view.drop_counts()  # upstream searches on a copy, whose images are on no node
-        status = failed.place()
+        status = failed.place(ranking)
     if status is not None:
         return None, status
     with handle.cache.transaction():
-        leaving = _leaving(handle, failed, lower)
+        leaving = _leaving(handle, failed, lower, costs)
     victims = lower.pods_of(leaving)
+    nominations = failed.nominations()
+    if handle.release.groups_end_nominations:
+        for node in dict.fromkeys(each.nominated_node_name for each in nominations.values()):
+            end_nominations_below(handle.preempt_handle(), node, failed.pods[0])
     evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
     if handle.writes.is_beside:
         handle.shared(RunningPreemptions).hold(failed.pods)
-    return failed.nominations(), Status(Code.SUCCESS, (FOUND.format(len(victims)),))
+    return nominations, Status(Code.SUCCESS, (FOUND.format(len(victims)),))
 
 
 def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUnits) -> bool:
@@ -434,12 +444,15 @@ def _is_ongoing(handle: FrameworkHandle, failed: FailedGroup, units: EvictionUni
     return False
 
 
-def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) -> list[int]:
+def _leaving(
+    handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits, costs: Mapping[int, int]
+) -> list[int]:
     """Return the indexes of the units that have to go, the most important first. The caller undoes what this
-    changes in the cache."""
+    changes in the cache. Units that a budget protects return first (`costs`)."""
     state, rows, searches = handle.cache.state, failed.decisive_rows(), failed.searches()
     concerned = range(len(units)) if rows is None else units.on_rows(rows)
-    order = [*dict.fromkeys((*_protected(handle, units, concerned), *concerned))]
+    among = {*concerned} if costs else ()
+    order = [*dict.fromkeys((*(at for at in costs if at in among), *concerned))]
     if searches is not None:
         return units.most_important_first(units.to_leave(order, searches))
     pods = {at: units.pods(at) for at in order}  # read before the cache changes
@@ -449,14 +462,13 @@ def _leaving(handle: FrameworkHandle, failed: FailedGroup, units: LowerUnits) ->
     return units.most_important_first([at for at in order if not failed.readmit(pods[at])])
 
 
-def _protected(handle: FrameworkHandle, units: LowerUnits, concerned: Collection[int]) -> list[int]:
-    """Return the indexes of the concerned units that a disruption budget protects, which return first."""
+def _violations(handle: FrameworkHandle, units: LowerUnits) -> dict[int, int]:
+    """Return how many pods of each unit violate a disruption budget, of those that violate any, in order."""
     budgets = tuple(budgets_of(handle))
     budgeted = units.budgeted(budgets) if budgets else []
     members = [Unit(units.pods(at), 0) for at in budgeted]
     costs = violations(members, budgets, handle.release)
-    among = {*concerned} if budgeted else ()
-    return [at for at, cost in zip(budgeted, costs, strict=True) if cost and at in among]
+    return {at: cost for at, cost in zip(budgeted, costs, strict=True) if cost}
 
 
 # ---- default preemption ------------------------------------------------------------------------------------

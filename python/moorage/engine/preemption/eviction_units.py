@@ -222,7 +222,8 @@ class EvictionUnits:
 
     def _single(self, pod: Pod) -> Unit:
         """Return the unit of a pod that is evicted by itself."""
-        is_of_group = self._groups is not None and group_of(pod) is not None
+        groups = self._groups
+        is_of_group = groups is not None and groups.ranks_members and group_of(pod) is not None
         return Unit((pod,), self.priority_of(pod), is_of_group)
 
     def lost_node(self) -> str:

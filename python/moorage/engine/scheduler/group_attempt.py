@@ -24,16 +24,19 @@ from ..framework import (
     Assignments,
     Code,
     CycleState,
+    NodeRanking,
     NominatingInfo,
     Placement,
     PlacementScorePlugin,
     Status,
     StatusError,
 )
+from ..framework.run_plugins import Target
 from .cycle.binding_cycle import Started
 from .cycle.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
 from .cycle.diagnosis import Diagnosis
-from .cycle.results import Failure, ScheduleResult
+from .cycle.engine import Engine
+from .cycle.results import Decision, Failure, ScheduleResult
 from .cycle.status_writes import UNSCHEDULABLE
 from .group_members import Chain, Members, PlacementMemory, Rows, Segment, make_placements, score_placements
 from .place import ALONE, LEDGER, Placing
@@ -120,6 +123,8 @@ class Attempt:
         Has `rows` and `failures`, if pods of a pod group were tried.
     entered : int
         Index after the last pod that is entered in the ledger.
+    searched : (rows,) int32 array or None
+        The rows among which nodes are searched; None for all.
     """
 
     def __init__(self, members: Members, rows: Rows | None = None) -> None:
@@ -133,6 +138,7 @@ class Attempt:
         self.states: dict[int, CycleState] = {}
         self.result: ScheduleResult | None = None
         self.entered = 0
+        self.searched: Rows | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -307,8 +313,8 @@ class MemberPlacing(Placing, kw_only=True):
             Index of the next pod; `end` where the attempt is over.
         """
         attempt, at = self.attempt, first
-        # Plugins that follow the pods in the ledger are to see each member.
-        if self.segment.whole_cycle or self.engine.plan.follows:
+        # Plugins that follow the pods in the ledger are to see each member, and so is a ranking.
+        if self.segment.whole_cycle or self.engine.plan.follows or attempt.members.ranking is not None:
             return first
         while at < end and attempt.status is None:
             # The core stops before the first pod of a kind that fits nowhere. It passes over later ones of
@@ -353,10 +359,15 @@ class MemberPlacing(Placing, kw_only=True):
         if row >= 0:
             context.assume(pod, pod.status.nominated_node_name)
             self.result.rows[at], self.engine.batching.scored = row, None
+            if attempt.members.ranking is not None:
+                attempt.members.ranking.condemn(row)
             return
         engine = context.rotation.take(self.engine)
         target = engine.cycle_target(pod, self.batch.target(at))
+        ranking = attempt.members.ranking
         decision, state = schedule_pod(engine, pod, target, context.view_order)
+        if ranking is not None:
+            decision, state = self._schedule_ranked(engine, pod, target, (decision, state), ranking)
         attempt.states[at] = state
         if decision.node is None:
             clears = NominatingInfo() if decision.error else None
@@ -368,8 +379,34 @@ class MemberPlacing(Placing, kw_only=True):
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
         self.result.rows[at] = self.engine.row_in_view(decision.node)
+        if ranking is not None:
+            ranking.condemn(self.result.rows[at])
         if self.segment.whole_cycle:
             self._reserve(at, Started(engine, state, pod, assumed))
+
+    def _schedule_ranked(
+        self,
+        engine: Engine,
+        pod: Pod,
+        target: Target,
+        unranked: tuple[Decision, CycleState],
+        ranking: NodeRanking,
+    ) -> tuple[Decision, CycleState]:
+        """Choose among the nodes of the lowest rank that a pod fits, which all of the placement are searched
+        for."""
+        decision, state = unranked
+        if decision.node is None:
+            return unranked
+        context, start = self.context, engine.decider.start
+        fits = context.cache.state.view.rows_at(decision.feasible)
+        best = ranking.cheapest(fits)
+        if len(best) < len(fits):
+            engine.search.search_in(best)
+            engine.decider.start = 0
+            decision, state = schedule_pod(engine, pod, target, context.view_order)
+            engine.search.search_in(self.attempt.searched)
+            engine.decider.start = start
+        return decision, state
 
     def _reserve(self, at: int, started: Started) -> None:
         """Run Reserve for an assumed pod, and forget the pod if that fails."""
@@ -437,6 +474,14 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
         chain = memory.chain(placements, members.kind, rotation.start)
     commits = commit and len(placements) == 1 and memory is None
     attempts: dict[int, Attempt] = {}
+    nominated = _nominated(members, placements) if memory is None else -1
+    if nominated >= 0:
+        others = [placement for at, placement in enumerate(placements) if at != nominated]
+        placements = [placements[nominated], *others]
+        attempts[0] = attempt = _try_in(members, placements[0], commit)
+        if attempt.is_error or (attempt.succeeded and (attempt.rows >= 0).any()):
+            return attempt
+        chain.note(0, attempt.rows, attempt.status, rotation.start)
     for at in chain.unknown():
         rotation.start = chain.starts[at]
         attempts[at] = attempt = _try_in(members, placements[at], commits)
@@ -467,6 +512,19 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
     return done
 
 
+def _nominated(members: Members, placements: Sequence[Placement]) -> int:
+    """Return the index of the placement that is tried before all others: the only one with a node that a pod
+    of the group is nominated to; -1 for none."""
+    release = members.context.handle.release
+    if not release.nominated_placement_is_first or members.is_composite or members.group.parent:
+        return -1
+    names = {pod.status.nominated_node_name for pod in members.pods} - {""}
+    find = members.context.cache.state.table.find_row
+    rows = [row for row in map(find, sorted(names)) if row is not None]
+    holding = [at for at, placement in enumerate(placements) if np.isin(rows, placement.rows).any()]
+    return holding[0] if rows and len(holding) == 1 else -1
+
+
 def _best(members: Members, placements: Sequence[Placement], chain: Chain, count: int) -> int:
     """Return the index of the placement with the highest score, among those that the group fits. Ties are
     broken as among nodes."""
@@ -490,6 +548,7 @@ def _best(members: Members, placements: Sequence[Placement], chain: Chain, count
 def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
     """Place the pods of a group on the nodes of one placement. The rotation advances in any case."""
     context, attempt = members.context, Attempt(members)
+    condemned = None if members.ranking is None else members.ranking.condemned
     if members.memory is not None:  # without plugins or nominations that a transaction would have to undo
         with context.cache.trial():
             _place_in(attempt, placement)
@@ -504,6 +563,8 @@ def _try_in(members: Members, placement: Placement, commit: bool) -> Attempt:
             transaction.commit()
     if not transaction.committed:
         attempt.nominate_again()
+        if members.ranking is not None and condemned is not None:
+            members.ranking.condemned = condemned
     context.rotation.start = start
     return attempt
 
@@ -514,10 +575,11 @@ def _place_in(attempt: Attempt, placement: Placement) -> None:
     if members.is_composite:
         attempt.place_groups(placement)
         return
-    is_part = len(placement.rows) < members.context.cache.state.view.size
+    if len(placement.rows) < members.context.cache.state.view.size:
+        attempt.searched = placement.rows
     for segment in members.segments:
         search = segment.engine.search
-        search.search_in(placement.rows if is_part else None)
+        search.search_in(attempt.searched)
         if members.engine.handle.places_groups:
             search.states.open_scope()  # remembered failures concern other nodes
     try:

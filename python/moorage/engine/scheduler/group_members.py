@@ -14,7 +14,7 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 from moorage.lazy import lazy_attribute
 
-from ..framework import FrameworkHandle, Placement, PlacementGeneratePlugin, Status, interface
+from ..framework import FrameworkHandle, NodeRanking, Placement, PlacementGeneratePlugin, Status, interface
 from ..framework.extension_points import StatusError, check_range, note_exception, note_refused
 from ..framework.group_index import GroupTree, is_composite
 from ..framework.profile import Profile
@@ -310,6 +310,8 @@ class Members:
         By child, the indexes of its pods in `pods`.
     batch : PodBatch
         The pending members of a pod group.
+    ranking : NodeRanking or None
+        Ranks nodes while the group is placed after evictions.
     segments : list of Segment
         The pending members of a pod group, cut by engine and kind of cycle.
     """
@@ -325,6 +327,7 @@ class Members:
     ) -> None:
         assert tree.group is not None
         self.context, self.engine, self.tree, self.memory = context, engine, tree, memory
+        self.ranking: NodeRanking | None = None
         self.group: AnyGroup = tree.group
         self.pods, self.scheduled = pods, scheduled
         self.minimum = tree.minimum if counts_members(engine) else 0

@@ -19,6 +19,7 @@ from ..framework import (
     Code,
     CycleState,
     Framework,
+    NodeRanking,
     NominatingInfo,
     PodGroupPostFilterPlugin,
     PreFilterPlugin,
@@ -156,8 +157,10 @@ class FailedAttempt:
             for engine, _, first, end in leaf.segments
         )
 
-    def place(self) -> Status | None:
+    def place(self, ranking: NodeRanking | None = None) -> Status | None:
         """Place the pods in the cluster as it is now, and undo it; return why the group fails."""
+        for member in self._members:
+            member.ranking = ranking
         attempt = decide_whole(self._members, commit=False)
         self._next_start = self._members.context.rotation.start
         for engine in self._members.engines:

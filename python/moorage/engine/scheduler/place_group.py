@@ -158,6 +158,7 @@ def _are(number: int) -> str:
 
 # ---- place group -------------------------------------------------------------------------------------------
 
+PARENT_ERROR = 'parent pod group "{}" encountered an error'
 CLEAR = NominatingInfo()
 
 
@@ -362,6 +363,9 @@ def _add(
 ) -> None:
     """Add the failures of the pods of a pod group to a result."""
     attempt, failures = outcome.attempt, result.failures
+    text = "" if status is None else status.message()
+    if outcome.members.context.handle.release.groups_tell_threshold:
+        text = PARENT_ERROR.format(outcome.members.group.name)
     for own, at in enumerate(outcome.indexes):
         failure = None if attempt is None else attempt.failures.get(own)
         if status is None:
@@ -370,7 +374,7 @@ def _add(
             continue
         if status.code == Code.ERROR:
             is_own = failure is not None and failure.is_error
-            failures[at] = failure if is_own else Failure(error=status.message(), nominating=CLEAR)
+            failures[at] = failure if is_own else Failure(error=text, nominating=CLEAR)
             continue
         nominating = None if nominations is None else nominations.get(at)
         if failure is not None:

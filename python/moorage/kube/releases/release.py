@@ -97,8 +97,8 @@ class Release:
         Where a group could evict no pod, the plugins after DefaultPreemption are not asked, and the message
         has its reason alone.
     lost_nodes_end_preemption : bool
-        A pod of a group that is evicted as a whole, on a node that is gone, ends the preemption for groups
-        with an error.
+        A pod of a group that is evicted as a whole, on a node that is gone, ends every preemption for a
+        group with an error. Without it, only one that could evict this pod.
     groups_tell_threshold : bool
         The message of a group says how many of its pods are scheduled, unschedulable, and not evaluated;
         so does that of a member that had found a node.
@@ -109,6 +109,22 @@ class Release:
         the pods of a group have its priority and one policy, and conditions say SchedulerError.
     trees_have_conditions : bool
         Composite groups have a condition, too.
+    members_are_pods : bool
+        A pod of a group that is evicted by itself is a victim like any other pod, with its own priority.
+        Without it, it has the priority of the group at the top, and goes before other pods of that
+        priority.
+    nodes_are_ranked_by_victims : bool
+        When pods are evicted for a group, each of its pods goes to one of the nodes whose victims cost
+        least: nodes without further victims first, then by violated budgets, priorities and numbers of
+        pods. Without it, nodes are scored as if they were empty of victims.
+    empty_domains_are_none : bool
+        Nodes with an empty value of a topology key belong to no domain, and a pod of the group on such a
+        node is an error.
+    nominated_placement_is_first : bool
+        If pods of a group are nominated to nodes of one placement alone, the group is tried there first,
+        and stays there if it fits. Not in trees.
+    groups_end_nominations : bool
+        A group for which pods are evicted ends the nominations of pods of lower priority to its nodes.
     namespaces_by_value : bool
         A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
         DoesNotExist) selects every namespace.
@@ -219,6 +235,11 @@ class Release:
     groups_tell_threshold: bool
     hierarchies_are_validated: bool
     trees_have_conditions: bool
+    members_are_pods: bool
+    nodes_are_ranked_by_victims: bool
+    empty_domains_are_none: bool
+    nominated_placement_is_first: bool
+    groups_end_nominations: bool
     namespaces_by_value: bool
     replaced_nodes_lose_claims: bool
     devices_are_exact: bool
@@ -323,6 +344,11 @@ _V134 = Release(
     groups_tell_threshold=False,
     hierarchies_are_validated=False,
     trees_have_conditions=False,
+    members_are_pods=False,
+    nodes_are_ranked_by_victims=False,
+    empty_domains_are_none=False,
+    nominated_placement_is_first=False,
+    groups_end_nominations=False,
     namespaces_by_value=True,
     replaced_nodes_lose_claims=False,
     devices_are_exact=False,
@@ -429,6 +455,11 @@ _V138 = replace(
     lost_nodes_end_preemption=False,
     hierarchies_are_validated=True,
     trees_have_conditions=True,
+    members_are_pods=True,
+    nodes_are_ranked_by_victims=True,
+    empty_domains_are_none=True,
+    nominated_placement_is_first=True,
+    groups_end_nominations=True,
     groups_tell_threshold=True,
     scores_effective_requests=True,
     empty_selectors_spread=True,

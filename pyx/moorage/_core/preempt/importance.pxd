@@ -12,6 +12,7 @@ cdef class UnitIndex:
     cdef PodClasses classes
     cdef Ledger ledger
     cdef object source, whole, unit_of, answers
+    cdef bint ranks_members  # whether single pods of groups go before other pods
     cdef list keys, members  # by unit: key of the group, and its members
     cdef dict stale, touched  # units that have changed, and rows to read again, as keys
     cdef dict on_row          # by row: number of its pods, and the units that it has pods of

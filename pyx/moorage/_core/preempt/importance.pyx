@@ -131,6 +131,7 @@ cdef class UnitIndex:
     cdef bint use(self, object source) except -1:
         """Take the groups from a source; return whether units or priorities may be other ones than before.
 
+        `source.ranks_members` is whether single pods of groups go before other pods, with that priority:
         `source.priority_of` returns the priority with which pods of a pod group are evicted, or None for that
         of each pod; `source.priorities()` another object whenever an answer has changed.
         `source.whole` has the priority of each group that is evicted as a whole, by key: another object
@@ -148,6 +149,7 @@ cdef class UnitIndex:
         is_equal = whole == self.whole and unit_of == self.unit_of and (source is self.source or not whole)
         is_equal = is_equal and answers is self.answers
         self.source, self.whole, self.unit_of, self.answers = source, whole, unit_of, answers
+        self.ranks_members = source is not None and source.ranks_members
         if is_equal:
             return False
         memset(self.priorities.data, 0, self.priorities.capacity * sizeof(int64_t))
@@ -426,7 +428,7 @@ cdef class Importance:
         """Write the pods and units of a row, each unit at its first pod; return their number."""
         cdef mr_unit* units = self.units.all()
         cdef int32_t n = self.ledger.pods_on(row), count = 0, number = 0, unit, priority
-        cdef bint has_groups = self.units.source is not None
+        cdef bint ranks_members = self.units.ranks_members
         cdef PodRecord* record
         self.units.stamp += 1
         if n:
@@ -438,7 +440,7 @@ cdef class Importance:
                 entries[count].number, entries[count].pod_class = number, record.pod_class
                 entries[count].start = start_of(self.ledger, number)
                 priority = self.usages_of()[record.pod_class].priority
-                entries[count].members = 1 if has_groups and record.group else 0
+                entries[count].members = 1 if ranks_members and record.group else 0
                 if entries[count].members:
                     priority = self.units.priority_of(number, priority)
                 entries[count].priority = priority

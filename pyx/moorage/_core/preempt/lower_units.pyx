@@ -9,7 +9,7 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from moorage._core.base cimport LOG_ROW, Buffer, Journal
-from moorage._core.csrc cimport mr_pod_entry, mr_sort_as_upstream, mr_verdicts
+from moorage._core.csrc cimport mr_pod_entry, mr_sort_as_upstream, mr_unit_of, mr_verdicts
 from moorage._core.decide.search cimport Search
 from moorage._core.preempt.bound_pods cimport pods_with_numbers
 from moorage._core.preempt.budgets cimport Budgets
@@ -45,7 +45,8 @@ cdef class LowerUnits:
     """The units of lower priority than a group: pods, and groups whose pods are only evicted together.
 
     The most important unit comes first (see `Importance`). Of up to 12 units, equal ones are in the order of
-    the nodes, and of the pods on each, and of more in that of upstream's sort. Valid until the cache changes.
+    the nodes, and of the pods on each, and of more in that of upstream's sort; since v1.38, in that of their
+    UIDs. Valid until the cache changes.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ cdef class LowerUnits:
     cdef ClusterState state
     cdef int32_t size
     cdef Buffer units  # mr_pod_entry, in the order of importance
+    cdef bint ties_by_uid  # whether no units are equal
+    cdef list wholes  # the keys of groups that are evicted as a whole, in the order of `Importance`
     cdef int32_t[::1] first, numbers  # by unit, and after the last one: where its pods begin in `numbers`
 
     def __cinit__(self, ClusterState state not None, int32_t priority, groups):
@@ -71,6 +74,7 @@ cdef class LowerUnits:
         units = <mr_pod_entry*>self.units.data
         importance.use(groups, priority)
         importance.follow()
+        self.wholes = importance.units.keys
         state.view.refresh()
         for row in state.view.rows():
             n = importance.enter(units + self.size, row)
@@ -84,6 +88,9 @@ cdef class LowerUnits:
                 units[self.size] = units[at]
                 self.size += 1
         mr_sort_as_upstream(units, self.size)
+        if importance.ties_by_uid:
+            importance.order_ties(units, self.size)
+        self.ties_by_uid = importance.ties_by_uid
         self.first, self.numbers = np.zeros(self.size + 1, dtype=np.int32), np.empty(alive, dtype=np.int32)
         for at in range(self.size):
             for number in importance.pods_in(&units[at]):
@@ -115,6 +122,31 @@ cdef class LowerUnits:
         _check_index(self, at)
         return tuple([_pod(self, self.numbers[each]) for each in range(self.first[at], self.first[at + 1])])
 
+    def described(self):
+        """Return what is known of each unit.
+
+        Returns
+        -------
+        list of (int, UnitKey or None, list of int)
+            Its priority, the key of a group that is evicted as a whole, and the row of each of its pods.
+        """
+        cdef mr_pod_entry* units = <mr_pod_entry*>self.units.data
+        cdef int32_t at, each
+        return [(
+            units[at].priority,
+            self.wholes[mr_unit_of(&units[at])] if units[at].pod_class < 0 else None,
+            [self.state.ledger.row_of(self.numbers[each]) for each in range(self.first[at], self.first[at + 1])],
+        ) for at in range(self.size)]
+
+    def lost_node(self):
+        """Return the name of a node that is gone while a pod of a unit names it; "" for none."""
+        cdef int32_t at, row
+        for at in range(self.first[self.size]):
+            row = self.state.ledger.row_of(self.numbers[at])
+            if not self.state.table.is_present(row):
+                return self.state.table.row_name(row)
+        return ""
+
     def most_important_first(self, list units not None):
         """Return some units in upstream's order.
 
@@ -135,6 +167,8 @@ cdef class LowerUnits:
         cdef Buffer chosen = Buffer(Journal(), sizeof(mr_pod_entry), len(units) + 1)
         cdef mr_pod_entry* each = <mr_pod_entry*>chosen.data
         cdef int32_t place, unit, n = <int32_t>len(units)
+        if self.ties_by_uid:
+            return sorted(units)
         for place, unit in enumerate(units):
             _check_index(self, unit)
             each[place] = (<mr_pod_entry*>self.units.data)[unit]

@@ -466,11 +466,27 @@ class NodeRanking(Protocol):
     condemned: frozenset[int]
 
     def cheapest(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Return the rows of the lowest rank among some, in their order."""
+        """Return the rows of the lowest rank among some.
+
+        Parameters
+        ----------
+        rows : (n,) int32 array
+            At least one.
+
+        Returns
+        -------
+        (m,) int32 array
+            In the same order.
+        """
         ...
 
     def condemn(self, row: int) -> None:
-        """Note that a pod is placed on a row."""
+        """Note that a pod is placed on a row.
+
+        Parameters
+        ----------
+        row : int
+        """
         ...
 
 

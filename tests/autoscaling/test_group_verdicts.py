@@ -123,18 +123,18 @@ def test_a_pod_is_refused_and_changes_would_help() -> None:
         "node group f: max node group size reached",
         "  would help: raise maxSize from 1 to 2 (a node more, 0.50 $/h more)",
     ]
-    assert [(one.reason, one.remedies) for one in others] == [
+    assert [(one.reason, one.changes) for one in others] == [
         ("node(s) had untolerated taint(s)", ()),
         ("not ready for scale-up", ()),
     ]
     first, second, _ = group_refusals(scheduler, groups, "default/large")
-    both = "raise maxSize from 1 to 2, and lower the request of cpu from 9 to 4"
-    assert [one.change for one in first.remedies] == [both]
-    assert not second.remedies
+    both = "raise maxSize from 1 to 2, and lower the cpu request of container c from 9 to 4"
+    assert [one.text for one in first.changes] == [both]
+    assert not second.changes
     limited = autoscaling(NodeGroup("f", label="pool=f"), flags={"maxNodesTotal": 2})
     (refusal,) = group_refusals(scheduler, limited, "default/web")
     assert refusal.reason.endswith("max total nodes in cluster reached")
-    assert [one.change for one in refusal.remedies] == ["raise maxNodesTotal from 2 to 3"]
+    assert [one.text for one in refusal.changes] == ["raise maxNodesTotal from 2 to 3"]
 
 
 def test_explain_tells_of_a_node_of_a_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,4 +152,4 @@ def test_a_pod_below_the_cutoff_gets_no_node() -> None:
     scheduler.run()
     (refusal,) = group_refusals(scheduler, autoscaling(NodeGroup("f", label="pool=f")), "default/low")
     assert refusal.reason == "no node is added for a pod whose priority is below -10"
-    assert [one.change for one in refusal.remedies] == ["raise its priority to -10"]
+    assert [one.text for one in refusal.changes] == ["raise its priority to -10"]

@@ -12,7 +12,7 @@ from moorage.autoscalers import AutoscalerSettings, InstanceType, read_instance_
 from tests.doors.autoscalers import pool_refusals
 from tests.house.source import ROOT
 
-NO_HELP = "no single change that was tried helps"
+NO_HELP = "no single change helps"
 
 TYPES = read_instance_types(ROOT / "examples/karpenter/instance_types.yaml")
 KIND = "node.kubernetes.io/instance-type"
@@ -46,7 +46,7 @@ def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3")
 
 
 def helps(refusal: Any) -> list[str]:
-    return [one.text for one in refusal.remedies]
+    return [one.line for one in refusal.changes]
 
 
 TEAM = {"team": "a"}
@@ -64,8 +64,8 @@ TEAM = {"team": "a"}
             pool({}, {"team": "b"}),
             "incompatible requirements, key team",
             [
-                f"drop node-selector team=a of the pod ({XLARGE})",
                 f"add the label team=a to the pool ({XLARGE})",
+                f"drop node-selector team=a ({XLARGE})",
             ],
         ),
         (
@@ -82,10 +82,10 @@ TEAM = {"team": "a"}
             pool({KIND: "m6i.large"}, TEAM),
             "no instance type has enough resources",
             [
-                "lower the requests of cpu from 3 to 1.9 and of memory from 9Gi to 8182Mi "
-                "(m6i.large spot us-west-2a, 0.067 $/h more)",
-                "a type like m6i.large, but with cpu 3.1, memory 9226Mi",
+                "lower the cpu request of container c from 3 to 1900m, and lower the memory request of "
+                "container c from 9Gi to 8182Mi (m6i.large spot us-west-2a, 0.067 $/h more)",
                 f"allow {KIND} m5.xlarge in the pool ({XLARGE})",
+                "a type like m6i.large, but with cpu 3.1, memory 9226Mi",
             ],
         ),
         (pool({}, TEAM, replicas=1), "it makes no nodes for pods", []),
@@ -103,7 +103,7 @@ def test_what_would_help_is_told(of: dict[str, Any], reason: str, remedies: list
 def test_a_smaller_request_is_the_largest_that_fits() -> None:
     refusal = asked(pool({}, TEAM), cpu="30")
     first, *_ = helps(refusal)
-    assert first == f"lower the request of cpu from 30 to 3.9 ({XLARGE})"
+    assert first == f"lower the cpu request of container c from 30 to 3900m ({XLARGE})"
     assert asked(pool({}, TEAM), cpu="3901m").reason != ""
     with pytest.raises(ValueError, match="not enough values"):
         asked(pool({}, TEAM), cpu="3900m")  # the pod has a node then

@@ -79,9 +79,11 @@ class World:
 
     def after(self, change: HelpfulChange) -> list[str]:
         """Nodes that the pod fits after a change."""
+        assert change.pod is not None
         if change.kind in ("add-label", "add-node", "uncordon-node"):
-            assert change.node is not None
-            return self.fits(change.pod, self.with_node(change.node))
+            edit = change.edits[0]
+            old = next((node for node in self.nodes if node.name == edit.key), None)
+            return self.fits(change.pod, self.with_node(edit.change(old)))
         if change.kind == "smaller-claim":
             smaller = World(
                 self.nodes, self.bound, self._with_size(change.values["claim"], change.values["to"])

@@ -74,7 +74,7 @@ def places(cluster: mo.Cluster, change: HelpfulChange, key: str = "default/p") -
     """The number of feasible nodes after a change of the objects themselves."""
     one = Scheduler(cluster)
     one.sync()
-    for changed in change.claims:
+    for changed in [edit.change(None) for edit in change.edits if edit.about is ResourceClaim]:
         stored = one.client.get(ResourceClaim, changed.name, changed.namespace)
         one.client.update(replace(stored, spec=changed.spec, status=changed.status))
     if change.kind == "add-node":
@@ -244,7 +244,8 @@ def test_one_of_two_constraints_is_dropped() -> None:
     keys = [f"{DRIVER}/none", f"{DRIVER}/model"]
     found = explained(claim("c", [request("r", 2)], [{"matchAttribute": key} for key in keys]))
     (change,) = [one for one in found.changes if one.text.startswith("drop the constraint")]
-    assert [one.match_attribute for one in change.claims[0].spec.devices.constraints] == keys[1:]
+    (changed,) = [edit.change(None) for edit in change.edits]
+    assert [one.match_attribute for one in changed.spec.devices.constraints] == keys[1:]
 
 
 def test_a_selector_that_fails_is_told_by_its_error() -> None:

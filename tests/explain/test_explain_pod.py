@@ -223,8 +223,8 @@ def test_too_many_pods_ask_for_another_node() -> None:
     one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
     (change,) = one.explain(pod("p", requests={"cpu": 1})).changes
     assert (change.kind, change.values["like"], change.feasible_nodes) == ("add-node", "small", 1)
-    assert change.node is not None
-    assert change.node.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
+    new = change.edits[0].change(None)
+    assert new.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
 
 
 def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
@@ -232,8 +232,8 @@ def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
     one = scheduler(node("a", taints=taints, unschedulable=True))
     spot = Toleration(key="spot", operator="Exists")
     (change,) = [c for c in one.explain(pod("p", tolerations=(spot,))).changes if c.kind == "add-node"]
-    assert change.node is not None
-    assert (change.node.spec.taints, change.node.spec.unschedulable) == ((SPOT,), False)
+    new = change.edits[0].change(None)
+    assert (new.spec.taints, new.spec.unschedulable) == ((SPOT,), False)
 
 
 def test_a_node_can_join_the_domain_that_it_lacks() -> None:

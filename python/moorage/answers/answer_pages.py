@@ -369,7 +369,7 @@ def _change(change: ChangeDocument) -> str:
     text = change.text + (f", or one of {others:,} others" if others > 0 else "")
     if change.reduction:
         text += f" ({100 * change.reduction:.0f} % less)"
-    return text + _nodes_text(change.feasible_nodes)
+    return text + _nodes_text(change.feasible_nodes or 0)
 
 
 def _nodes_text(count: int) -> str:

@@ -3,13 +3,28 @@ Each is tried by a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial, reduce
+from typing import Any
 
 from msgspec import structs
 
 from moorage.cluster import PodScheduler
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    both,
+    changes_for_new_node,
+    cost,
+    lowered,
+    of_pod,
+    of_settings,
+    tried,
+)
 from moorage.engine.framework.evidence import asked_by
-from moorage.engine.requirements import whole
+from moorage.engine.requirements import changed_field, whole
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.kube.model.node import ZONE
 
@@ -19,7 +34,7 @@ from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL, ScaleUpResult
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, NodeGroup
-from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
+from .pool_refusals import PoolRefusal
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
 
 
@@ -28,15 +43,13 @@ def group_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod
     if autoscaling.groups is None:
         return []
     (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
-    tries = [
-        _GroupLoops(scheduler, autoscaling, autoscaling.groups, node_group, waiting)
-        for node_group in autoscaling.groups.node_groups
-    ]
-    return [
-        PoolRefusal(each.group.name, why, tuple(each.remedies()), "node group")
-        for each in tries
-        if (why := each.reason())
-    ]
+    refusals = []
+    for group in autoscaling.groups.node_groups:
+        loops = _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, waiting)
+        if why := loops.reason():
+            changes = tuple(sorted(loops.changes(), key=cost))
+            refusals.append(PoolRefusal(group.name, why, changes, frozenset(loops.kinds), "node group"))
+    return refusals
 
 
 def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:
@@ -53,7 +66,7 @@ def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up:
 
 
 class _GroupLoops:
-    """Loops about one pod and one group."""
+    """Loops about one pod and one group: the world in which changes are tried."""
 
     def __init__(
         self,
@@ -67,7 +80,27 @@ class _GroupLoops:
         self.group, self._settings = group, structs.replace(settings, node_groups=[group])
         self._gates = scheduler.cache.state.classes.gates
         self._scaler = GroupScaler(scheduler, autoscaling, self._settings)
-        self._found = self._loop(pod, self._settings)
+        self.kinds = set[Kind]()
+        with self.changed(()) as up:
+            self._found = up
+
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[ScaleUpResult]:
+        """Return what a loop decides with changes."""
+        pod, settings = self._pod, self._settings
+        for edit in edits:
+            pod = edit.change(pod) if edit.about is Pod else pod
+            settings = edit.change(settings) if edit.about is None else settings
+        yield next(GroupScaler(self._scheduler, self._autoscaling, settings).loops([pod]))
+
+    def _judge(self, up: ScaleUpResult) -> dict[str, str]:
+        if not up.growths:
+            return {}
+        node = up.templates[self.group.name].node
+        return {"node": f"a node more, {price_text(self._scaler.price(self.group, node))}"}
+
+    def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
+        yield from tried(self, HelpfulChange(kind, text, edits), self._judge)
 
     def reason(self) -> str:
         """Why the group gets no node; "" if it gets one when the pod is alone."""
@@ -76,24 +109,22 @@ class _GroupLoops:
         why = self._scaler.why(self._found, self._pod)
         return why.rpartition("scale-up: 1 ")[2] or "the pod has room on a node that is there"
 
-    def remedies(self) -> Iterator[Remedy]:
-        """Yield the changes that help: of limits, and of the pod."""
+    def changes(self) -> Iterator[HelpfulChange]:
+        """Yield the changes that help: of limits, of the template, and of the pod."""
         if is_expendable(self._pod, self._scaler.flags):
             cutoff = self._settings.expendable_pods_priority_cutoff
-            spec = structs.replace(self._pod.spec, priority=cutoff)
-            yield from self._tried(f"raise its priority to {cutoff}", structs.replace(self._pod, spec=spec))
-        yield from self._limits()
+            raised = partial(changed_field, path="spec.priority", change=lambda _: cutoff)
+            yield from self._tried(Kind.POD_PRIORITY, f"raise its priority to {cutoff}", of_pod(raised))
+        larger = [self._larger()] if self._is_full else []
+        helped = [each for change in larger for each in tried(self, change, self._judge)]
+        yield from (*helped, *self._limits())
         template = self._found.templates.get(self.group.name)
-        if template is None:
+        if template is None or helped:
             return
-        if self._is_full:
-            larger, text = self._larger()
-            if not self._loop(self._pod, larger).growths:
-                both = self._of_pod(template, larger)
-                yield from (each._replace(change=f"{text}, and {each.change}") for each in both)
-        else:
+        if not larger:
             yield from self._of_template(template)
-            yield from self._of_pod(template, self._settings)
+        for change in self._of_pod(template):
+            yield from tried(self, reduce(both, (*larger, change)), self._judge)
 
     def lacking_labels(self) -> str:
         """Return the labels that an empty group's template lacks, if a node comes with them; else ""."""
@@ -102,16 +133,17 @@ class _GroupLoops:
             return ""
         return _text_of(self._added_labels(template))
 
-    def _of_template(self, template: NodeTemplate) -> Iterator[Remedy]:
+    def _of_template(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
         """Try the labels that the template of an empty group lacks."""
         if not (added := self._added_labels(template)):
             return
-        node = self.group.template
-        labels = node.metadata.labels | added
-        labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
-        group = structs.replace(self.group, template=labelled)
-        settings = structs.replace(self._settings, node_groups=[group])
-        yield from self._tried(f"give its template the label {_text_of(added)}", self._pod, settings)
+        labelled = partial(changed_field, path="metadata.labels", change=lambda its: its | added)
+        edit = self._of_group(template=labelled(self.group.template))
+        yield from self._tried(Kind.LABEL, f"give its template the label {_text_of(added)}", edit)
+
+    def _of_group(self, **fields: Any) -> ObjectEdit:
+        group = structs.replace(self.group, **fields)
+        return of_settings(partial(structs.replace, node_groups=[group]))
 
     def _added_labels(self, template: NodeTemplate) -> dict[str, str]:
         """The labels that the pod asks for and that the template of an empty group lacks, as those that a
@@ -146,49 +178,31 @@ class _GroupLoops:
     def _is_full(self) -> bool:
         return any(FULL in each.skipped.values() for each in self._found.remaining)
 
-    def _larger(self) -> tuple[GroupSettings, str]:
-        """The settings with room for a node more."""
-        size = self._scaler.sizes()[self.group.name]
-        group = structs.replace(self.group, max_size=size + 1)
-        text = f"raise maxSize from {self.group.max_size} to {size + 1}"
-        return structs.replace(self._settings, node_groups=[group]), text
+    def _larger(self) -> HelpfulChange:
+        """Room for a node more."""
+        size = self._scaler.sizes()[self.group.name] + 1
+        text = f"raise maxSize from {self.group.max_size} to {size}"
+        return HelpfulChange(Kind.LIMIT, text, (self._of_group(max_size=size),))
 
-    def _limits(self) -> Iterator[Remedy]:
+    def _limits(self) -> Iterator[HelpfulChange]:
         flags = self._settings.flags
-        if self._is_full:
-            larger, text = self._larger()
-            yield from self._tried(text, self._pod, larger)
         nodes = len(self._scheduler.context.view_order()) + 1
         for limit, value in (("maxNodesTotal", nodes), ("maxCores", None), ("maxMemory", None)):
             if limit in flags:
                 left = {key: flag for key, flag in flags.items() if key != limit}
-                raised = structs.replace(self._settings, flags=left | ({limit: value} if value else {}))
+                raised = left | ({limit: value} if value else {})
                 text = f"raise {limit} from {flags[limit]} to {value}" if value else f"raise {limit}"
-                yield from self._tried(text, self._pod, raised)
+                edit = of_settings(partial(structs.replace, flags=raised))
+                yield from self._tried(Kind.LIMIT, text, edit)
 
-    def _of_pod(self, template: NodeTemplate, settings: GroupSettings) -> Iterator[Remedy]:
-        pod = self._pod
-        for name in asked_by(pod, self._gates):
-            yield from self._smaller(name, template, settings)
-        for text, changed in pod_changes(pod, template.node.spec.taints):
-            yield from self._tried(text, changed, settings)
-
-    def _smaller(self, name: str, template: NodeTemplate, settings: GroupSettings) -> Iterator[Remedy]:
-        """Try the largest request of a resource that a new node has room for."""
-        taken = [asked_by(pod, self._gates).get(name, Quantity("0")) for pod in template.pods]
-        room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
-        for text, smaller in lowered(self._pod, name, whole(name, room), self._gates):
-            yield from self._tried(f"lower the request {text}", smaller, settings)
-
-    def _tried(self, text: str, pod: Pod, settings: GroupSettings | None = None) -> Iterator[Remedy]:
-        """Yield a change, if it helps."""
-        up = self._loop(pod, settings or self._settings)
-        if up.growths:
-            node = up.templates[self.group.name].node
-            yield Remedy(text, f"a node more, {price_text(self._scaler.price(self.group, node))}")
-
-    def _loop(self, pod: Pod, settings: GroupSettings) -> ScaleUpResult:
-        return next(GroupScaler(self._scheduler, self._autoscaling, settings).loops([pod]))
+    def _of_pod(self, template: NodeTemplate) -> Iterator[HelpfulChange]:
+        """Yield the largest request of each resource that a new node has room for, and other changes of the
+        pod."""
+        for name in asked_by(self._pod, self._gates):
+            taken = [asked_by(pod, self._gates).get(name, Quantity("0")) for pod in template.pods]
+            room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
+            yield from lowered(self._pod, name, whole(name, room), self._gates)
+        yield from changes_for_new_node(self._pod, template.node.spec.taints)
 
 
 def _text_of(labels: Mapping[str, str]) -> str:

@@ -6,16 +6,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, Protocol
 
 from msgspec import structs
 
 from moorage.cluster import ChangingScheduler, PodScheduler
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    WhatIf,
+    edited,
+    gone,
+    of_settings,
+    tried_text,
+)
 from moorage.document import Document
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of
@@ -76,15 +87,6 @@ _POD, _BUDGETS = re.compile(r"\(Pod=(.+)\)$"), re.compile(r"=\[(.+)\]\)$")
 _NEEDED = ("Can't replace", "Can't remove", "SpotToSpotConsolidation requires")
 
 
-class Freeing(NamedTuple):
-    """A change, in words: of an object of a kind with a key (None if it goes), or else of the settings of the
-    autoscaler."""
-
-    text: str
-    change: Callable[[Any], Any]
-    about: tuple[type[Object], str] | None = None
-
-
 class NodeFate(Document, frozen=True, kw_only=True):
     """The answer of ``moorage explain node/NAME``."""
 
@@ -123,6 +125,8 @@ class RemovalVerdict:
     ----------
     then : str
         What is done with it at `goes_at`; "" if that is not known.
+    kinds : frozenset of str
+        The kinds of changes that were tried.
     """
 
     node: str
@@ -138,6 +142,7 @@ class RemovalVerdict:
     goes_at: str = ""
     then: str = ""
     expires: str = ""
+    kinds: frozenset[Kind] = frozenset()
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""
@@ -159,7 +164,7 @@ class RemovalVerdict:
         if self.changes:
             yield f"then it would {self.freed} the node"
         else:
-            yield "no single change of an annotation, a budget, a policy or a pod was found that frees it"
+            yield f"nothing frees it{tried_text(self.kinds)}"
 
     def document(self) -> NodeFate:
         """Return the answer of ``moorage explain node/NAME``."""
@@ -191,16 +196,14 @@ def removal_verdict(
         return RemovalVerdict(
             name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
         )
-    stay = why_stays(view, name).message
-    changes, _ = freed(
-        stay,
-        lambda tried: _why(_changed(view, tried), name),
-        lambda tried, why: _proposals(_changed(view, tried), name, why),
-        _MOST_CHANGES,
+    stay, removal = why_stays(view, name).message, _Removal(view, name)
+    changes, _ = freed(removal, stay, _MOST_CHANGES)
+    with removal.changed(_edits(changes)) as after:
+        then = _command(after, name) if changes else None
+    texts, kinds = tuple([change.text for change in changes]), frozenset(removal.kinds)
+    verdict = RemovalVerdict(
+        name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes, kinds=kinds
     )
-    then = _command(_changed(view, changes), name) if changes else None
-    texts = tuple([change.text for change in changes])
-    verdict = RemovalVerdict(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
     if math.isfinite(expires := expires_at(state.claim)):
         verdict = replace(verdict, expires=timestamp(math.floor(expires)))
     for moment in moments(view, state):
@@ -209,12 +212,19 @@ def removal_verdict(
     return verdict
 
 
-def freed(
-    why: str,
-    why_with: Callable[[list[Freeing]], str],
-    proposals: Callable[[list[Freeing], str], Iterable[Freeing]],
-    most: int,
-) -> tuple[list[Freeing], str]:
+class RemovalWhatIf(WhatIf[Any], Protocol):
+    """The world of a node that may go."""
+
+    def why(self, world: Any) -> str:
+        """Return what keeps the node; "" if it goes."""
+        ...
+
+    def proposals(self, world: Any, why: str) -> Iterator[HelpfulChange]:
+        """Yield changes against what keeps the node, the smallest first."""
+        ...
+
+
+def freed(removal: RemovalWhatIf, why: str, most: int) -> tuple[list[HelpfulChange], str]:
     """Find changes that free a node together, none of which can be left out: each takes away what keeps it
     after those before. None if none do, and what keeps it in the end.
 
@@ -222,14 +232,18 @@ def freed(
     ----------
     why : str
         What keeps it.
-    why_with : callable
-        Returns what keeps it after changes; "" if it goes.
-    proposals : callable
-        Returns changes against what keeps it after changes.
     """
-    chosen: list[Freeing] = []
+
+    def why_with(changes: Iterable[HelpfulChange]) -> str:
+        with removal.changed(_edits(changes)) as world:
+            return removal.why(world)
+
+    chosen: list[HelpfulChange] = []
     while why and len(chosen) < most:
-        for proposal in proposals(chosen, why):
+        with removal.changed(_edits(chosen)) as world:
+            proposals = [*removal.proposals(world, why)]
+        for proposal in proposals:
+            removal.kinds.add(proposal.kind)
             later = why_with([*chosen, proposal])
             if later != why:
                 chosen, why = [*chosen, proposal], later
@@ -240,7 +254,11 @@ def freed(
         return [], why if chosen else ""
     if len(chosen) == 1:
         return chosen, ""
-    return [change for change in chosen if why_with([each for each in chosen if each is not change])], ""
+    return [change for change in chosen if why_with(each for each in chosen if each is not change)], ""
+
+
+def _edits(changes: Iterable[HelpfulChange]) -> list[ObjectEdit]:
+    return [edit for change in changes for edit in change.edits]
 
 
 def _moves(command: Command) -> dict[str, tuple[str, ...]]:
@@ -257,24 +275,30 @@ def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
     return (result.method.reason, result.command) if result.command is not None else None
 
 
-def _why(view: ClusterView, name: str) -> str:
-    """What keeps a node; "" if it goes."""
-    return "" if _command(view, name) is not None else why_stays(view, name).message
+class _Removal:
+    """What Karpenter does with a node."""
 
+    def __init__(self, view: ClusterView, name: str) -> None:
+        self._view, self._name, self.kinds = view, name, set[Kind]()
 
-def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
-    """The cluster with changes."""
-    objects = {kind: view.objects.list(kind) for kind in KINDS}
-    options = view.options
-    for change in changes:
-        if change.about is None:
-            options = change.change(options)
-            continue
-        kind, key = change.about
-        changed = [change.change(each) if each.key == key else each for each in objects[kind]]
-        objects[kind] = [each for each in changed if each is not None]
-    every = [each for listed in objects.values() for each in listed]
-    return ClusterView(ClusterObjects(every), view.situation, options, view.catalogue)
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[ClusterView]:
+        """Return the cluster with changes."""
+        view, options = self._view, self._view.options
+        for edit in edits:
+            options = edit.change(options) if edit.about is None else options
+        objects = edited({kind: view.objects.list(kind) for kind in KINDS}, edits)
+        yield ClusterView(
+            ClusterObjects(chain.from_iterable(objects.values())), view.situation, options, view.catalogue
+        )
+
+    def why(self, world: ClusterView) -> str:
+        """Return what keeps the node; "" if it goes."""
+        return "" if _command(world, self._name) is not None else why_stays(world, self._name).message
+
+    def proposals(self, world: ClusterView, why: str) -> Iterator[HelpfulChange]:
+        """Yield changes that a message suggests, the smallest first."""
+        return _proposals(world, self._name, why)
 
 
 # ---- what could help ---------------------------------------------------------------------------------------
@@ -294,12 +318,12 @@ def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
     return partial(changed_field, path="spec.disruption", change=lambda its: structs.replace(its, **fields))
 
 
-def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
+def _proposals(view: ClusterView, name: str, message: str) -> Iterator[HelpfulChange]:
     """Changes that a message suggests, the smallest first."""
     state = next(state for state in view.states if state.node is not None and state.node.name == name)
     assert state.node is not None
     pool = state.labels.get(POOL, "")
-    about_pool = (NodePool, pool)
+    of_pool = partial(ObjectEdit, NodePool, pool)
     if message.startswith("Disruption is blocked through"):
         yield without_annotation(DO_NOT_DISRUPT, "the node", (Node, name))
     elif match := _POD.search(message):
@@ -307,57 +331,57 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     elif match := _BUDGETS.search(message):
         first, *others = match[1].split()
         if others:
-            about = (PodDisruptionBudget, others[0])
-            yield Freeing(f"delete PodDisruptionBudget {others[0]}", _gone, about)
+            edit = ObjectEdit(PodDisruptionBudget, others[0], gone)
+            yield HelpfulChange(Kind.BUDGET, f"delete PodDisruptionBudget {others[0]}", (edit,))
         yield budget_allows(first)
     elif "consolidation disabled" in message or "consolidateAfter" in message:
         is_never = "consolidation disabled" in message
         text = f"consolidateAfter of NodePool {pool} is {'' if is_never else 'over, or '}0s"
-        yield Freeing(text, _with_disruption(consolidate_after="0s"), about_pool)
+        yield HelpfulChange(Kind.POOL, text, (of_pool(_with_disruption(consolidate_after="0s")),))
     elif "policy" in message:
         policy = "WhenEmptyOrUnderutilized"
         text = f"consolidationPolicy of NodePool {pool} is {policy}"
-        yield Freeing(text, _with_disruption(consolidation_policy=policy), about_pool)
+        edit = of_pool(_with_disruption(consolidation_policy=policy))
+        yield HelpfulChange(Kind.POOL, text, (edit,))
     elif message.startswith("SpotToSpotConsolidation is disabled"):
-        yield Freeing("the feature gate SpotToSpotConsolidation is on", partial(replace, spot_to_spot=True))
+        edit = of_settings(partial(replace, spot_to_spot=True))
+        yield HelpfulChange(Kind.SETTING, "the feature gate SpotToSpotConsolidation is on", (edit,))
     elif message.startswith("Karpenter removes only empty nodes"):
         ready = partial(changed_field, path="status.conditions", change=lambda its: ())
-        yield Freeing(f"NodePool {pool} is ready", ready, about_pool)
+        yield HelpfulChange(Kind.POOL, f"NodePool {pool} is ready", (of_pool(ready),))
     elif message.startswith("the budgets of NodePool"):
         text = f"the budgets of NodePool {pool} allow a node"
-        yield Freeing(text, _with_disruption(budgets=(Budget(nodes="100%"),)), about_pool)
+        edit = of_pool(_with_disruption(budgets=(Budget(nodes="100%"),)))
+        yield HelpfulChange(Kind.POOL, text, (edit,))
     elif message.startswith(("Not all pods would schedule", *_NEEDED)):
         if not view.options.ignores_preferences:
             text = (
                 "--preference-policy Ignore (Karpenter's PREFERENCE_POLICY), as preferred terms of pods count"
             )
-            yield Freeing(f"{text} as required", partial(replace, ignores_preferences=True))
+            edit = of_settings(partial(replace, ignores_preferences=True))
+            yield HelpfulChange(Kind.SETTING, f"{text} as required", (edit,))
         for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
             if message.startswith(_NEEDED) or f"{pod.key} => " in message:
                 yield moved_or_ended(pod.key)
 
 
-def without_annotation(key: str, owner: str, about: tuple[type[Object], str]) -> Freeing:
+def without_annotation(key: str, owner: str, about: tuple[type[Object], str]) -> HelpfulChange:
     """An object loses an annotation."""
-    return Freeing(f"remove the annotation {key} of {owner}", annotated(key, None), about)
+    edit = ObjectEdit(*about, annotated(key, None))
+    return HelpfulChange(Kind.ANNOTATION, f"remove the annotation {key} of {owner}", (edit,))
 
 
-def budget_allows(budget: str) -> Freeing:
+def budget_allows(budget: str) -> HelpfulChange:
     """A budget no longer keeps a node."""
     text = f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
     allowing = partial(structs.replace, disruptions_allowed=1)
-    return Freeing(
-        text, partial(changed_field, path="status", change=allowing), (PodDisruptionBudget, budget)
-    )
+    edit = ObjectEdit(PodDisruptionBudget, budget, partial(changed_field, path="status", change=allowing))
+    return HelpfulChange(Kind.BUDGET, text, (edit,))
 
 
-def moved_or_ended(pod: str) -> Freeing:
+def moved_or_ended(pod: str) -> HelpfulChange:
     """A pod no longer keeps its node."""
-    return Freeing(f"pod {pod} moves elsewhere, or ends", _gone, (Pod, pod))
-
-
-def _gone(_: object) -> None:
-    """The object goes."""
+    return HelpfulChange(Kind.MOVE, f"pod {pod} moves elsewhere, or ends", (ObjectEdit(Pod, pod, gone),))
 
 
 # ---- nodes of groups ---------------------------------------------------------------------------------------
@@ -386,7 +410,7 @@ def group_removal_verdict(
         now = None if at is None else parse_moment(at, "at")
         trial = _GroupTrial(scheduler, scaler, name, group, now)
         why, moves = trial.decide(settings)
-        changes, later = freed(why, trial.why_with, trial.proposals, _MOST_CHANGES_OF_A_GROUP)
+        changes, later = freed(trial, why, _MOST_CHANGES_OF_A_GROUP)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
     return RemovalVerdict(
         name,
@@ -399,6 +423,7 @@ def group_removal_verdict(
         (note,) if waiting else (),
         moves,
         CLUSTER_AUTOSCALER,
+        kinds=frozenset(trial.kinds),
     )
 
 
@@ -409,7 +434,7 @@ class _GroupTrial:
         self, scheduler: PodScheduler, scaler: GroupScaler, name: str, group: str, at: float | None
     ) -> None:
         self._scheduler, self._settings, self._name, self._group = scheduler, scaler.settings, name, group
-        self._size = scaler.sizes()[group]
+        self._size, self.kinds = scaler.sizes()[group], set[Kind]()
         self._now = scaler.now() if at is None else at
 
     def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
@@ -447,61 +472,55 @@ class _GroupTrial:
         return why
 
     @contextmanager
-    def _changed(self, changes: Iterable[Freeing]) -> Iterator[GroupSettings]:
-        """The settings, and meanwhile the cluster, with changes."""
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[GroupSettings]:
+        """Return the settings, and meanwhile have the cluster, with changes."""
         client, settings = self._scheduler.client, self._settings
         with self._scheduler.transaction():
-            for change in changes:
-                if change.about is None:
-                    settings = change.change(settings)
+            for edit in edits:
+                if edit.about is None:
+                    settings = edit.change(settings)
                     continue
-                kind, key = change.about
-                name = key.split("/")[::-1]
-                new = change.change(client.get(kind, *name))
+                name = edit.key.split("/")[::-1]
+                new = edit.change(client.get(edit.about, *name))
                 if new is None:
-                    client.delete(kind, *name)
+                    client.delete(edit.about, *name)
                 else:
                     client.update(new)
             self._scheduler.sync()
             yield settings
 
-    def why_with(self, changes: Iterable[Freeing]) -> str:
-        """Why the node stays after changes, "" if it goes."""
-        with self._changed(changes) as settings:
-            return self.decide(settings)[0]
+    def why(self, world: GroupSettings) -> str:
+        """Return why the node stays, "" if it goes."""
+        return self.decide(world)[0]
 
-    def proposals(self, changes: Iterable[Freeing], why: str) -> list[Freeing]:
-        """Changes against what keeps the node after changes."""
-        with self._changed(changes) as settings:
-            return [*self._proposals(settings, why)]
+    def proposals(self, world: GroupSettings, why: str) -> Iterator[HelpfulChange]:
+        """Yield changes against what keeps the node."""
+        return self._proposals(world, why)
 
-    def _proposals(self, settings: GroupSettings, why: str) -> Iterator[Freeing]:
+    def _proposals(self, settings: GroupSettings, why: str) -> Iterator[HelpfulChange]:
         reason, _, text = why.partition(": ")
         client, down = self._scheduler.client, settings.scale_down or ScaleDown()
         if reason == _AT_MINIMUM:
             least = self._size - 1
-            yield Freeing(
-                f"lower minSize of node group {self._group} to {least}",
-                lambda current: _with_group(current, self._group, min_size=least),
-            )
+            edit = of_settings(lambda current: _with_group(current, self._group, min_size=least))
+            yield HelpfulChange(Kind.LIMIT, f"lower minSize of node group {self._group} to {least}", (edit,))
         elif reason == "ScaleDownDisabledAnnotation":
             yield without_annotation(DISABLED, "the node", (Node, self._name))
         elif reason == "NotUnderutilized":
             ignoring = {**settings.flags, "ignoreDaemonSetsUtilization": True}
             if not self.decide(structs.replace(settings, flags=ignoring))[0].startswith(reason):
-                yield Freeing(
-                    "set the flag ignoreDaemonSetsUtilization",
-                    lambda current: structs.replace(current, flags=ignoring),
-                )
+                edit = of_settings(lambda current: structs.replace(current, flags=ignoring))
+                yield HelpfulChange(Kind.SETTING, "set the flag ignoreDaemonSetsUtilization", (edit,))
             share = math.ceil(float(text.partition(" ")[0])) / 100
             if share <= 1:
                 raised = structs.replace(down, utilization_threshold=share)
-                yield Freeing(
-                    f"raise utilizationThreshold from {down.utilization_threshold:g} to {share:g}",
+                text = f"raise utilizationThreshold from {down.utilization_threshold:g} to {share:g}"
+                edit = of_settings(
                     lambda current: structs.replace(
                         _with_group(current, self._group, options={}), scale_down=raised
-                    ),
+                    )
                 )
+                yield HelpfulChange(Kind.SETTING, text, (edit,))
         elif reason == "BlockedByPod":
             rule, _, key = text.rstrip(")").partition(" (")
             pod = client.get(Pod, *key.split("/")[::-1])
@@ -511,7 +530,7 @@ class _GroupTrial:
             own = [each for each in listed if each.spec.node_name == self._name]
             yield from (moved_or_ended(each.key) for each in own[:_MOST_PODS_OF_A_GROUP])
 
-    def _for_pod(self, rule: str, pod: Pod) -> Iterator[Freeing]:
+    def _for_pod(self, rule: str, pod: Pod) -> Iterator[HelpfulChange]:
         if rule == "NotEnoughPdb":
             budgets: list[PodDisruptionBudget] = self._scheduler.client.list(PodDisruptionBudget)[0]
             for each in BudgetSelectors(budgets).of(pod):
@@ -519,7 +538,8 @@ class _GroupTrial:
                     yield budget_allows(each.key)
         if rule not in _ENDS:
             text = f'annotate pod {pod.key} with {SAFE_TO_EVICT}: "true"'
-            yield Freeing(text, annotated(SAFE_TO_EVICT, "true"), (Pod, pod.key))
+            edit = ObjectEdit(Pod, pod.key, annotated(SAFE_TO_EVICT, "true"))
+            yield HelpfulChange(Kind.ANNOTATION, text, (edit,))
         yield moved_or_ended(pod.key)
 
 

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial, reduce
+from itertools import chain
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from moorage._core.base.resources import PodGates
-from moorage._core.base.selectors import tolerates
 from moorage.cluster import PodScheduler
-from moorage.engine.framework.evidence import asked_by, offered
-from moorage.engine.plugins.node_affinity_and_taints import REJECTING_EFFECTS
-from moorage.engine.requirements import (
-    changed_field,
-    drop_request,
-    effective_request,
-    finer_constraints,
-    lower,
-    term_constraints,
-    tolerate,
-    toleration_of,
-    whole,
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    both,
+    changes_for_new_node,
+    cost,
+    edited,
+    gone,
+    lowered,
+    of_pod,
+    of_settings,
+    tried,
+    tried_text,
 )
+from moorage.engine.framework.evidence import asked_by, offered
+from moorage.engine.requirements import changed_field, drop_request, whole
 from moorage.errors import either, shorten
-from moorage.kube import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
+from moorage.kube import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.kube.model.autoscaling import NodeClaimRequirement
 
 from .autoscaler_protocol import AutoscalerSettings
@@ -43,19 +48,6 @@ MOST_AMOUNTS = 3
 _NOTHING = Quantity("0")
 MOST_DAEMONS = 10
 """Without how many DaemonSets, each alone, it is tried."""
-NO_HELP = "no single change that was tried helps"
-
-
-class Remedy(NamedTuple):
-    """A change with which a pool makes a node for the pod, and the node; "" for one of a type that there is
-    not."""
-
-    change: str
-    node: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"{self.change} ({self.node})" if self.node else self.change
 
 
 class PoolRefusal(NamedTuple):
@@ -63,16 +55,17 @@ class PoolRefusal(NamedTuple):
 
     pool: str
     reason: str
-    remedies: tuple[Remedy, ...]
+    changes: tuple[HelpfulChange, ...]
+    kinds: frozenset[Kind]
     kind: str = "NodePool"
 
     def lines(self) -> Iterator[str]:
-        """Yield the reason, and each remedy."""
+        """Yield the reason, and each change that helps, or what was tried."""
         yield f"{self.kind} {self.pool}: {self.reason}"
-        for remedy in self.remedies:
-            yield f"  would help: {remedy.text}"
-        if not self.remedies:
-            yield f"  {NO_HELP}"
+        for change in self.changes:
+            yield f"  would help: {change.line}"
+        if not self.changes:
+            yield f"  no single change helps{tried_text(self.kinds)}"
 
 
 def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
@@ -83,70 +76,92 @@ def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod:
     pod : str
         ``namespace/name`` of a pod without a node.
     """
-    question = pass_question(scheduler, [pod], autoscaling)
+    question, gates = pass_question(scheduler, [pod], autoscaling), scheduler.cache.state.classes.gates
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
-    tries = [_PoolPasses(scheduler, question, waiting, pool) for pool in by_weight(question.pools)]
-    return [
-        PoolRefusal(each.pool.name, why, tuple(each.remedies())) for each in tries if (why := each.reason())
-    ]
+    refusals = []
+    for pool in by_weight(question.pools):
+        passes = PoolPasses(question, waiting, pool, gates)
+        if why := passes.reason():
+            changes = tuple(sorted(passes.changes(), key=cost))
+            refusals.append(PoolRefusal(pool.name, why, changes, frozenset(passes.kinds)))
+    return refusals
 
 
-class _PoolPasses:
-    """Passes about one pod and one pool."""
+class PoolPasses:
+    """Passes about one pod and one pool: the world in which changes are tried.
 
-    def __init__(self, scheduler: PodScheduler, question: PassQuestion, pod: Pod, pool: NodePool) -> None:
-        self._question, self._pod, self.pool = question, pod, pool
+    Parameters
+    ----------
+    gates : PodGates
+        On which requests depend.
+    """
+
+    def __init__(self, question: PassQuestion, pod: Pod, pool: NodePool, gates: PodGates) -> None:
+        self._question, self._pod, self._pool, self._gates = question, pod, pool, gates
         self._types = question.situation.types.get(pool.name, ())
-        self._gates = scheduler.cache.state.classes.gates
+        self.kinds = set[Kind]()
+
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[PassQuestion]:
+        """Return the question with changes; those of settings are of the types."""
+        types = self._types
+        for edit in edits:
+            types = edit.change(types) if edit.about is None else types
+        question = self._question.about(self._pod, self._pool, types)
+        yield replace(question, stored=edited(question.stored, edits, self._pod.key))
+
+    def _claim(self, *edits: ObjectEdit) -> NewClaim | None:
+        """The claim that is made for the pod after changes."""
+        with self.changed(edits) as question:
+            return self._made(question)
+
+    def _made(self, question: PassQuestion) -> NewClaim | None:
+        return next((claim for claim in question.answer().claims if self._pod.key in claim.pods), None)
+
+    def _judge(self, question: PassQuestion) -> dict[str, str]:
+        claim = self._made(question)
+        return {} if claim is None else {"node": _kind(claim)}
+
+    def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
+        yield from tried(self, HelpfulChange(kind, text, edits), self._judge)
 
     def reason(self) -> str:
-        """Why the pool makes no node; "" if it makes one by itself."""
-        return pool_reason(self._question, self._pod, self.pool)
+        """Return why the pool makes no node for the pod without one; "" if it makes one by itself."""
+        if idle := why_idle(self._pool):
+            return f"it makes no nodes for pods: {idle}"
+        if not self._types:
+            return "it has no instance types"
+        answer, key = self._question.about(self._pod, self._pool, self._types).answer(), self._pod.key
+        return answer.errors[key].text if key in answer.errors else answer.ignored.get(key, "")
 
-    def remedies(self) -> Iterator[Remedy]:
+    def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help."""
-        if why_idle(self.pool) or not self._types:
+        pool = self._pool
+        if why_idle(pool) or not self._types:
             return
         yield from self._sizes()
-        for text, pod in pod_changes(self._pod, self.pool.spec.template.spec.taints):
-            yield from self._tried(text, pod=pod)
-        for at, requirement in enumerate(self.pool.spec.template.spec.requirements or ()):
+        for change in changes_for_new_node(self._pod, pool.spec.template.spec.taints):
+            yield from tried(self, change, self._judge)
+        for at, requirement in enumerate(pool.spec.template.spec.requirements or ()):
             yield from self._wider(at, requirement)
         for key, value in (self._pod.spec.node_selector or {}).items():
-            yield from self._tried(
-                f"add the label {key}={value} to the pool", pool=self._labelled(key, value)
-            )
+            label = self._of_pool("spec.template.metadata.labels", {key: value}.__ror__)
+            yield from self._tried(Kind.POOL, f"add the label {key}={value} to the pool", label)
         yield from self._higher_limits()
-        for daemon, claim in daemon_remedies(self._question, self._pod, self.pool, self._gates):
-            yield Remedy(f"keep {daemon} off the nodes", _kind(claim))
-        available = [_available(kind) for kind in self._types]
-        if any(new is not old for new, old in zip(available, self._types, strict=True)):
-            yield from self._tried("wait for offerings that are not available", types=available)
+        yield from self.without_daemons()
+        if any(not offering.available for kind in self._types for offering in kind.offerings):
+            every = of_settings(lambda types: [*map(_available, types)])
+            yield from self._tried(Kind.OFFERINGS, "wait for offerings that are not available", every)
 
-    def _tried(
-        self,
-        change: str | Callable[[NewClaim], str],
-        pod: Pod | None = None,
-        pool: NodePool | None = None,
-        types: Sequence[InstanceType] | None = None,
-    ) -> Iterator[Remedy]:
-        """Yield a change, if it helps; its text may depend on the claim that it makes."""
-        claim = self._claim(pod or self._pod, pool or self.pool, types or self._types)
-        if claim is not None:
-            yield Remedy(change if isinstance(change, str) else change(claim), _kind(claim))
+    def _of_pool(self, path: str, change: Callable[[Any], Any]) -> ObjectEdit:
+        return ObjectEdit(NodePool, self._pool.key, partial(changed_field, path=path, change=change))
 
-    def _claim(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> NewClaim | None:
-        """The claim that is made for a pod."""
-        return _claim_of(self._question.about(pod, pool, types), pod)
-
-    def _sizes(self) -> Iterator[Remedy]:
+    def _sizes(self) -> Iterator[HelpfulChange]:
         """Try smaller requests: each alone, else all of them; and a larger type."""
-        names, bare = list(asked_by(self._pod, self._gates)), self._pod
+        names = list(asked_by(self._pod, self._gates))
         helped = [each for name in names for each in self._smaller(name)]
         yield from helped
-        for name in names:
-            bare = drop_request(bare, name)
-        claim = self._claim(bare, self.pool, self._types)
+        claim = self._claim(*(of_pod(partial(drop_request, resource=name)) for name in names))
         if claim is None:
             return
         kind, lacking = self._largest(claim, names)
@@ -157,33 +172,29 @@ class _PoolPasses:
         capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
         amounts = ", ".join(f"{name} {offered(name, whole(name, capacity[name]))}" for name in lacking)
         types = [replace(kind, capacity=capacity) if other is kind else other for other in self._types]
-        if self._claim(self._pod, self.pool, types) is not None:
-            yield Remedy(f"a type like {kind.name}, but with {amounts}")
+        change = HelpfulChange(
+            Kind.TYPE, f"a type like {kind.name}, but with {amounts}", (of_settings(lambda _: types),)
+        )
+        yield from (structs.replace(each, node="") for each in tried(self, change, self._judge))
 
-    def _smaller(self, name: str) -> Iterator[Remedy]:
+    def _smaller(self, name: str) -> Iterator[HelpfulChange]:
         """Try the largest request of a resource that a type leaves room for."""
-        claim = self._claim(drop_request(self._pod, name), self.pool, self._types)
-        if claim is None:
-            return
-        for room in _rooms(name, claim, self._types)[:MOST_AMOUNTS]:
-            for text, pod in lowered(self._pod, name, room, self._gates):
-                helped = [*self._tried(f"lower the request {text}", pod=pod)]
+        claim = self._claim(of_pod(partial(drop_request, resource=name)))
+        for room in [] if claim is None else _rooms(name, claim, self._types)[:MOST_AMOUNTS]:
+            for change in lowered(self._pod, name, room, self._gates):
+                helped = [*tried(self, change, self._judge)]
                 yield from helped
                 if helped:
                     return
 
     def _all_smaller(
-        self, kind: InstanceType, claim: NewClaim, lacking: Mapping[str, Quantity]
-    ) -> Iterator[Remedy]:
+        self, kind: InstanceType, claim: NewClaim, lacking: Iterable[str]
+    ) -> Iterator[HelpfulChange]:
         """Try requests that all fit the largest type."""
-        pod, texts = self._pod, []
-        for name in lacking:
-            smaller = [*lowered(pod, name, whole(name, _room(kind, claim, name)), self._gates)]
-            if not smaller:
-                return
-            (text, pod), *_ = smaller
-            texts.append(text)
-        yield from self._tried(f"lower the requests {' and '.join(texts)}", pod=pod)
+        rooms = {name: whole(name, _room(kind, claim, name)) for name in lacking}
+        smaller = [[*lowered(self._pod, name, room, self._gates)] for name, room in rooms.items()]
+        if all(smaller):
+            yield from tried(self, reduce(both, chain.from_iterable(smaller)), self._judge)
 
     def _largest(self, claim: NewClaim, names: Iterable[str]) -> tuple[InstanceType, dict[str, Quantity]]:
         """The type of a claim that lacks least for the pod, and what it lacks."""
@@ -199,33 +210,29 @@ class _PoolPasses:
         _, _, kind, lacking = min(lacks, key=lambda each: each[:2])
         return kind, lacking
 
-    def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
+    def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[HelpfulChange]:
         """Try the pool without a requirement; tell the value that it would have to allow."""
         key = requirement.key
 
-        def text(claim: NewClaim) -> str:
-            if claim.launched is not None:
-                labels = launched_node("", self.pool, *claim.launched, {}, {}).metadata.labels
+        def judge(question: PassQuestion) -> dict[str, str]:
+            claim, gain = self._made(question), self._judge(question)
+            if claim is not None and claim.launched is not None:
+                labels = launched_node("", self._pool, *claim.launched, {}, {}).metadata.labels
                 if value := labels.get(key):
-                    return f"allow {key} {value} in the pool"
-            return f"drop the requirement on {key} of the pool"
+                    gain["text"] = f"allow {key} {value} in the pool"
+            return gain
 
-        path = "spec.template.spec.requirements"
-        yield from self._tried(
-            text, pool=changed_field(self.pool, path, lambda its: its[:at] + its[at + 1 :])
-        )
+        edit = self._of_pool("spec.template.spec.requirements", lambda its: its[:at] + its[at + 1 :])
+        text = f"drop the requirement on {key} of the pool"
+        yield from tried(self, HelpfulChange(Kind.POOL, text, (edit,)), judge)
 
-    def _labelled(self, key: str, value: str) -> NodePool:
-        return changed_field(self.pool, "spec.template.metadata.labels", lambda its: {**its, key: value})
-
-    def _higher_limits(self) -> Iterator[Remedy]:
-        limits = self.pool.spec.limits
-        free = changed_field(self.pool, "spec.limits", lambda its: {})
-        claim = self._claim(self._pod, free, self._types) if limits else None
+    def _higher_limits(self) -> Iterator[HelpfulChange]:
+        limits, free = self._pool.spec.limits, self._of_pool("spec.limits", lambda its: {})
+        claim = self._claim(free) if limits else None
         if claim is None or claim.launched is None:
             return
         nodes = [node for node in self._question.stored[Node] if isinstance(node, Node)]
-        own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == self.pool.name]
+        own = [node.status.capacity for node in nodes if node.metadata.labels.get(POOL) == self._pool.name]
         capacity = {"nodes": Quantity("1"), **claim.launched[0].capacity}
         raised = {}
         for name, limit in limits.items():
@@ -234,38 +241,20 @@ class _PoolPasses:
             if needed > Quantity(limit):
                 raised[name] = str(needed)
         text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
-        pool = changed_field(self.pool, "spec.limits", lambda its: {**its, **raised})
+        edit = self._of_pool("spec.limits", lambda its: {**its, **raised})
         text = f"raise the limit of {text}, enough for this pod alone"
-        helped = [*self._tried(text, pool=pool)] if raised else []
-        yield from helped or self._tried("raise the limits of the pool", pool=free)
+        helped = [*self._tried(Kind.LIMIT, text, edit)] if raised else []
+        yield from helped or self._tried(Kind.LIMIT, "raise the limits of the pool", free)
 
-
-def pool_reason(question: PassQuestion, pod: Pod, pool: NodePool) -> str:
-    """Return why a pool makes no node for a pod without one; "" if it makes one."""
-    if idle := why_idle(pool):
-        return f"it makes no nodes for pods: {idle}"
-    types = question.situation.types.get(pool.name, ())
-    if not types:
-        return "it has no instance types"
-    answer = question.about(pod, pool, types).answer()
-    return answer.errors[pod.key].text if pod.key in answer.errors else answer.ignored.get(pod.key, "")
-
-
-def daemon_remedies(
-    question: PassQuestion, pod: Pod, pool: NodePool, gates: PodGates
-) -> Iterator[tuple[str, NewClaim]]:
-    """Yield the DaemonSets without each of which a pool makes a node for a pod, with what they take of it
-    that the pod asks for, and that node."""
-    sets = [daemon_set for daemon_set in question.stored[DaemonSet] if isinstance(daemon_set, DaemonSet)]
-    types = question.situation.types.get(pool.name, ())
-    for daemon in sets[:MOST_DAEMONS]:
-        others: list[Object] = [each for each in sets if each is not daemon]
-        without = replace(question, stored=question.stored | {DaemonSet: others})
-        claim = _claim_of(without.about(pod, pool, types), pod)
-        if claim is not None:
-            amounts = taken_by(daemon, pod, gates).items()
-            taken = [f"{name} {offered(name, whole(name, each))}" for name, each in amounts]
-            yield f"DaemonSet {daemon.key} ({', '.join(taken)} of each node)", claim
+    def without_daemons(self) -> Iterator[HelpfulChange]:
+        """Yield the DaemonSets without each of which the pool makes a node for the pod, with what they take
+        of it that the pod asks for."""
+        sets = [each for each in self._question.stored[DaemonSet] if isinstance(each, DaemonSet)]
+        for daemon in sets[:MOST_DAEMONS]:
+            amounts = taken_by(daemon, self._pod, self._gates).items()
+            taken = ", ".join(f"{name} {offered(name, whole(name, each))}" for name, each in amounts)
+            text = f"keep DaemonSet {daemon.key} ({taken} of each node) off the nodes"
+            yield from self._tried(Kind.DAEMONS, text, ObjectEdit(DaemonSet, daemon.key, gone))
 
 
 def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity]:
@@ -275,37 +264,8 @@ def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity
     return {name: amount for name, amount in amounts.items() if name in requested}
 
 
-def _claim_of(question: PassQuestion, pod: Pod) -> NewClaim | None:
-    """The claim that is made for a pod."""
-    return next((claim for claim in question.answer().claims if pod.key in claim.pods), None)
-
-
-def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[str, Pod]]:
-    """Yield a pod whose request of a resource fits the room, with a text; nothing if that cannot be less."""
-    before = effective_request(pod, name, gates)
-    if room < before and (smaller := lower(pod, name, room, gates)) is not None:
-        left = effective_request(smaller[0], name, gates)
-        yield f"of {name} from {offered(name, before)} to {offered(name, left)}", smaller[0]
-
-
-def pod_changes(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
-    """Yield a pod that tolerates the taints of a new node, and the pod without each of its constraints."""
-    tolerant, having = pod, pod.spec.tolerations
-    own = [
-        taint for taint in taints if taint.effect in REJECTING_EFFECTS and not tolerates(having, taint, True)
-    ]
-    for taint in own:
-        tolerant = tolerate(tolerant, toleration_of([taint]))
-    if own:
-        yield f"tolerate {', '.join(taint.text for taint in own)}", tolerant
-    for constraint in (*term_constraints(pod), *finer_constraints(pod)):
-        yield f"drop {constraint.text} of the pod", constraint.drop(pod)
-
-
 def _available(kind: InstanceType) -> InstanceType:
-    """A type with all its offerings available; the type itself if they are."""
-    if all(offering.available for offering in kind.offerings):
-        return kind
+    """A type with all its offerings available."""
     return replace(kind, offerings=tuple([replace(offering, available=True) for offering in kind.offerings]))
 
 
@@ -344,6 +304,7 @@ class PoolFacts:
 
     def __init__(self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> None:
         self._scheduler, self._autoscaling, self._up = scheduler, autoscaling, up
+        self._gates = scheduler.cache.state.classes.gates
         self._pools = by_weight(stored_pools(scheduler.client))
 
     @cached_property
@@ -381,7 +342,7 @@ class PoolFacts:
             return idle
         pod = next(pod for pod in self._question.stored[Pod] if isinstance(pod, Pod) and pod.key == key)
         waiting = structs.replace(pod, spec=structs.replace(pod.spec, node_name=""))
-        return shorten(pool_reason(self._question, waiting, pool), MOST_TEXT)
+        return shorten(PoolPasses(self._question, waiting, pool, self._gates).reason(), MOST_TEXT)
 
     def _limits(self) -> Iterator[str]:
         """Which pools have more nodes than their limit."""
@@ -417,24 +378,24 @@ class PoolFacts:
         refused = [pod.pod for pod in self._up.waiting if KARPENTER in pod.refusals]
         if not refused or not self._scheduler.client.list(DaemonSet)[0]:
             return
-        question, gates = self._question, self._scheduler.cache.state.classes.gates
+        question = self._question
         pod = next(pod for pod in question.stored[Pod] if isinstance(pod, Pod) and pod.key == refused[0])
         unhelped = False
         for pool in self._pools:
-            if why_idle(pool) or not pool_reason(question, pod, pool):
+            passes = PoolPasses(question, pod, pool, self._gates)
+            if why_idle(pool) or not passes.reason():
                 continue
-            daemons = [daemon for daemon, _ in daemon_remedies(question, pod, pool, gates)]
-            for daemon in daemons:
-                yield f"NodePool {pool.name} would make a node for {pod.key} without {daemon}"
-            unhelped |= not daemons
+            changes = [*passes.without_daemons()]
+            for change in changes:
+                yield f"NodePool {pool.name} would make a node for {pod.key} if you {change.text}"
+            unhelped |= not changes
         if unhelped:
             yield from self._shared(pod)
 
     def _shared(self, pod: Pod) -> Iterator[str]:
         """Which devices of each node DaemonSets take beside a pod."""
-        gates = self._scheduler.cache.state.classes.gates
         for daemon in self._scheduler.client.list(DaemonSet)[0]:
-            for name, amount in taken_by(daemon, pod, gates).items():
+            for name, amount in taken_by(daemon, pod, self._gates).items():
                 if "/" in name:
                     amounts = f"{offered(name, whole(name, amount))} of {name}"
                     yield f"DaemonSet {daemon.key} takes {amounts} of each node, beside {pod.key}"

@@ -288,7 +288,7 @@ def test_where_pods_ask_for_different_amounts_the_largest_is_lowered() -> None:
     pods = [member("g-0", "g", 1), member("g-1", "g", 3), member("g-2", "g", 2)]
     found = group_of_explained(world(nodes(5), gang("g", 3), pods))
     assert change(found, "lower-request").text == (
-        "lower the cpu request of each pod to 2 at most (now up to 3)"
+        "in each pod: lower the cpu request of container c from 3 to 2"
     )
 
 

@@ -4,11 +4,10 @@ of the engine.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -18,12 +17,12 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, put
 from moorage.engine.framework.evidence import offered, quantity_text, readable
 from moorage.engine.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.requirements import (
     Constraint,
-    asked_by_container,
     finer_constraints,
     has_pod_terms,
     label_requirements,
@@ -35,7 +34,6 @@ from moorage.engine.requirements import (
     without_node_selection,
     without_pod_terms,
 )
-from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.claims import SELECTED_NODE, claim_class, parse_bytes, requested_storage
 from moorage.kube import Node, PersistentVolumeClaim, PodSpec
 from moorage.kube.model.node import HOSTNAME, ZONE
@@ -43,7 +41,7 @@ from moorage.kube.model.storage import CSIStorageCapacity
 
 from .constraints import remedies, tolerations, uncordons
 from .device_changes import device_changes
-from .probe import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, HelpfulChange, Probe, claim_values
+from .probe import Probe, claim_values
 
 # ---- single changes ----------------------------------------------------------------------------------------
 
@@ -61,52 +59,14 @@ MOST_DOMAINS = 4
 
 
 def find_changes(probe: Probe) -> list[HelpfulChange]:
-    """Find the single changes that place the pod.
-
-    Returns
-    -------
-    list of Change
-        By kind, amount, and descending number of feasible nodes.
-    """
+    """Find the single changes that place the pod, those that ask for the least first."""
     pod = probe.pod
     changes = [*smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
     listed = (request_constraints(probe.resources), term_constraints(pod), finer_constraints(pod))
     for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
         changes += remedies(probe, constraint)
     changes += [*uncordons(probe), *_labels(probe), *_nodes(probe), *device_changes(probe)]
-    lasting = filter(None, (as_stored(probe, change) for change in changes))
-    return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
-
-
-def as_stored(probe: Probe, change: HelpfulChange) -> HelpfulChange | None:
-    """Return a change of a pod as the API server would store it.
-
-    Returns
-    -------
-    Change or None
-        None if the API server would refuse the changed pod, if what it puts back (such as the node selector
-        of the runtime class) keeps it off all nodes, or if the pod's template does not have what changes.
-    """
-    if change.pod is probe.pod:
-        return change
-    pod = probe.stored(change.pod)
-    if pod is None or not _is_of_template(probe, change):
-        return None
-    if pod.spec == change.pod.spec:
-        return change
-    feasible = probe.count_feasible(pod)
-    return dataclasses.replace(change, pod=pod, feasible_nodes=feasible) if feasible else None
-
-
-def _is_of_template(probe: Probe, change: HelpfulChange) -> bool:
-    """Whether the template of a pod's controller has what changes, so that new pods have the change."""
-    template = probe.template
-    if template is None:
-        return True
-    edits = change.values.get("edits", ())
-    amounts = asked_by_container(template, change.values["resource"]) if edits else {}
-    is_there = all(amounts.get(edit["container"]) == Quantity(edit["from"]) for edit in edits)
-    return is_there and (change.edit is None or change.edit(template) != template)
+    return sorted(changes, key=cost)
 
 
 def smaller_claims(probe: Probe) -> Iterator[HelpfulChange]:
@@ -115,7 +75,6 @@ def smaller_claims(probe: Probe) -> Iterator[HelpfulChange]:
     plugin = probe.volume_binding
     if plugin is None or plugin.sources is None:
         return
-    sources = plugin.sources
     unbound = _unbound_claims(probe, plugin)
     for claim in unbound:
         size, name = requested_storage(claim), claim_class(claim)
@@ -126,15 +85,13 @@ def smaller_claims(probe: Probe) -> Iterator[HelpfulChange]:
             texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
             requests = claim.spec.resources.requests | {STORAGE: texts[1]}
             resources = replace(claim.spec.resources, requests=requests)
-            changed = replace(claim, spec=replace(claim.spec, resources=resources))
-            with _assumed(sources.pvc_cache, changed):
-                feasible = probe.count_feasible(probe.pod)
-            if feasible:
-                sizes = offered(STORAGE, size), offered(STORAGE, smaller)
-                text = f"lower the request of claim {claim.key} from {sizes[0]} to {sizes[1]}"
-                reduction = float(Fraction(size - smaller, size))
-                values = claim_values(claim.key, *texts)
-                yield HelpfulChange(SMALLER_CLAIM, text, feasible, probe.pod, amount=reduction, values=values)
+            edits = put(replace(claim, spec=replace(claim.spec, resources=resources)))
+            sizes = offered(STORAGE, size), offered(STORAGE, smaller)
+            text = f"lower the request of claim {claim.key} from {sizes[0]} to {sizes[1]}"
+            amount, values = float(Fraction(size - smaller, size)), claim_values(claim.key, *texts)
+            helpful = [*probe.tried(HelpfulChange(Kind.SMALLER_CLAIM, text, edits, amount, values))]
+            yield from helpful
+            if helpful:
                 break
 
 
@@ -153,31 +110,16 @@ def _reprovisioned(probe: Probe) -> Iterator[HelpfulChange]:
         if node is None or probe.engine.cache.state.has_node(node):
             continue
         kept = {key: value for key, value in claim.metadata.annotations.items() if key != SELECTED_NODE}
-        changed = replace(claim, metadata=replace(claim.metadata, annotations=kept))
-        with _assumed(plugin.sources.pvc_cache, changed):
-            feasible = probe.count_feasible(probe.pod)
-        if feasible:
-            text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
-            yield HelpfulChange(REPROVISION, text, feasible, probe.pod, values=claim_values(claim.key, node))
+        edits = put(replace(claim, metadata=replace(claim.metadata, annotations=kept)))
+        text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
+        values = claim_values(claim.key, node)
+        yield from probe.tried(HelpfulChange(Kind.REPROVISION, text, edits, values=values))
 
 
 def _room(capacity: CSIStorageCapacity, others: int) -> int:
     """Return the largest volume that a capacity allows beside others, in bytes."""
     largest = largest_volume(capacity)
     return largest if capacity.capacity is None else min(largest, parse_bytes(capacity.capacity) - others)
-
-
-@contextmanager
-def _assumed(cache: PVCAssumeCache, claim: PersistentVolumeClaim) -> Iterator[None]:
-    """Have the binder see another state of a claim inside the context."""
-    before = cache.get(claim.key)
-    cache.assume(claim)
-    try:
-        yield
-    finally:
-        cache.restore(claim.key)
-        if cache.get(claim.key) is not before:
-            cache.assume(before)
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -201,17 +143,16 @@ def _labels(probe: Probe) -> Iterator[HelpfulChange]:
         lacking = [node for node in nodes if key not in node.metadata.labels]
         if depends_on_pods:
             lacking, budget = lacking[:budget], budget - len(lacking[:budget])
-            helped = [node for node in lacking if probe.count_feasible_with(with_label(node, key, value))]
+            helped = [node for node in lacking if probe.count_feasible_with(_label(node, key, value))]
         else:
             helped = _selected(probe.pod.spec, lacking, key, value)
         if not helped:
             continue
-        node = with_label(helped[0], key, value)
-        feasible = probe.count_feasible_with(node)
-        if feasible:
-            text = f"label node {node.name} with {key}={value}"
-            values = {"label": {key: value}, "node": node.name, "eligibleNodes": len(helped)}
-            yield HelpfulChange(LABEL, text, feasible, probe.pod, values=values, node=node)
+        node = helped[0].name
+        text = f"label node {node} with {key}={value}"
+        values = {"label": {key: value}, "node": node, "eligibleNodes": len(helped)}
+        edits = (_label(helped[0], key, value),)
+        yield from probe.tried(HelpfulChange(Kind.LABEL, text, edits, values=values))
 
 
 def _candidates(probe: Probe) -> list[Node]:
@@ -248,6 +189,10 @@ def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, st
 def with_label(node: Node, key: str, value: str) -> Node:
     """Return the node with one more label."""
     return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))
+
+
+def _label(node: Node, key: str, value: str) -> ObjectEdit:
+    return ObjectEdit(Node, node.name, partial(with_label, key=key, value=value))
 
 
 def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
@@ -301,16 +246,26 @@ def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
         if alike in done or in_zone in tried:
             continue
         tried.add(in_zone)
-        slices = probe.slices_of_copy(node, copy)
-        feasible = probe.count_feasible_with(copy, slices)
-        if feasible:
+        edits = put(copy, *probe.slices_of_copy(node, copy))
+        values = {"like": node.name, "allocatable": copy.status.allocatable}
+        text = f"add a node like {node.name} ({size_of(copy)})"
+        helpful = [*probe.tried(HelpfulChange(Kind.NODE, text, edits, values=values))]
+        yield from helpful
+        if helpful:
             done.add(alike)
-            room = copy.status.allocatable
-            cpu, memory = (Quantity(room.get(name, 0)) for name in ("cpu", "memory"))
-            size = f"{readable('cpu', cpu.milli_value())} cpu, {readable('memory', memory.value())} memory"
-            text = f"add a node like {node.name} ({size})"
-            values = {"like": node.name, "allocatable": copy.status.allocatable}
-            yield HelpfulChange(NODE, text, feasible, probe.pod, values=values, node=copy, slices=slices)
+
+
+def copied(probe: Probe, node: Node, ending: str = "-copy") -> tuple[ObjectEdit, ...]:
+    """Return the edits that add a copy of a node with its devices; its name ends as given."""
+    copy = probe.copy_of(node, ending)
+    return put(copy, *probe.slices_of_copy(node, copy))
+
+
+def size_of(node: Node) -> str:
+    """What people look for in the size of a node."""
+    room = node.status.allocatable
+    cpu, memory = (Quantity(room.get(name, 0)) for name in ("cpu", "memory"))
+    return f"{readable('cpu', cpu.milli_value())} cpu, {readable('memory', memory.value())} memory"
 
 
 def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
@@ -352,7 +307,7 @@ class ChangePair(Struct, frozen=True):
     Attributes
     ----------
     first, second : Change
-        In the order of `KINDS`.
+        In the order of `Kind`.
     feasible_nodes : int
         Number of feasible nodes after both.
     """
@@ -389,35 +344,21 @@ def find_pairs(probe: Probe, conflicts: list[list[Constraint]]) -> list[ChangePa
     pairs: dict[str, ChangePair] = {}
     for constraint in firsts:
         for pair in _pairs(probe, constraint):
-            first, second = sorted((pair.first, pair.second), key=lambda each: (KINDS[each.kind], each.text))
+            first, second = sorted((pair.first, pair.second), key=lambda each: (each.kind.rank, each.text))
             ordered = ChangePair(first, second, pair.feasible_nodes)
             pairs.setdefault(ordered.text, ordered)
     return sorted(pairs.values(), key=_cost)[:MOST_PAIRS]
 
 
 def _cost(pair: ChangePair) -> tuple[object, ...]:
-    kinds = sorted((KINDS[pair.first.kind], KINDS[pair.second.kind]), reverse=True)
-    return (*kinds, pair.first.amount + pair.second.amount, -pair.feasible_nodes, pair.text)
+    ranks = sorted((pair.first.kind.rank, pair.second.kind.rank), reverse=True)
+    return (*ranks, pair.first.amount + pair.second.amount, -pair.feasible_nodes, pair.text)
 
 
 def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
     """Yield the pairs whose first change loosens a constraint."""
-    loose = Probe(probe.engine, constraint.drop(probe.pod))
+    loose = Probe(probe.engine, constraint.drop(probe.pod), probe.kinds)
     for second in find_changes(loose):
-        with _with_change(probe, second) as changed:
-            for remedy in remedies(changed, constraint):
-                first = as_stored(probe, remedy)
-                if first is not None:
-                    yield ChangePair(first, second, first.feasible_nodes)
-
-
-@contextmanager
-def _with_change(probe: Probe, change: HelpfulChange) -> Iterator[Probe]:
-    """Make a change to the original pod or to the cluster, inside the context."""
-    pod = probe.pod if change.edit is None else change.edit(probe.pod)
-    if change.node is None:
-        assumed = probe.assuming(change.claims, change.slices)
-    else:
-        assumed = probe.changed(change.node, change.claims, change.slices)
-    with assumed:
-        yield Probe(probe.engine, pod)
+        with probe.changed(second.edits) as pod:
+            for first in remedies(Probe(probe.engine, pod, probe.kinds), constraint):
+                yield ChangePair(first, second, first.feasible_nodes)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    dropped,
+    lowered,
+    of_pod,
+    tolerated,
+)
 from moorage.cluster.node_changes import with_cordon
 from moorage.engine.devices.claim_requests import MAX_RESULTS
-from moorage.engine.framework.evidence import offered, quantity_text
 from moorage.engine.plugins.node_affinity_and_taints import UNSCHEDULABLE
 from moorage.engine.requirements import (
     SPREADS,
     Constraint,
-    Edit,
     Request,
     Spread,
     Untolerated,
@@ -39,7 +44,7 @@ from moorage.engine.requirements import (
 from moorage.kube import Node, Pod, Taint, Toleration
 from moorage.kube.model.node import is_leaving
 
-from .probe import DROP, LOWER, SPREAD, TOLERATE, UNCORDON, HelpfulChange, Probe, largest, tried
+from .probe import Probe, largest
 
 # ---- taints that a pod does not tolerate, and cordons ------------------------------------------------------
 
@@ -70,11 +75,7 @@ def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
 def tolerations(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that add one toleration."""
     for taints in _single_key_taints(probe):
-        added = toleration_of(taints)
-        value = f"={added.value}" if added.value else ""
-        text = f"tolerate {added.key}{value}:{added.effect or '*'}"
-        values = {"toleration": msgspec.to_builtins(added)}
-        yield from tried(probe, TOLERATE, text, partial(tolerate, toleration=added), values)
+        yield from probe.tried(tolerated(taints))
 
 
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
@@ -95,14 +96,16 @@ def uncordons(probe: Probe) -> Iterator[HelpfulChange]:
     pod = tolerate(probe.pod, toleration_of([UNSCHEDULABLE]))
     if has_pod_terms(pod.spec):  # which nodes count may change with the cordon
         nodes = [node for node in probe.nodes(probe.rows()) if node.spec.unschedulable][:MOST_CORDONS]
-        helped = [node for node in nodes if probe.count_feasible_with(with_cordon(node, False))]
+        helped = [node.name for node in nodes if probe.count_feasible_with(_uncordon(node.name))]
     else:
-        helped = [node for node in probe.nodes(probe.feasible(pod)) if node.spec.unschedulable]
+        helped = [node.name for node in probe.nodes(probe.feasible(pod)) if node.spec.unschedulable]
     if helped:
-        node = with_cordon(helped[0], False)
-        text, feasible = f"uncordon node {node.name}", probe.count_feasible_with(node)
-        values = {"node": node.name, "eligibleNodes": len(helped)}
-        yield HelpfulChange(UNCORDON, text, feasible, probe.pod, values=values, node=node)
+        text, values = f"uncordon node {helped[0]}", {"node": helped[0], "eligibleNodes": len(helped)}
+        yield from probe.tried(HelpfulChange(Kind.UNCORDON, text, (_uncordon(helped[0]),), values=values))
+
+
+def _uncordon(node: str) -> ObjectEdit:
+    return ObjectEdit(Node, node, partial(with_cordon, value=False))
 
 
 # ---- sets that cannot be satisfied together ----------------------------------------------------------------
@@ -193,8 +196,7 @@ def remedies(probe: Probe, constraint: Constraint) -> Iterator[HelpfulChange]:
 
 
 def _dropped(probe: Probe, constraint: Constraint) -> Iterator[HelpfulChange]:
-    values = {"constraint": constraint.named}
-    yield from tried(probe, DROP, f"drop {constraint.text}", constraint.drop, values)
+    yield from probe.tried(dropped(constraint))
 
 
 def _tolerated(probe: Probe, taint: Untolerated) -> Iterator[HelpfulChange]:
@@ -206,56 +208,27 @@ def _tolerated(probe: Probe, taint: Untolerated) -> Iterator[HelpfulChange]:
 
 def _lowered(probe: Probe, request: Request) -> Iterator[HelpfulChange]:
     """Yield the change to the largest request that fits some node."""
-    resource, gates, table = request.name, probe.gates, probe.table
+    resource, table = request.name, probe.table
     rows = probe.feasible(request.drop(probe.pod))
     if not len(rows):
         return
     free = table.allocatable[resource][rows] - table.requested[resource][rows]
-    before, after = effective_request(probe.pod, resource, gates), max(int(np.max(free)), 0)
+    most = max(int(np.max(free)), 0)
     if probe.devices is not None and resource in probe.devices.resources:
-        after = max(after, _most_devices(probe, resource, before))
-    lowered = lower(probe.pod, resource, after, gates) if after < before else None
-    if lowered is None:
-        return
-    pod, edits = lowered
-    left = effective_request(pod, resource, gates)
-    texts = quantity_text(resource, before), quantity_text(resource, left)
-
-    def lower_alike(other: Pod) -> Pod:
-        lowered = lower(other, resource, left, gates)
-        return other if lowered is None else lowered[0]
-
-    amount = float(Fraction(before - left, before))
-    values = {
-        "resource": resource,
-        "from": texts[0],
-        "to": texts[1],
-        "reduction": round(amount, 6),
-        "edits": [
-            {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
-            for edit in edits
-        ],
-    }
-    text = _lower_text(resource, edits, offered(resource, before), offered(resource, left))
-    yield HelpfulChange(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
+        before = effective_request(probe.pod, resource, probe.gates)
+        most = max(most, _most_devices(probe, resource, before))
+    for change in lowered(probe.pod, resource, most, probe.gates):
+        yield from probe.tried(change)
 
 
 def _most_devices(probe: Probe, resource: str, before: int) -> int:
     """Return the largest request below the present one of a resource that is provided as devices."""
 
     def fits(amount: int) -> bool:
-        lowered = lower(probe.pod, resource, amount, probe.gates)
-        return lowered is not None and probe.count_feasible(lowered[0]) > 0
+        smaller = lower(probe.pod, resource, amount, probe.gates)
+        return smaller is not None and probe.count_feasible(smaller[0]) > 0
 
     return largest(min(before - 1, MAX_RESULTS), fits)
-
-
-def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
-    """Return the description of lower requests."""
-    if len(edits) > 1:
-        return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
-    of = f"container {edits[0].container}" if edits[0].container else "the pod"
-    return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
 
 
 # ---- spreading ---------------------------------------------------------------------------------------------
@@ -299,9 +272,9 @@ def _with_field(probe: Probe, constraint: Spread, name: str, value: object) -> I
     changed = replace(spread, **{FIELDS[name]: value})
     before = str(getattr(spread, FIELDS[name]) or DEFAULTS.get(name, ""))
     text = f"set {name}: {value} (now {before}) in {constraint.text}"
-    edit = partial(changed_term, path=SPREADS, term=spread, changed=changed)
+    edit = of_pod(partial(changed_term, path=SPREADS, term=spread, changed=changed))
     values = {"constraint": constraint.named, "field": name, "from": before, "to": str(value)}
-    yield from tried(probe, SPREAD, text, edit, values)
+    yield from probe.tried(HelpfulChange(Kind.SPREAD, text, (edit,), values=values))
 
 
 _REMEDIES: dict[type[Constraint], Callable[[Probe, Any], Iterator[HelpfulChange]]] = {

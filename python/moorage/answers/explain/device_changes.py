@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, put
 from moorage.engine.devices.device_properties import comparable_value, find_attribute, tolerates_taints
 from moorage.engine.devices.request_survey import CAPACITY, CONSTRAINT, RequestSurvey
 from moorage.engine.framework.evidence import Fact, FindEvidence, Rows
@@ -29,18 +30,7 @@ from moorage.kube.model.resource_claims import (
 )
 
 from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims, surveys
-from .probe import (
-    ADD_SELECTOR,
-    DEVICE_CLASS,
-    DROP_DEVICE_RULE,
-    FEWER_DEVICES,
-    FREE_CLAIM,
-    TOLERATE_DEVICE,
-    HelpfulChange,
-    Probe,
-    claim_values,
-    largest,
-)
+from .probe import Probe, claim_values, largest
 
 # ---- changes: fewer devices, another class, a toleration, a looser request, a claim that is freed ----------
 
@@ -109,18 +99,10 @@ def device_changes(probe: Probe) -> Iterator[HelpfulChange]:
     yield from _freed(probe, devices, explained)
 
 
-def _count_with(probe: Probe, claim: ResourceClaim) -> int:
-    """Return the number of feasible nodes with a claim changed."""
-    with probe.assuming((claim,)):
-        return probe.count_feasible(probe.pod)
-
-
 def _tried(
-    probe: Probe, kind: str, text: str, changed: ResourceClaim, values: dict[str, str], amount: float = 0.0
+    probe: Probe, kind: Kind, text: str, changed: ResourceClaim, values: dict[str, str], amount: float = 0.0
 ) -> Iterator[HelpfulChange]:
-    feasible = _count_with(probe, changed)
-    if feasible:
-        yield HelpfulChange(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
+    yield from probe.tried(HelpfulChange(kind, text, put(changed), amount, values))
 
 
 def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[HelpfulChange]:
@@ -132,14 +114,14 @@ def _fewer(probe: Probe, claim: _AskedRequest) -> Iterator[HelpfulChange]:
     def with_count(count: int) -> ResourceClaim:
         return claim.edited(allocation_mode=EXACT_COUNT, count=count)
 
-    count = largest(most, lambda count: _count_with(probe, with_count(count)) > 0)
+    count = largest(most, lambda count: probe.count_feasible_with(*put(with_count(count))) > 0)
     if count:
         before = "all" if request.wants_all else str(request.count)
         devices = number_of(count, "device", "devices")
         text = f"ask for {devices} instead of {before} in {claim.where}"
         amount = 0.0 if request.wants_all else 1 - count / request.count
         values = claim.values(before, str(count))
-        yield from _tried(probe, FEWER_DEVICES, text, with_count(count), values, amount)
+        yield from _tried(probe, Kind.FEWER_DEVICES, text, with_count(count), values, amount)
 
 
 def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
@@ -157,7 +139,7 @@ def _other_classes(probe: Probe, devices: PodClaims, request: _AskedRequest) -> 
             continue
         tried += 1
         text = f"ask for class {name} instead of {own} in {request.where}"
-        yield from _tried(probe, DEVICE_CLASS, text, claim, request.values(own, name))
+        yield from _tried(probe, Kind.DEVICE_CLASS, text, claim, request.values(own, name))
 
 
 def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
@@ -173,7 +155,7 @@ def _tolerations(probe: Probe, devices: PodClaims, request: _AskedRequest) -> It
         claim = request.edited(tolerations=(*tolerated, new))
         taint = f"{key}{f'={value}' if value else ''}:{effect}"
         text = f"tolerate the device taint {taint} in {request.where}"
-        yield from _tried(probe, TOLERATE_DEVICE, text, claim, request.values("", taint))
+        yield from _tried(probe, Kind.TOLERATE_DEVICE, text, claim, request.values("", taint))
 
 
 def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[HelpfulChange]:
@@ -182,7 +164,7 @@ def _without_selectors(probe: Probe, request: _AskedRequest) -> Iterator[Helpful
         claim = request.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
         expression = "" if dropped.cel is None else dropped.cel.expression
         text = f"drop the selector {expression} of {request.where}"
-        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, request.values(expression, ""))
+        yield from _tried(probe, Kind.DROP_DEVICE_RULE, text, claim, request.values(expression, ""))
 
 
 def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iterator[HelpfulChange]:
@@ -207,7 +189,7 @@ def _one_value(probe: Probe, devices: PodClaims, request: _AskedRequest) -> Iter
             selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
             claim = request.edited(selectors=(*request.survey.request.selectors, selector))
             text = f"add the selector {expression} to {request.where}"
-            yield from _tried(probe, ADD_SELECTOR, text, claim, request.values("", expression))
+            yield from _tried(probe, Kind.ADD_SELECTOR, text, claim, request.values("", expression))
 
 
 def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[HelpfulChange]:
@@ -221,7 +203,7 @@ def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterat
         )
         text = f"drop the constraint {rule} of claim {use}"
         changed = _with_devices(claim, constraints=rest)
-        yield from _tried(probe, DROP_DEVICE_RULE, text, changed, claim_values(use, rule))
+        yield from _tried(probe, Kind.DROP_DEVICE_RULE, text, changed, claim_values(use, rule))
 
 
 def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
@@ -244,7 +226,7 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
         count = number_of(_devices_of(claim), "device", "devices")
         text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
         freed = replace(claim, status=ResourceClaimStatus())
-        yield from _tried(probe, FREE_CLAIM, text, freed, claim_values(claim.key))
+        yield from _tried(probe, Kind.FREE_CLAIM, text, freed, claim_values(claim.key))
 
 
 def _devices_of(claim: ResourceClaim) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, convert, defstruct, field
 
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.document import Count, Document, Positive
 from moorage.engine.devices.request_survey import SurveyStep
 from moorage.engine.framework.evidence import Evidence
@@ -34,7 +35,6 @@ from .explanation import (
     Situation,
 )
 from .pods_in_the_way import RaisedPriority
-from .probe import HelpfulChange
 
 EXAMPLES = 3
 MOST_FACTS = 20
@@ -119,12 +119,14 @@ class RequestEdit(Document, frozen=True):
 
 
 class ChangeDocument(Document, frozen=True, kw_only=True):
-    """A change that places the pod."""
+    """A change that places the pod, or its group."""
 
     kind: str
     text: str
-    feasible_nodes: Count
-    """How many nodes are feasible after it."""
+    feasible_nodes: Count | UnsetType = UNSET
+    """Of a change of the pod: how many nodes are feasible after it."""
+    placed: Count | UnsetType = UNSET
+    """Of a change of the group: its pods that have a node then."""
     resource: str | UnsetType = UNSET
     """Of lower-request."""
     workload: str | UnsetType = UNSET
@@ -138,7 +140,8 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     """Of changes of claims for devices or storage."""
     request: str | UnsetType = UNSET
     before: str | UnsetType = field(default=UNSET, name="from")
-    """What is changed; of lower-request, the effective request."""
+    """What is changed; of lower-request, the effective request; of min-count, the minimum; of priority, that
+    of the group."""
     to: str | UnsetType = UNSET
     reduction: float | UnsetType = UNSET
     """Of lower-request: which part less."""
@@ -153,6 +156,8 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     """The number of nodes on which it would help, one at a time."""
     like: str | UnsetType = UNSET
     """Of add-node: the node to copy."""
+    nodes: Positive | UnsetType = UNSET
+    """Of add-node for a group: how many copies."""
     allocatable: dict[str, str | int | float] | UnsetType = UNSET
 
 
@@ -161,29 +166,6 @@ class ChangePairDocument(Document, frozen=True):
 
     changes: list[ChangeDocument]
     feasible_nodes: Count
-
-
-class GroupChangeDocument(Document, frozen=True, kw_only=True):
-    """A change with which a group is placed."""
-
-    kind: str
-    text: str
-    """The change in words."""
-    placed: Count
-    """Pods of the group that have a node then."""
-    resource: str | UnsetType = UNSET
-    """Of lower-request."""
-    before: str | UnsetType = field(default=UNSET, name="from")
-    """Of lower-request: the largest request of a pod; of min-count: the minimum; of priority: that of the
-    group."""
-    to: str | UnsetType = UNSET
-    """What it is changed to."""
-    nodes: Positive | UnsetType = UNSET
-    """Of add-node: how many copies."""
-    like: str | UnsetType = UNSET
-    """Of add-node: the node to copy."""
-    node: str | UnsetType = UNSET
-    """Of uncordon-node and add-label: the node."""
 
 
 # ---- preemption --------------------------------------------------------------------------------------------
@@ -324,7 +306,7 @@ class GroupDocument(Document, frozen=True):
     """Why it fits nowhere, or why the pods cannot form a group."""
     nodes: list[RejectedNodes]
     """Nodes of the domain, or all, that reject the next pod beside the others."""
-    changes: list[GroupChangeDocument]
+    changes: list[ChangeDocument]
     """Single changes with which the group is placed, each tried."""
     evictions: GroupEvictionsDocument | None
     """Whom the group evicts that is not placed without: with its priority, or else with the smallest higher
@@ -495,13 +477,7 @@ def _explained_group(group: ExplainedGroup, limit: int | None) -> GroupDocument:
     return GroupDocument.from_object(
         group,
         nodes=[_group(node, limit) for node in group.nodes],
-        changes=[
-            convert(
-                {"kind": change.kind, "text": change.text, "placed": change.placed} | change.values,
-                GroupChangeDocument,
-            )
-            for change in group.changes
-        ],
+        changes=[*map(_change, group.changes)],
         evictions=None if group.evictions is None else _group_evictions(group.evictions),
     )
 
@@ -616,7 +592,9 @@ def _candidate(candidate: Candidate, budgets: tuple[str, ...]) -> CandidateDocum
 
 
 def _change(change: HelpfulChange) -> ChangeDocument:
-    head = {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes}
+    head: Json = {"kind": change.kind.value, "text": change.text}
+    head |= {"feasibleNodes": change.feasible_nodes} if change.feasible_nodes else {}
+    head |= {"placed": change.placed} if change.placed else {}
     return convert(head | change.values, ChangeDocument)
 
 

@@ -5,16 +5,16 @@ group would be placed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
-from moorage.engine.framework.evidence import offered, quantity_text
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, cost, lowered, tried
 from moorage.engine.plugins.node_resources import resource_of
-from moorage.engine.requirements import effective_request, lower
+from moorage.engine.requirements import effective_request
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.group_attempt import Attempt
 from moorage.engine.scheduler.group_members import places_by_topology
@@ -30,11 +30,12 @@ from moorage.kube.model.pod_group import (
     unit_name,
 )
 
+from .changes import copied, size_of
 from .explain_document import Explanation
 from .explain_pod import explain
-from .explanation import AlikeNodes, ExplainedGroup, GroupChange, GroupEvictions
+from .explanation import AlikeNodes, ExplainedGroup, GroupEvictions
 from .pods_in_the_way import HIGHEST
-from .probe import DROP, LABEL, LOWER, NODE, UNCORDON, HelpfulChange, Probe, largest
+from .probe import Probe, largest
 
 # ---- whom a group would evict, and with which priority it would get nodes that way -------------------------
 
@@ -102,12 +103,9 @@ def _evictions(
 
 # ---- how many fit, and what stops the next one -------------------------------------------------------------
 
-MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
 STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
 """Requests are lowered to whole multiples of these: a number that people can read."""
-ORDER = {NODE: 0, LOWER: 1, MINIMUM: 2}
-"""Order of the changes; others come last."""
 
 
 def explain_group(context: SchedulerState, pod: Pod) -> ExplainedGroup | None:
@@ -249,15 +247,15 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     )
 
 
-def _one_priority(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
+def _one_priority(trial: GroupTrial, other: int) -> Iterator[HelpfulChange]:
     """Yield the changes with which all have one priority, each if it places the group: the group gets that of
     its pods, or the pending pods get that of their group."""
     its, theirs = trial.group.spec, trial.pods[0].spec
     like_pods = trial.other(_with_priority(trial.group, theirs))
     like_group = trial.other(trial.group, [_with_priority(pod, its) for pod in trial.pods])
     for kind, who, whose, same, before, after in (
-        (PRIORITY, "the PodGroup", "its pods", like_pods, its.priority, theirs),
-        (POD_PRIORITY, "each pod", "the PodGroup", like_group, other, its),
+        (Kind.PRIORITY, "the PodGroup", "its pods", like_pods, its.priority, theirs),
+        (Kind.POD_PRIORITY, "each pod", "the PodGroup", like_group, other, its),
     ):
         if why_invalid(trial.context, same.group, (*same.pods, *trial.scheduled)) or not (
             placed := same.places()
@@ -267,7 +265,7 @@ def _one_priority(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
         text = f"give {who} the priority of {whose}: {values['to']}, not {values['from']}"
         if after.priority_class_name:
             text = f"set priorityClassName {after.priority_class_name} in {who} (priority {values['to']})"
-        yield GroupChange(kind, text, placed, values)
+        yield HelpfulChange(kind, text, values=values, placed=placed)
 
 
 def _with_priority(obj: Any, spec: PodSpec | PodGroupSpec) -> Any:
@@ -317,13 +315,11 @@ def _explain(trial: GroupTrial, tree: str) -> ExplainedGroup:
     domain, names = _domain(trial, attempt)
     with _assumed(trial, attempt):
         seen = explain(trial.engine, trial.pods[stopped], "")
-    changes, evictions = list[GroupChange](), None
+    changes, evictions = list[HelpfulChange](), None
     if fits + len(trial.scheduled) < trial.group.min_count or not fits:
         evictions = find_evictions(trial.context, trial.engine, trial.group, trial.pods, trial.scheduled)
         template = next((int(row) for row in attempt.rows.tolist() if row >= 0), -1) if domain else -1
-        changes = sorted(
-            _changes(trial, fits, seen, template), key=lambda change: ORDER.get(change.kind, len(ORDER))
-        )
+        changes = sorted(_changes(trial, fits, seen, template), key=cost)
     return known(nodes=_groups_of(seen, names), changes=changes, evictions=evictions)
 
 
@@ -377,7 +373,7 @@ def _groups_of(seen: Explanation, names: frozenset[str] | None) -> list[AlikeNod
 # ---- changes -----------------------------------------------------------------------------------------------
 
 
-def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> Iterator[GroupChange]:
+def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> Iterator[HelpfulChange]:
     """Yield changes with which the group is placed, each of which was tried.
 
     Parameters
@@ -402,63 +398,50 @@ def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> 
         yield from _same_for_all(trial, probe, change)
 
 
-def _unbound(trial: GroupTrial) -> Iterator[GroupChange]:
+def _unbound(trial: GroupTrial) -> Iterator[HelpfulChange]:
     """Yield the change to a group without a topology, if it places the group."""
     free = trial.other(replace(trial.group, spec=replace(trial.group.spec, scheduling_constraints=None)))
     if trial.is_bound and (placed := free.places()):
         keys = ", ".join(trial.group.topology_keys)
-        yield GroupChange(DROP, f"remove the topology {keys} from schedulingConstraints", placed)
+        yield HelpfulChange(
+            Kind.DROP, f"remove the topology {keys} from schedulingConstraints", placed=placed
+        )
 
 
-def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
+def _smaller(trial: GroupTrial, fits: int) -> HelpfulChange:
     """Return the smaller minimum with which the pods that fit are enough: a cycle places them."""
     after = fits + len(trial.scheduled)
     text = f"lower minCount from {trial.group.min_count} to {after}"
-    return GroupChange(MINIMUM, text, after, {"from": str(trial.group.min_count), "to": str(after)})
+    values = {"from": str(trial.group.min_count), "to": str(after)}
+    return HelpfulChange(Kind.MINIMUM, text, values=values, placed=after)
 
 
-def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChange]:
-    """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
-    gates = trial.context.cache.state.classes.gates
-    amounts = {effective_request(pod, resource, gates) for pod in trial.pods}
+def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[HelpfulChange]:
+    """Yield the largest request of each pod with which the group is placed."""
+    gates, step = probe.gates, STEPS.get(resource, 1)
+    amounts = [effective_request(pod, resource, gates) for pod in trial.pods]
     most = max(amounts)
-    step = STEPS.get(resource, 1)
+    pod = trial.pods[amounts.index(most)]
 
-    def at_most(amount: int) -> list[Pod] | None:
-        changed = []
-        for pod in trial.pods:
-            if effective_request(pod, resource, gates) > amount:
-                lowered = lower(pod, resource, amount, gates)
-                if lowered is None or probe.stored(lowered[0]) is None:
-                    return None
-                pod = lowered[0]
-            changed.append(pod)
-        return changed
+    def at_most(steps: int) -> list[HelpfulChange]:
+        changes = lowered(pod, resource, steps * step, gates)
+        return [each for change in changes for each in _in_each_pod(trial, probe, change)]
 
-    def count(steps: int) -> int:
-        pods = at_most(steps * step)
-        return 0 if pods is None else trial.other(trial.group, pods).places()
-
-    steps = largest((most - 1) // step, lambda steps: bool(count(steps)))
-    if steps:
-        texts = quantity_text(resource, most), quantity_text(resource, steps * step)
-        now, then = offered(resource, most), offered(resource, steps * step)
-        text = f"lower the {resource} request of each pod from {now} to {then}"
-        if len(amounts) > 1:
-            text = f"lower the {resource} request of each pod to {then} at most (now up to {now})"
-        values = {"resource": resource, "from": texts[0], "to": texts[1]}
-        yield GroupChange(LOWER, text, count(steps), values)
+    if steps := largest((most - 1) // step, lambda steps: bool(at_most(steps))):
+        yield from at_most(steps)
 
 
 def _like(trial: GroupTrial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
     """Return the nodes whose copies could help: those that would take the next pod, and one of its domain."""
-    names = [change.values["like"] for change in seen.changes if change.kind == NODE]
+    names = [change.values["like"] for change in seen.changes if change.kind == Kind.NODE]
     if template >= 0:
         names.append(trial.context.cache.state.table.row_name(template))
     return probe.nodes_named(dict.fromkeys(names))
 
 
-def _more_nodes(trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: int) -> Iterator[GroupChange]:
+def _more_nodes(
+    trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: int
+) -> Iterator[HelpfulChange]:
     """Yield how many copies of a node are enough, of the first node that helps: one, or as few as a bisection
     finds, at most one for each pod that is lacking."""
     for node in like:
@@ -468,10 +451,10 @@ def _more_nodes(trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: 
 
         number = 1 if count(1) else _fewest(count, max(lacking, 1))
         if number:
-            size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
             many = "a node" if number == 1 else f"{number} nodes"
-            text = f"add {many} like {node.name} ({size})"
-            yield GroupChange(NODE, text, count(number), {"nodes": number, "like": node.name})
+            text = f"add {many} like {node.name} ({size_of(node)})"
+            values = {"nodes": number, "like": node.name}
+            yield HelpfulChange(Kind.NODE, text, values=values, placed=count(number))
             return
 
 
@@ -484,24 +467,26 @@ def _fewest(count: Callable[[int], int], most: int) -> int:
 
 def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> int:
     """Return how many members have a node if the group is placed with some copies of a node; else 0."""
-    with ExitStack() as stack:
-        for at in range(1, number + 1):
-            copy = probe.copy_of(node, f"-copy-{at}")
-            stack.enter_context(probe.changed(copy, slices=probe.slices_of_copy(node, copy)))
+    edits = [edit for at in range(1, number + 1) for edit in copied(probe, node, f"-copy-{at}")]
+    with probe.changed(edits):
         return trial.places()
 
 
-def _same_for_all(trial: GroupTrial, probe: Probe, change: HelpfulChange) -> Iterator[GroupChange]:
+def _same_for_all(trial: GroupTrial, probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
     """Yield a change that places the next pod, if it places the group once each pod has it."""
-    values = {}
-    if change.edit is not None and change.kind != LOWER:  # see `_lower`
-        pods = [change.edit(pod) for pod in trial.pods]
-        placed, text = trial.other(trial.group, pods).places(), f"in each pod: {change.text}"
-    elif change.kind in (UNCORDON, LABEL) and change.node is not None:
-        text, values = change.text, {"node": change.node.name}
-        with probe.changed(change.node):
-            placed = trial.places()
-    else:
-        return
-    if placed:
-        yield GroupChange(change.kind, text, placed, values)
+    if change.kind in (Kind.UNCORDON, Kind.LABEL):
+        yield from tried(probe, change, partial(_placed, trial, change))
+    elif change.changes_pods and change.kind != Kind.LOWER:  # see `_lower`
+        yield from _in_each_pod(trial, probe, change)
+
+
+def _in_each_pod(trial: GroupTrial, probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:
+    """Yield a change of pods, if it places the group once each pod has it."""
+    change = replace(change, text=f"in each pod: {change.text}")
+    if all(probe.stored(change.of(pod)) for pod in trial.pods):
+        yield from tried(probe, change, partial(_placed, trial, change))
+
+
+def _placed(trial: GroupTrial, change: HelpfulChange, _: Pod) -> dict[str, int]:
+    placed = trial.other(trial.group, [*map(change.of, trial.pods)]).places()
+    return {"placed": placed} if placed else {}

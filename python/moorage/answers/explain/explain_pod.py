@@ -14,6 +14,7 @@ from msgspec import structs
 
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.group_index import PodGroups
@@ -54,7 +55,7 @@ from .pods_in_the_way import (
     priority_classes,
     rollout_changes,
 )
-from .probe import HelpfulChange, Probe
+from .probe import Probe
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Status
@@ -27,7 +28,6 @@ from .changes import ChangePair
 from .claim_explanations import ClaimExplanation
 from .evidence_search import ExtenderAnswer, FilterVerdicts
 from .pods_in_the_way import RaisedPriority
-from .probe import HelpfulChange
 
 # ---- why a pod goes to one node and not to another ---------------------------------------------------------
 
@@ -177,29 +177,6 @@ class Note(Document, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
-class GroupChange(Struct, frozen=True):
-    """One change with which a pod group is placed; it was tried.
-
-    Attributes
-    ----------
-    kind : str
-        ``add-node``, ``lower-request``, ``min-count``, ``uncordon-node``, ``add-label``; ``priority`` of the
-        group; in each pod ``pod-priority``, ``add-toleration``, ``change-spread`` or ``drop``, which also
-        removes a topology.
-    text : str
-        The change in words.
-    placed : int
-        Number of pods of the group that have a node then.
-    values : dict of str to object
-        What changes, in values of JSON; by kind as in the schema ``explain.moorage.dev/v1``.
-    """
-
-    kind: str
-    text: str
-    placed: int
-    values: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
 class GroupEvictions(Struct, frozen=True):
     """Whom a pod group evicts that fits nowhere, with its priority or with a higher one.
 
@@ -255,7 +232,7 @@ class ExplainedGroup(Struct, frozen=True):
         label of its topology. Or what to do if there is no group.
     nodes : list of NodeGroup
         The nodes of the domain, or all, by what rejects the next pod beside the others.
-    changes : list of GroupChange
+    changes : list of HelpfulChange
         Single changes with which the group is placed, where it is not.
     evictions : GroupEvictions or None
         Whom it evicts, where it is not placed without: with its priority, or else with the smallest higher
@@ -272,7 +249,7 @@ class ExplainedGroup(Struct, frozen=True):
     next: str = ""
     message: str = ""
     nodes: list[AlikeNodes] = msgspec.field(default_factory=list)
-    changes: list[GroupChange] = msgspec.field(default_factory=list)
+    changes: list[HelpfulChange] = msgspec.field(default_factory=list)
     evictions: GroupEvictions | None = None
 
     @property

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.cluster.helpful_changes import HelpfulChange, Kind
 from moorage.engine.framework.handle import Victims
 from moorage.engine.preemption.dry_run import Candidate
 from moorage.engine.preemption.eviction_units import priority_of, violations_on
@@ -35,7 +36,7 @@ from moorage.kube.workloads.deployment_rollout import find_new_replica_set, max_
 from moorage.kube.workloads.ownership import HASH_LABEL, Workload, is_active
 from moorage.store import NotFoundError, ObjectClient
 
-from .probe import ROLLOUT, HelpfulChange, Probe
+from .probe import Probe
 
 # ---- old pods of its own rollout ---------------------------------------------------------------------------
 
@@ -173,9 +174,8 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
     """
     if len(blocking) == len(old.pods):
         text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
-        feasible = min(blocking.values())
         values = {"workload": old.workload, "field": "maxSurge", "from": old.surge, "to": "0"}
-        yield HelpfulChange(ROLLOUT, text, feasible, probe.pod, values=values)
+        yield HelpfulChange(Kind.ROLLOUT, text, values=values, feasible_nodes=min(blocking.values()))
     for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
         text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
         changed = _merged(edit(probe.pod))
@@ -186,7 +186,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
             text += ", which helps once the old pods have it, too"
         if feasible:
             values = {"workload": old.workload, "field": "matchLabelKeys", "from": "", "to": HASH_LABEL}
-            yield HelpfulChange(ROLLOUT, text, feasible, changed, values=values)
+            yield HelpfulChange(Kind.ROLLOUT, text, values=values, feasible_nodes=feasible, pod=changed)
 
 
 def _merged(pod: Pod) -> Pod:

@@ -1,31 +1,32 @@
-"""What-if queries: the feasible nodes of a changed pod, or of the pod in a changed cluster; and the changes
-that they confirm.
-"""
+"""What-if queries: the feasible nodes of a changed pod, or of the pod in a changed cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace as replace_fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates
 from moorage._core.state.node_table import NodeTable
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.controllers.store_control import admission_of
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
 from moorage.engine.plugins.volume_binding import VolumeBinding
+from moorage.engine.requirements import asked_by_container
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.examine import examine
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
+from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.volumes_in_use import VolumesInUse
-from moorage.kube import Node, Pod
+from moorage.kube import Node, Object, PersistentVolumeClaim, Pod
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.policy import RuntimeClass
@@ -56,13 +57,16 @@ class Probe:
     requests : dict of str to int
         Effective requests of the pod that are not zero, in millicores, bytes, or the resource's own unit; and
         1 of ``pods``.
+    kinds : set of str
+        The kinds of changes that were tried.
     devices : PodClaims or None
         Of the pod; None where its placement does not depend on devices.
     """
 
-    def __init__(self, engine: Engine, pod: Pod) -> None:
+    def __init__(self, engine: Engine, pod: Pod, kinds: set[Kind] | None = None) -> None:
         self.engine = engine
         self.pod = pod
+        self.kinds = set[Kind]() if kinds is None else kinds
         classes = engine.cache.state.classes
         shape = classes.shape_of(classes.intern(pod))
         requests = {"pods": 1} | shape.needs
@@ -117,46 +121,87 @@ class Probe:
         """Return the number of feasible nodes of a pod."""
         return len(self.feasible(pod))
 
-    @contextmanager
-    def assuming(
-        self, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
-    ) -> Iterator[None]:
-        """Change claims and add devices inside the context; without any of these this does nothing."""
-        if self.devices is None:
-            yield
-            return
-        with self.devices.state.assuming(claims, slices):
-            yield
-
     @cached_property
     def daemons(self) -> ArrivingDaemons:
         """The pods that DaemonSets make for nodes."""
         return ArrivingDaemons(cast(ObjectClient, self.engine.handle.client))
 
     @contextmanager
-    def changed(
-        self, node: Node, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
-    ) -> Iterator[None]:
-        """Change or add a node inside the context. Of the pods that DaemonSets make for it then, those that
-        fit are placed first.
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[Pod]:
+        """Change the pod and the cluster inside the context. Of the pods that DaemonSets make for a changed
+        or an additional node, those that fit are placed first. Claims and slices for devices do nothing where
+        the placement of the pod does not depend on devices.
 
-        Parameters
-        ----------
-        node : Node
-            Replaces the node of its name, or is added.
-        claims : iterable of ResourceClaim
-            Changed claims.
-        slices : iterable of ResourceSlice
-            The devices of an additional node.
+        Returns
+        -------
+        context manager
+            Its value is the pod after the changes.
         """
-        state = self.engine.cache.state
-        before = self.nodes_named([node.name])[0] if state.has_node(node.name) else None
-        with self.engine.cache.transaction(), self.assuming(claims, slices), self._with_storage_of(node):
-            state.set_node(node)
-            for pod in self.daemons.pods_for(node, before):
-                if self.count_feasible(pod):
-                    state.add_pod(replace(pod, spec=replace(pod.spec, node_name=node.name)))
+        state, pod, devices, nodes = self.engine.cache.state, self.pod, dict[type[Object], list[Any]](), []
+        with ExitStack() as stack:
+            stack.enter_context(self.engine.cache.transaction())
+            for about, key, change in edits:
+                if about is Pod and not key:
+                    pod = change(pod)
+                elif about is Node:
+                    before = self.nodes_named([key])[0] if state.has_node(key) else None
+                    nodes.append((before, change(before)))
+                elif about is PersistentVolumeClaim:
+                    stack.enter_context(self._assumed(change(self._pvc_cache.get(key))))
+                elif about is not None:
+                    devices.setdefault(about, []).append(change(None))
+            if self.devices is not None and devices:
+                claims, slices = devices.get(ResourceClaim, ()), devices.get(ResourceSlice, ())
+                stack.enter_context(self.devices.state.assuming(claims, slices))
+            for before, node in nodes:
+                stack.enter_context(self._with_storage_of(node))
+                state.set_node(node)
+                for daemon in self.daemons.pods_for(node, before):
+                    if self.count_feasible(daemon):
+                        state.add_pod(replace(daemon, spec=replace(daemon.spec, node_name=node.name)))
+            yield pod
+
+    @contextmanager
+    def _assumed(self, claim: PersistentVolumeClaim) -> Iterator[None]:
+        """Have the binder see another state of a claim inside the context."""
+        cache = self._pvc_cache
+        before = cache.get(claim.key)
+        cache.assume(claim)
+        try:
             yield
+        finally:
+            cache.restore(claim.key)
+            if cache.get(claim.key) is not before:
+                cache.assume(before)
+
+    def tried(self, change: HelpfulChange) -> Iterator[HelpfulChange]:
+        """Yield a change if it places the pod, as the API server would store it."""
+        yield from tried(self, change, partial(self._judge, change))
+
+    def _judge(self, change: HelpfulChange, pod: Pod) -> dict[str, Any]:
+        """Return the number of feasible nodes for the pod after a change, as the API server would store it;
+        {} for none, if it would refuse the changed pod, if what it puts back (such as the node selector of
+        the runtime class) keeps it off all nodes, or if its template does not have what changes."""
+        stored: Pod | None = pod
+        if change.changes_pods:
+            stored = self.stored(pod) if self._is_of_template(change) else None
+        feasible = 0 if stored is None else self.count_feasible(stored)
+        return {"feasible_nodes": feasible, "pod": stored} if feasible else {}
+
+    def _is_of_template(self, change: HelpfulChange) -> bool:
+        """Whether the template of a pod's controller has what changes, so that new pods have the change."""
+        template = self.template
+        if template is None:
+            return True
+        edits = change.values.get("edits", ())
+        amounts = asked_by_container(template, change.values["resource"]) if edits else {}
+        is_there = all(amounts.get(edit["container"]) == Quantity(edit["from"]) for edit in edits)
+        return is_there and change.of(template) != template
+
+    def count_feasible_with(self, *edits: ObjectEdit) -> int:
+        """Return the number of feasible nodes of the pod with changes, see `changed`."""
+        with self.changed(edits) as pod:
+            return self.count_feasible(pod)
 
     @contextmanager
     def _with_storage_of(self, node: Node) -> Iterator[None]:
@@ -181,6 +226,12 @@ class Probe:
         """The plugin that binds the claims of the pod; None for a pod without claims."""
         plugins = self.engine.profile.at(FilterPlugin) if any(self.pod.claim_keys()) else ()
         return next((plugin for plugin in plugins if isinstance(plugin, VolumeBinding)), None)
+
+    @property
+    def _pvc_cache(self) -> PVCAssumeCache:
+        assert self.volume_binding is not None
+        assert self.volume_binding.sources is not None
+        return self.volume_binding.sources.pvc_cache
 
     @cached_property
     def _admission(self) -> Admission:
@@ -240,12 +291,6 @@ class Probe:
         published = () if self.devices is None else self.devices.published()
         return tuple(slices_for(published, node.name, copy.name))
 
-    def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
-        """Return the number of feasible nodes of the pod with a changed or an additional node, see
-        `changed`."""
-        with self.changed(node, slices=slices):
-            return self.count_feasible(self.pod)
-
     def fit_error(self, pod: Pod) -> str:
         """Return the FitError text of a pod, or the error of its cycle."""
         examination = examine(self.engine, pod, self.engine.cache.state.view.node_names())
@@ -299,96 +344,9 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-# ---- changes that are offered ------------------------------------------------------------------------------
-
-LOWER = "lower-request"
-SMALLER_CLAIM = "smaller-claim"
-TOLERATE = "add-toleration"
-FEWER_DEVICES = "fewer-devices"
-LABEL = "add-label"
-UNCORDON = "uncordon-node"
-NODE = "add-node"
-DEVICE_CLASS = "device-class"
-TOLERATE_DEVICE = "tolerate-device"
-ADD_SELECTOR = "add-selector"
-SPREAD = "change-spread"
-FREE_CLAIM = "free-claim"
-DROP = "drop"
-DROP_DEVICE_RULE = "drop-device-rule"
-REPROVISION = "reprovision-claim"
-ROLLOUT = "change-rollout"
-KINDS = {
-    LOWER: 0,
-    SMALLER_CLAIM: 0,
-    FEWER_DEVICES: 0,
-    TOLERATE: 1,
-    UNCORDON: 1,
-    LABEL: 1,
-    NODE: 1,
-    DEVICE_CLASS: 1,
-    TOLERATE_DEVICE: 1,
-    ADD_SELECTOR: 1,
-    SPREAD: 1,
-    REPROVISION: 1,
-    ROLLOUT: 1,
-    FREE_CLAIM: 2,
-    DROP: 2,
-    DROP_DEVICE_RULE: 2,
-}
-"""Order of the changes: lower requests, additions, what others or the pod give up."""
-
-
-@dataclass(frozen=True, slots=True)
-class HelpfulChange:
-    """One change of a pod or of the cluster that places the pod.
-
-    Attributes
-    ----------
-    kind : str
-        A key of `KINDS`.
-    text : str
-        The change in words.
-    feasible_nodes : int
-        Number of feasible nodes after the change.
-    pod : Pod
-        The pod after the change.
-    edit : callable or None
-        Makes the change of the pod to others that are like it; None for a change of the cluster.
-    amount : float
-        Relative reduction of the effective request, of the number of devices or of a claim, 0 to 1; 0 for
-        other kinds.
-    values : dict of str to object
-        What changes, in values of JSON; by kind as in the schema ``explain.moorage.dev/v1``.
-    node : Node or None
-        The added node, or the node with its new label or without its cordon.
-    claims : tuple of ResourceClaim
-        The changed claims.
-    slices : tuple of ResourceSlice
-        The devices of the added node.
-    """
-
-    kind: str
-    text: str
-    feasible_nodes: int
-    pod: Pod = field(repr=False)
-    edit: Callable[[Pod], Pod] | None = field(default=None, compare=False, repr=False)
-    amount: float = 0.0
-    values: dict[str, Any] = field(default_factory=dict)
-    node: Node | None = field(default=None, repr=False)
-    claims: tuple[ResourceClaim, ...] = field(default=(), repr=False)
-    slices: tuple[ResourceSlice, ...] = field(default=(), repr=False)
+# ---- changes of claims -------------------------------------------------------------------------------------
 
 
 def claim_values(claim: str, before: str = "", after: str = "", request: str = "") -> dict[str, str]:
     """Return the values of a change of a claim."""
     return {"claim": claim, "request": request, "from": before, "to": after}
-
-
-def tried(
-    probe: Probe, kind: str, text: str, edit: Callable[[Pod], Pod], values: dict[str, Any]
-) -> Iterator[HelpfulChange]:
-    """Yield a change of the pod, if it places it."""
-    pod = edit(probe.pod)
-    feasible = probe.count_feasible(pod)
-    if feasible:
-        yield HelpfulChange(kind, text, feasible, pod, edit, values=values)

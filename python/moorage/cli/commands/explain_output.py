@@ -24,9 +24,9 @@ from moorage.answers.explain.explanation import (
     NodeExplanation,
     ScoredNode,
 )
-from moorage.answers.explain.probe import FEWER_DEVICES, LOWER, SMALLER_CLAIM, HelpfulChange
 from moorage.answers.explain.targets import ExplainedTarget, Target
 from moorage.answers.runs.simulation import skip_reason
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
@@ -322,7 +322,7 @@ def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
 
 
 def _change(change: HelpfulChange) -> tuple[str, str, int]:
-    less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
+    less = f"{100 * change.amount:.1f}%" if change.amount else ""
     eligible = change.values.get("eligibleNodes", 1)
     others = f", or one of {eligible - 1} others" if eligible > 1 else ""
     return change.text + others, less, change.feasible_nodes

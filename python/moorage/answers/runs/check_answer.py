@@ -19,6 +19,7 @@ from moorage.kube.model.cluster import (
     DecidingRelease,
     EndedObjectDocument,
     LeftOutWorkload,
+    NotAsked,
     RefusedObject,
 )
 from moorage.kube.workloads.ownership import Workload
@@ -120,6 +121,7 @@ class CheckDocument(Document, frozen=True, kw_only=True):
     left_out: list[LeftOutWorkload]
     warnings: list[str]
     refused: list[RefusedObject] | UnsetType = UNSET
+    not_asked: list[NotAsked] | UnsetType = UNSET
     groups: list[GroupFit]
     """Pod groups with pods that have no node."""
     removed: list[RemovedPods]
@@ -173,7 +175,7 @@ class CheckAnswer:
             upgrade=compared.releases and Upgrade(*compared.releases, compared.lost, ended),
             new_nodes=compared.scale_up,
             survival=None if survival is None else survival.document(verdict.failed_losses),
-            **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings])),
+            **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)),
             groups=self.groups,
             removed=[_removed_pods(removal) for removal in self.removed],
             evictions=simulation.evictions(),

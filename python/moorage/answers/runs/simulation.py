@@ -31,7 +31,7 @@ from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of, with_hint
 from moorage.kube import Cluster, Namespace, Node, Object, ObjectMeta, Pod
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces
-from moorage.kube.model.cluster import LeftOut, RefusedObject, RefusedPod
+from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
@@ -39,7 +39,14 @@ from moorage.kube.read.cluster_builder import TEMPLATED, idle_warnings, refusal_
 from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.missing_pods import MAKERS
-from moorage.kube.workloads.ownership import Workload, Workloads, controller_of, group_to_show, is_active
+from moorage.kube.workloads.ownership import (
+    Workload,
+    Workloads,
+    controller_of,
+    group_to_show,
+    has_made_up_uid,
+    is_active,
+)
 from moorage.store import find_object
 
 from ..scheduler import Scheduler
@@ -245,6 +252,22 @@ class Simulation(Struct, dict=True):
             yield f"rests on: {'; '.join(self.rests_on)}"
         if self.depends_on:
             yield self.depends_on
+        yield from (f"not asked: {each.text}" for each in self.not_asked)
+
+    @cached_property
+    def not_asked(self) -> list[NotAsked]:
+        """Who decides about the change or about new pods, and cannot be asked."""
+        if not self.cluster.is_reviewed:
+            return []
+        from moorage.kube.admission.policy.reviewers import Reviewers  # most clusters have none
+
+        pods: dict[str, Pod] = {}
+        old = {pod.metadata.uid for pod in self.cluster.pods if not has_made_up_uid(pod)}
+        for outcome in self.outcomes:
+            if outcome.pod.metadata.uid not in old:
+                workload = outcome.workload
+                pods.setdefault(f"{workload.namespace}/{workload.text}", outcome.pod)
+        return Reviewers(self.cluster).not_asked(self.cluster.requested, pods)
 
     def evictions(self) -> list[EvictedPod]:
         """Return the running pods that were evicted, as documents have them."""

@@ -15,7 +15,7 @@ from moorage.engine.framework.evidence import held_by, readable
 from moorage.errors import first_of, number_of
 from moorage.kube import Node
 from moorage.kube.admission.siblings import NewPodsDocument
-from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
+from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.workloads.ownership import Workload
 
 from ..node_room import Room
@@ -97,6 +97,7 @@ class SimulationDocument(Document, frozen=True, kw_only=True):
     left_out: list[LeftOutWorkload]
     warnings: list[str]
     refused: list[RefusedObject] | UnsetType = UNSET
+    not_asked: list[NotAsked] | UnsetType = UNSET
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class SimulationAnswer:
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
             new_nodes=simulation.scale_up,
-            **structs.asdict(simulation.cluster.about(self.warnings)),
+            **structs.asdict(simulation.cluster.about(self.warnings, simulation.not_asked)),
         )
 
     def lines(self) -> Iterator[str]:

@@ -11,9 +11,11 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from moorage.document import Count, Document
+from moorage.errors import first_of
 from moorage.table import Table, Tabular
 
 from ..admission.siblings import NewPodsDocument, Siblings
@@ -24,6 +26,8 @@ from ..workloads.seen_failures import SeenFailures
 from .meta import Object
 from .node import Namespace, Node
 from .pod import Pod, PodSpec, Toleration
+from .webhooks import KINDS as WEBHOOKS
+from .workload import CustomObject
 
 
 class RefusedPod(NamedTuple):
@@ -58,6 +62,60 @@ class RefusedObject(Document, frozen=True):
         key = f"{self.namespace}/{self.name}" if self.namespace else self.name
         named = [] if f'"{self.name}"' in self.message else [f"{self.kind} {key}"]
         return ": ".join([self.source, *named, self.message])
+
+
+class OutsidePolicy(NamedTuple):
+    """An object of Kyverno or Gatekeeper, and its file."""
+
+    obj: CustomObject
+    source: str
+
+
+class NotAsked(Document, frozen=True):
+    """A webhook, or a policy of Kyverno or Gatekeeper, that decides about the change or its pods, and that
+    only a command with its server or its tool can ask."""
+
+    kind: str
+    namespace: str
+    name: str
+    webhook: str
+    """Its name in the configuration; empty for a policy."""
+    about: list[str]
+    """The objects of the change, and the workloads with new pods."""
+    command: str
+
+    @property
+    def text(self) -> str:
+        """Who it is, what it is about, and the command, in one line."""
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        webhook = f", webhook {self.webhook}," if self.webhook else ""
+        return f"{self.kind} {name}{webhook} about {first_of(self.about, _MOST_NAMES)}: {self.command}"
+
+
+class RequestedObject(NamedTuple):
+    """A manifest of a change.
+
+    Attributes
+    ----------
+    source : str
+        The file.
+    value : dict
+        The JSON value, with its namespace.
+    is_new : bool or None
+        None where it is not known whether there is an object of its name.
+    """
+
+    source: str
+    value: dict[str, Any]
+    is_new: bool | None
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace and name."""
+        meta = self.value.get("metadata") or {}
+        name = meta.get("name") or meta.get("generateName") or ""
+        space = meta.get("namespace")
+        return f"{self.value.get('kind')} {space}/{name}" if space else f"{self.value.get('kind')} {name}"
 
 
 class EndedObjectDocument(Document, frozen=True):
@@ -102,6 +160,7 @@ class EndedObject(NamedTuple):
         return f"{self.version.kind} {key} in {self.version.api_version} ({self.source}): {instead}"
 
 
+_MOST_NAMES = 3
 UNKNOWN = "but moorage does not know whether {} makes pods"
 """Why the pods of a kind that is not in the table of kinds are left out, with its name."""
 
@@ -254,6 +313,9 @@ class AboutInput(Document, frozen=True):
     refused: list[RefusedObject] | UnsetType = UNSET
     """Objects of the change that the API server would refuse, with the file and the text of the server; the
     answer is without them."""
+    not_asked: list[NotAsked] | UnsetType = UNSET
+    """Webhooks that fail closed, and policies of Kyverno and Gatekeeper, that decide about the change or its
+    pods: only the command with each has their answer."""
 
 
 @dataclass(slots=True, repr=False)
@@ -281,6 +343,11 @@ class Cluster(Tabular):
         Workloads among the skipped objects that have more replicas than listed pods.
     suspended : list of Suspended
         Workloads of other projects that are suspended; `Scheduler.unsuspend` lets them run.
+    outside_policies : list of OutsidePolicy
+        The objects of Kyverno and Gatekeeper, which are not evaluated.
+    requested : list of RequestedObject
+        The manifests of a change, also those of kinds that scheduling does not read, if a webhook or an
+        outside policy may decide about them.
     warnings : list of str
         Warnings of the loader, one sentence each.
     server_version : str
@@ -311,6 +378,8 @@ class Cluster(Tabular):
     ended: list[EndedObject] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     suspended: list[Suspended] = field(default_factory=list)
+    outside_policies: list[OutsidePolicy] = field(default_factory=list)
+    requested: list[RequestedObject] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     server_version: str = ""
     release: DecidingRelease | None = None
@@ -320,13 +389,14 @@ class Cluster(Tabular):
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
     joined: Joined | None = field(default=None, init=False, compare=False)
 
-    def about(self, warnings: Iterable[str]) -> AboutInput:
+    def about(self, warnings: Iterable[str], not_asked: Iterable[NotAsked] = ()) -> AboutInput:
         """Return what documents say about the input of a command.
 
         Parameters
         ----------
         warnings : iterable of str
             All that the command prints.
+        not_asked : iterable of NotAsked, optional
         """
         assert self.release is not None
         return AboutInput(
@@ -335,7 +405,13 @@ class Cluster(Tabular):
             [obj.document() for obj in self.left_out],
             [*warnings],
             [*self.refused_objects] or UNSET,
+            [*not_asked] or UNSET,
         )
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether webhooks or policies of other projects decide about its objects."""
+        return bool(self.outside_policies) or any(isinstance(obj, WEBHOOKS) for obj in self.others)
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""
@@ -375,6 +451,7 @@ class Cluster(Tabular):
         heads = [{"apiVersion": obj.api_version, "kind": obj.kind} for obj in self._objects()]
         bodies = map(plain, self._objects())
         items = [head | body for head, body in zip(heads, bodies, strict=True)]
+        items += [msgspec.json.decode(policy.obj.document) for policy in self.outside_policies]
         return {"apiVersion": "v1", "kind": "List", "items": items}
 
     def _objects(self) -> chain[Object]:

@@ -19,7 +19,7 @@ from ..admission.siblings import Siblings
 from ..admission.validate_object import validate
 from ..apiserver.overlay import ListedTwiceError, Overlay, check_update, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
-from ..model.cluster import Cluster, LeftOut, RefusedPod, Suspended, seconds
+from ..model.cluster import Cluster, LeftOut, OutsidePolicy, RefusedPod, Suspended, seconds
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Namespace, Node
 from ..model.pod import Pod
@@ -42,7 +42,7 @@ from ..workloads.deployment_rollout import PARENTS
 from ..workloads.disruption import with_statuses
 from ..workloads.expand_kinds import NOT_KNOWN, expand_kinds, not_counted, suspended_warning
 from ..workloads.job_state import due
-from ..workloads.kind_table import AT_TIMES, is_not_read
+from ..workloads.kind_table import AT_TIMES, POLICY_GROUPS, is_not_read
 from ..workloads.ownership import FINISHED, Names, PodIndex
 from ..workloads.seen_failures import SeenFailures
 from ..workloads.stateful_pods import ephemeral_claims
@@ -155,7 +155,7 @@ def build_cluster(
     refusals = refusals or Refusals()
     completed = complete(objects, origins, texts=texts, refusals=refusals)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
-    cluster.suspended = completed.suspended
+    cluster.suspended, cluster.outside_policies = completed.suspended, completed.policies
     for obj in completed.objects:
         _place(cluster, obj)
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
@@ -196,6 +196,7 @@ class Completed(NamedTuple):
     left_out: list[LeftOut]
     warned: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
     suspended: list[Suspended]
+    policies: list[OutsidePolicy]
 
 
 def complete(
@@ -246,7 +247,9 @@ def complete(
     listed, places = overlay.result()
     _check_changes(listed, places, overlay, refusals)
     left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
+    policies = list[OutsidePolicy]()
     if any(isinstance(obj, CustomObject) for obj in listed):
+        policies += _outside_policies(listed, places)
         origin_of = places.__getitem__
         listed, sources, left_out, notes, named, suspended = expand_kinds(
             listed,
@@ -279,7 +282,13 @@ def complete(
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
     warnings = overlay.warnings() + notes + class_notes
-    return Completed(listed, names, classes, warnings, before, places, left_out, named, suspended)
+    return Completed(listed, names, classes, warnings, before, places, left_out, named, suspended, policies)
+
+
+def _outside_policies(objects: Sequence[Object], places: Sequence[Origin]) -> Iterator[OutsidePolicy]:
+    for obj, place in zip(objects, places, strict=True):
+        if isinstance(obj, CustomObject) and obj.api_version.partition("/")[0] in POLICY_GROUPS:
+            yield OutsidePolicy(obj, place.source)
 
 
 def check_namespaces(

@@ -26,6 +26,7 @@ from ..model.policy import ADMISSION_KINDS
 from ..model.policy import KINDS as POLICY_KINDS
 from ..model.resource_claims import API_VERSION
 from ..model.resource_slices import KINDS as SLICE_KINDS
+from ..model.webhooks import KINDS as WEBHOOK_KINDS
 from ..model.workload import KINDS as WORKLOAD_KINDS
 from ..model.workload import OTHER_KINDS, CronJob, PodTemplateSpec, full_kind
 
@@ -126,7 +127,7 @@ _KINDS: dict[str, type[Object]] = {
     for kinds in (
         *(node.KINDS, pod.KINDS, pod_group.KINDS, resource_claims.KINDS, storage.KINDS),
         *(POLICY_KINDS, SLICE_KINDS, WORKLOAD_KINDS, OTHER_KINDS),
-        *(ADMISSION_KINDS, ADMISSION_POLICY_KINDS, AUTOSCALING_KINDS, KARPENTER_KINDS),
+        *(ADMISSION_KINDS, ADMISSION_POLICY_KINDS, AUTOSCALING_KINDS, KARPENTER_KINDS, WEBHOOK_KINDS),
     )
     for struct in kinds
 }
@@ -146,7 +147,7 @@ CLUSTER_SCOPED = frozenset(
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
-        *(struct.__name__ for struct in ADMISSION_POLICY_KINDS),
+        *(struct.__name__ for struct in (*ADMISSION_POLICY_KINDS, *WEBHOOK_KINDS)),
     }
 )
 

@@ -173,6 +173,7 @@ def read_objects(
         [target._replace(namespace=target.namespace or namespace) for target in reader.touched],
         reader.ended,
         reader.refused,
+        reader.unread,
     )
 
 
@@ -193,11 +194,18 @@ def _no_manifests(files: list[str], has_templates: bool = False) -> str:
     return f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
 
 
+class UnreadManifest(NamedTuple):
+    """A manifest of a change of a kind that scheduling does not read: its file, and its text or value."""
+
+    source: str
+    document: Any
+
+
 class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
-    arguments that may let it admit what it refused, objects in versions that ended, and those of a change
-    that are not read, because an API server would refuse them."""
+    arguments that may let it admit what it refused, objects in versions that ended, those of a change that
+    are not read, because an API server would refuse them, and the others of a change that are not read."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -208,6 +216,7 @@ class ReadObjects(NamedTuple):
     touched: list[Touched]
     ended: list[ReadEnded]
     refused: list[RefusedObject]
+    unread: list[UnreadManifest]
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""
@@ -232,6 +241,7 @@ class _Reader:
         self.notes: list[str] = []
         self.ended: list[ReadEnded] = []
         self.refused: list[RefusedObject] = []  # that were not read
+        self.unread: list[UnreadManifest] = []  # of a change
         self.left_out: list[str] = []
         self.has_templates = False  # among the files that are left out
         self.hooks: list[str] = []  # that are left out
@@ -519,6 +529,8 @@ class _Reader:
                 return []
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1
+                if is_manifest and self._is_changing():
+                    self.unread.append(UnreadManifest(origin.source, document))
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
                 if custom.document:
                     self._keep_text(custom, [document], 0)

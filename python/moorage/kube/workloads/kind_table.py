@@ -371,7 +371,7 @@ MACHINES = frozenset(
 """Kinds of machines and of sets of them, in any group: their replicas are nodes."""
 _NO_PODS = frozenset(
     {
-        *("apiextensions.k8s.io", "kyverno.io", "templates.gatekeeper.sh", "cluster.x-k8s.io"),
+        *("apiextensions.k8s.io", "cluster.x-k8s.io"),
         *("apiextensions.crossplane.io", "work.karmada.io", "work.open-cluster-management.io"),
         *("types.kubefed.io", "spdx.softwarecomposition.kubescape.io", "karpenter.sh", "karpenter.k8s.aws"),
         *("cert-manager.io", "acme.cert-manager.io", "external-secrets.io", "source.toolkit.fluxcd.io"),
@@ -382,6 +382,11 @@ _NO_PODS = frozenset(
     }
 )
 """Groups whose objects make no pods: definitions, policies, and mirrors of what other clusters have."""
+POLICY_GROUPS = (
+    *("kyverno.io", "policies.kyverno.io", "constraints.gatekeeper.sh", "mutations.gatekeeper.sh"),
+    *("templates.gatekeeper.sh", "config.gatekeeper.sh"),
+)
+"""Groups of the policies of Kyverno and Gatekeeper."""
 _TEMPLATES = ("Template", "Definition", "Binding", "NodeClass")
 """How kinds end of which others make their objects, or read how nodes are made."""
 
@@ -402,6 +407,8 @@ def rule_of(full_kind: str) -> KindRule | None:
     kind, _, group = full_kind.partition(".")
     if full_kind in RULES:
         return RULES[full_kind]
+    if group in POLICY_GROUPS:
+        return _READ
     return _NONE if kind in MACHINES or group in _NO_PODS or kind.endswith(_TEMPLATES) else None
 
 

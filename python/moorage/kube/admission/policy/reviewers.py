@@ -1,0 +1,195 @@
+"""Who else decides about requests, and cannot be asked without a cluster: webhooks, and the policies of
+Kyverno and Gatekeeper. Which requests they are for follows from the input, and not what they answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ...cel.cel_errors import CompileError, NotKnownError
+from ...cel.values import of_json
+from ...model.admission_policies import IGNORE, PolicySpec
+from ...model.cluster import Cluster, NotAsked, OutsidePolicy, RequestedObject
+from ...model.pod import Pod
+from ...model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration, Webhook
+from ...model.workload import CustomObject
+from ...plain import joined, plain
+from ...workloads.kind_table import POLICY_GROUPS
+from ..stored.version_defaults import with_version_defaults
+from .bound_policies import BoundPolicy
+from .policy_expressions import ExpressionError, Facts
+from .policy_matching import Json, Namespaces, PolicyRequest, is_exempt
+
+Reviews = Callable[[PolicyRequest, Namespaces], bool]
+_CONFIG = "Config.config.gatekeeper.sh"
+
+
+class AskingTool(NamedTuple):
+    """A command that gives the answer of somebody who decides about objects.
+
+    Attributes
+    ----------
+    head, option : str
+        What comes before the files with the objects, and before each of them.
+    files : sequence of str
+        Those that it needs beside them.
+    """
+
+    head: str
+    option: str
+    files: Sequence[str] = ()
+
+    def command(self, files: Sequence[str]) -> str:
+        """Return the command for the objects of some files."""
+        listed = dict.fromkeys([*self.files, *files])
+        return " ".join([self.head, *(f"{self.option} {file}" for file in listed)])
+
+
+_SERVER = AskingTool("kubectl apply --dry-run=server", "-f")
+
+
+class Reviewer(NamedTuple):
+    """Who decides about requests.
+
+    Attributes
+    ----------
+    kind, namespace, name : str
+        Of the object of the input.
+    webhook : str
+        Its name in a configuration; "" for a policy.
+    tool : AskingTool
+        What gives its answer.
+    reviews : callable
+        Whether a request is one of those about which it decides.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    webhook: str
+    tool: AskingTool
+    reviews: Reviews
+
+
+class Reviewers:
+    """Those of a cluster; of its webhooks, those that fail closed.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._listed = [
+            reviewer
+            for obj in cluster.others
+            if isinstance(obj, ValidatingWebhookConfiguration | MutatingWebhookConfiguration)
+            for reviewer in _webhooks(obj)
+        ]
+        self._listed += _policies(cluster.outside_policies) if cluster.outside_policies else ()
+        self._namespaces = {each.name: plain(each) for each in cluster.namespaces} if self._listed else {}
+
+    def __bool__(self) -> bool:
+        return bool(self._listed)
+
+    def not_asked(self, objects: Sequence[RequestedObject], pods: Mapping[str, Pod]) -> list[NotAsked]:
+        """Return who decides about objects of a change, or about new pods.
+
+        Parameters
+        ----------
+        objects : sequence of RequestedObject
+        pods : mapping of str to Pod
+            New ones, by what they are called; of those of one template one is enough.
+        """
+        requests = [(each.name, each.source, _requests(each)) for each in objects]
+        created = {name: [PolicyRequest("CREATE", _of_pod(pod))] for name, pod in pods.items()}
+        requests += [(f"pods of {name}", "", alternatives) for name, alternatives in created.items()]
+        listed = []
+        for reviewer in self._listed:
+            sources = {
+                name: source
+                for name, source, alternatives in requests
+                if any(reviewer.reviews(request, self._namespaces) for request in alternatives)
+            }
+            if sources:
+                files = [*dict.fromkeys(filter(None, sources.values()))] or ["POD.yaml"]
+                listed.append(NotAsked(*reviewer[:4], [*sources], reviewer.tool.command(files)))
+        return listed
+
+
+def _requests(obj: RequestedObject) -> list[PolicyRequest]:
+    kind, version = str(obj.value.get("kind")), str(obj.value.get("apiVersion"))
+    value = with_version_defaults(obj.value, kind, version)
+    create, update = PolicyRequest("CREATE", value), PolicyRequest("UPDATE", value, value)
+    return [create, update] if obj.is_new is None else [create if obj.is_new else update]
+
+
+def _of_pod(pod: Pod) -> Json:
+    unread = str(pod.unread or "")
+    spec = joined(plain(pod.spec), msgspec.json.decode(unread) if unread else {})
+    value = {"apiVersion": "v1", "kind": "Pod", "metadata": plain(pod.metadata), "spec": spec}
+    return with_version_defaults(value, "Pod", "v1")
+
+
+def _webhooks(
+    configuration: ValidatingWebhookConfiguration | MutatingWebhookConfiguration,
+) -> Iterator[Reviewer]:
+    for webhook in configuration.webhooks:
+        if webhook.failure_policy != IGNORE and webhook.rules:
+            yield Reviewer(
+                configuration.kind, "", configuration.name, webhook.name, _SERVER, _reviews(webhook)
+            )
+
+
+def _reviews(webhook: Webhook) -> Reviews:
+    spec = PolicySpec(
+        match_constraints=webhook.match_resources,
+        match_conditions=webhook.match_conditions,
+        failure_policy=webhook.failure_policy,
+    )
+    policy = BoundPolicy(webhook.name, spec, ())
+    expressions = " ".join(condition.expression for condition in webhook.match_conditions)
+
+    def reviews(request: PolicyRequest, namespaces: Namespaces) -> bool:
+        resource = None if is_exempt(request) else policy.matcher.resource(request, namespaces)
+        if resource is None or not webhook.match_conditions:
+            return resource is not None
+        if request.old_object is not None and "oldObject" in expressions:
+            return True  # what is stored is not compared
+        values = Facts(request, resource).values((of_json(request.object), of_json(request.old_object)))
+        try:
+            return policy.is_met(values)
+        except (ExpressionError, CompileError, NotKnownError):  # which fails closed, too
+            return True
+
+    return reviews
+
+
+def _policies(policies: Iterable[OutsidePolicy]) -> Iterator[Reviewer]:
+    from . import outside_policies as rules  # few clusters have them
+
+    values = [(*policy, msgspec.json.decode(policy.obj.document)) for policy in policies]
+    configs = [value for obj, _, value in values if obj.full_kind == _CONFIG]
+    gator = AskingTool("gator test", "-f", [source for obj, source, _ in values if _is_gatekeepers(obj)])
+    for obj, source, value in values:
+        if _is_gatekeepers(obj):
+            reviews, tool = rules.gatekeeper_reviews(obj.api_version.partition("/")[0], value, configs), gator
+        else:
+            reviews = rules.kyverno_reviews(obj.kind, value)
+            tool = AskingTool(f"kyverno apply {source}", "--resource")
+        if reviews is not None:
+            yield Reviewer(obj.full_kind, obj.namespace, obj.name, "", tool, _of_others(reviews))
+
+
+def _of_others(reviews: Reviews) -> Reviews:
+    """Return which requests a policy decides about that are not about such policies themselves."""
+    return lambda request, namespaces: (
+        request.resource.group not in POLICY_GROUPS and reviews(request, namespaces)
+    )
+
+
+def _is_gatekeepers(obj: CustomObject) -> bool:
+    return obj.api_version.partition("/")[0].endswith("gatekeeper.sh")

@@ -1,0 +1,67 @@
+"""Webhooks of admission."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from .admission_policies import (
+    ADMISSION_GROUP,
+    EQUIVALENT,
+    FAIL,
+    MatchResources,
+    NamedExpression,
+    ResourceRule,
+)
+from .meta import LabelSelector, Object, Struct
+
+
+class RuleWithOperations(Struct, frozen=True):
+    """Operations and resources, as in a `ResourceRule`."""
+
+    operations: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    api_versions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    scope: str = "*"
+
+
+class Webhook(Struct, frozen=True):
+    """A server that the API server asks about requests."""
+
+    name: str = ""
+    rules: tuple[RuleWithOperations, ...] = ()
+    failure_policy: str = FAIL
+    match_policy: str = EQUIVALENT
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    match_conditions: tuple[NamedExpression, ...] = ()
+
+    @property
+    def match_resources(self) -> MatchResources:
+        """Its rules and selectors as those of a policy."""
+        return MatchResources(
+            namespace_selector=self.namespace_selector,
+            object_selector=self.object_selector,
+            resource_rules=tuple([ResourceRule(**structs.asdict(rule)) for rule in self.rules]),
+            match_policy=self.match_policy,
+        )
+
+
+class ValidatingWebhookConfiguration(Object, frozen=True):
+    """Webhooks that refuse requests."""
+
+    kind: str = "ValidatingWebhookConfiguration"
+    api_version: str = f"{ADMISSION_GROUP}/v1"
+    webhooks: tuple[Webhook, ...] = ()
+
+
+class MutatingWebhookConfiguration(Object, frozen=True):
+    """Webhooks that change objects, and refuse requests."""
+
+    kind: str = "MutatingWebhookConfiguration"
+    api_version: str = f"{ADMISSION_GROUP}/v1"
+    webhooks: tuple[Webhook, ...] = ()
+
+
+KINDS = (ValidatingWebhookConfiguration, MutatingWebhookConfiguration)
+"""The kinds of this module that files are decoded to."""

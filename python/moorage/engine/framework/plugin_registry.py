@@ -135,7 +135,8 @@ def make_profiles(
     ]
     every = {name: plugin for by_name in instances for name, plugin in by_name.items()}
     points = profile_plugins.build_profiles(configuration, every)
-    return [_profile(plugins, config) for plugins, config in zip(points, instances, strict=True)]
+    percentage = configuration.percentage_of_placements_to_score or 0
+    return [_profile(plugins, config, percentage) for plugins, config in zip(points, instances, strict=True)]
 
 
 def _make(
@@ -155,7 +156,11 @@ def _make(
     return plugins
 
 
-def _profile(plugins: profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin]) -> Profile:
+def _profile(
+    plugins: profile_plugins.ProfilePlugins, instances: Mapping[str, Plugin], percentage: int
+) -> Profile:
+    """Return a profile; `percentage` of placements to score is that of the scheduler."""
+    own = plugins.percentage_of_placements_to_score
     scorers = plugins.plugins["score"]
     for name in scorers:
         if instances[name].name != name:
@@ -167,6 +172,7 @@ def _profile(plugins: profile_plugins.ProfilePlugins, instances: Mapping[str, Pl
         tuple(plugin for name, plugin in instances.items() if name in used),
         scheduler_name=plugins.scheduler_name,
         percentage_of_nodes_to_score=plugins.percentage_of_nodes_to_score,
+        percentage_of_placements_to_score=percentage if own is None else own,
         weight_overrides=plugins.weights["score"],
         placement_weights=plugins.weights["placementScore"],
         points={point: [instances[name].name for name in plugins.plugins[point]] for point in BASES.values()},

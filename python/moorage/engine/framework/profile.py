@@ -136,6 +136,8 @@ class Profile:
         Weight by PlacementScore plugin, where it differs from the plugin's default.
     percentage_of_nodes_to_score : int or None
         Percent; 0 is adaptive, None uses the setting of the scheduler.
+    percentage_of_placements_to_score : int
+        Percent of the placements that a group fits to find, since v1.38; 0 is adaptive.
     release : Release
         The release of kube-scheduler that decides; a scheduler replaces it by its own.
     fit_unresolvable : bool
@@ -180,10 +182,27 @@ class Profile:
     weight_overrides: dict[str, int] = field(default_factory=dict)
     placement_weights: dict[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
+    percentage_of_placements_to_score: int = 0
     release: Release = RELEASES[DEFAULT]
     fit_unresolvable: bool = True
     points: Mapping[str, Sequence[str]] | None = None
     asks_volume_plugins: bool = False
+
+    def placements_to_find(self, nodes: Sequence[int]) -> int:
+        """Return the number of placements that a group fits after which no further one is tried
+        (kube-scheduler v1.38, numFeasiblePlacementsToFind).
+
+        Parameters
+        ----------
+        nodes : sequence of int
+            The number of nodes of each placement.
+        """
+        if not self.release.placements_are_sampled:
+            return len(nodes)
+        if not self.at(interface.PlacementScorePlugin):
+            return 1
+        percentage = self.percentage_of_placements_to_score or max(100 - sum(nodes) * 9 // 500, 5)
+        return max(len(nodes) * percentage // 100, 1)
 
     def __post_init__(self) -> None:
         for plugin in self.plugins:

@@ -482,16 +482,23 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
         if attempt.is_error or (attempt.succeeded and (attempt.rows >= 0).any()):
             return attempt
         chain.note(0, attempt.rows, attempt.status, rotation.start)
-    for at in chain.unknown():
-        rotation.start = chain.starts[at]
-        attempts[at] = attempt = _try_in(members, placements[at], commits)
-        if attempt.is_error:
-            return attempt
-        if memory is not None:
-            memory.undone(attempt.rows.tolist() if members.is_composite else ())
-        chain.note(at, attempt.rows, attempt.status, rotation.start)
-    rotation.start = chain.starts[-1]
-    feasible = np.flatnonzero(chain.fits)
+    end, fits = len(placements), 0
+    wanted = members.engine.profile.placements_to_find([len(placement.rows) for placement in placements])
+    for at in chain.unknown() if wanted >= end else range(end):
+        if not chain.known[at]:
+            rotation.start = chain.starts[at]
+            attempts[at] = attempt = _try_in(members, placements[at], commits)
+            if attempt.is_error:
+                return attempt
+            if memory is not None:
+                memory.undone(attempt.rows.tolist() if members.is_composite else ())
+            chain.note(at, attempt.rows, attempt.status, rotation.start)
+        fits += int(chain.fits[at])
+        if fits == wanted < end:
+            end = at + 1
+            break
+    rotation.start = chain.starts[end]
+    feasible = np.flatnonzero(chain.fits[:end])
     if not len(feasible):
         attempt, status = attempts.get(0) or Attempt(members), chain.statuses[0]
         assert status is not None
@@ -508,7 +515,7 @@ def _decide_among(members: Members, placements: Sequence[Placement], commit: boo
         return attempts[at]
     rotation.start = chain.starts[at]
     done = _try_in(members, placements[at], True)
-    rotation.start = chain.starts[-1]
+    rotation.start = chain.starts[end]
     return done
 
 
@@ -536,7 +543,7 @@ def _best(members: Members, placements: Sequence[Placement], chain: Chain, count
             assignments = Assignments(placements[at], members.pods, chain.rows[at], len(members.scheduled))
             return plugin.score_placement(members.group, assignments)
 
-        return chain.scores(plugin.name, score)
+        return chain.scores(plugin.name, score)[:count]
 
     totals = score_placements(members.engine.profile, members.group, count, raw)
     if members.memory is not None:

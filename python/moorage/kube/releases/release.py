@@ -125,6 +125,10 @@ class Release:
         and stays there if it fits. Not in trees.
     groups_end_nominations : bool
         A group for which pods are evicted ends the nominations of pods of lower priority to its nodes.
+    placements_are_sampled : bool
+        A group is not tried in further placements once it fits percentageOfPlacementsToScore of them: by
+        default fewer the more nodes there are, and one without plugins that score them. Without it, it is
+        tried in all.
     namespaces_by_value : bool
         A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
         DoesNotExist) selects every namespace.
@@ -240,6 +244,7 @@ class Release:
     empty_domains_are_none: bool
     nominated_placement_is_first: bool
     groups_end_nominations: bool
+    placements_are_sampled: bool
     namespaces_by_value: bool
     replaced_nodes_lose_claims: bool
     devices_are_exact: bool
@@ -349,6 +354,7 @@ _V134 = Release(
     empty_domains_are_none=False,
     nominated_placement_is_first=False,
     groups_end_nominations=False,
+    placements_are_sampled=False,
     namespaces_by_value=True,
     replaced_nodes_lose_claims=False,
     devices_are_exact=False,
@@ -460,6 +466,7 @@ _V138 = replace(
     empty_domains_are_none=True,
     nominated_placement_is_first=True,
     groups_end_nominations=True,
+    placements_are_sampled=True,
     groups_tell_threshold=True,
     scores_effective_requests=True,
     empty_selectors_spread=True,

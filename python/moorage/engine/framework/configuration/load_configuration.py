@@ -63,6 +63,8 @@ def set_defaults(
     for profile in config.profiles:
         _profile(profile, in_tree, gates)
     config.percentage_of_nodes_to_score = _or(config.percentage_of_nodes_to_score, 0)
+    if gates.release.placements_are_sampled and gates["TopologyAwareWorkloadScheduling"]:
+        config.percentage_of_placements_to_score = _or(config.percentage_of_placements_to_score, 0)
     _leader_election(config.leader_election)
     _client_connection(config.client_connection)
     config.pod_initial_backoff_seconds = _or(config.pod_initial_backoff_seconds, INITIAL_BACKOFF_SECONDS)
@@ -307,8 +309,8 @@ def _of_config_map(text: str) -> str:
 def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeSchedulerConfiguration:
     """Decode YAML or JSON text, or a JSON value.
 
-    The field percentageOfPlacementsToScore, which v1.37 does not have, is accepted where it says what v1.37
-    does: that all placements are tried.
+    The field percentageOfPlacementsToScore is accepted up to v1.37, which does not have it, where it says
+    what these releases do: that all placements are tried.
     """
     value, strict = _parse(source) if isinstance(source, str) else (source, [])
     text = source if isinstance(source, str) else None
@@ -317,12 +319,16 @@ def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeScheduler
     if not isinstance(obj, KubeSchedulerConfiguration):
         message = f"couldn't decode as KubeSchedulerConfiguration, got {kind.api_version}, Kind={kind.kind}: "
         raise DecodeError(_strict(strict) or message)
-    percentage = obj.percentage_of_placements_to_score
-    if percentage is not None and not (percentage == 100 and gates["TopologyAwareWorkloadScheduling"]):
-        strict.append('unknown field "percentageOfPlacementsToScore"')
+    percentage, is_known = obj.percentage_of_placements_to_score, gates.release.placements_are_sampled
+    if percentage is not None and not is_known:
+        if not (percentage == 100 and gates["TopologyAwareWorkloadScheduling"]):
+            strict.append('unknown field "percentageOfPlacementsToScore"')
+        obj.percentage_of_placements_to_score = None
     absent = {name: go_fields(Plugins)[name].attribute for name in missing_points(gates.release)}
     for i, profile in enumerate(obj.profiles or ()):
         plugins = profile.plugins or Plugins()
+        if profile.percentage_of_placements_to_score is not None and not is_known:
+            strict.append(f'unknown field "profiles[{i}].percentageOfPlacementsToScore"')
         for name, attribute in sorted(absent.items()):
             if getattr(plugins, attribute) != PluginSet():
                 strict.append(f'unknown field "profiles[{i}].plugins.{name}"')

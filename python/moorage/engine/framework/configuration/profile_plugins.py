@@ -58,6 +58,8 @@ class ProfilePlugins(Struct, frozen=True):
         Value of ``spec.schedulerName`` of the pods that use the profile.
     percentage_of_nodes_to_score : int or None
         Percent; 0 is adaptive, None uses the setting of the scheduler.
+    percentage_of_placements_to_score : int or None
+        The same of placements.
     plugins : dict of str to list of str
         Names of the plugins by extension point (see `POINTS`), in running order; every point has an entry.
     weights : dict of str to dict of str to int
@@ -71,6 +73,7 @@ class ProfilePlugins(Struct, frozen=True):
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
+    percentage_of_placements_to_score: int | None
     plugins: dict[str, tuple[str, ...]]
     weights: dict[str, dict[str, int]]
     args: dict[str, Any]
@@ -203,6 +206,7 @@ def _build(profile: types.KubeSchedulerProfile, args: dict[str, Any], registry: 
     return ProfilePlugins(
         scheduler_name=profile.scheduler_name or "",
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+        percentage_of_placements_to_score=profile.percentage_of_placements_to_score,
         plugins={point: tuple(names) for point, names in lists.items()},
         weights=weights,
         args={name: args[name] for name in sorted(needed & args.keys())},
@@ -364,6 +368,7 @@ def effective(
     return {
         "parallelism": configuration.parallelism,
         "percentageOfNodesToScore": configuration.percentage_of_nodes_to_score,
+        **_percentage_of_placements(configuration),
         "podInitialBackoffSeconds": configuration.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds": configuration.pod_max_backoff_seconds,
         "delayCacheUntilActive": configuration.delay_cache_until_active,
@@ -380,9 +385,15 @@ def _profile(profile: ProfilePlugins, args: dict[str, Any], release: Release) ->
     return {
         "schedulerName": profile.scheduler_name,
         **({} if percentage is None else {"percentageOfNodesToScore": percentage}),
+        **_percentage_of_placements(profile),
         "plugins": {point: _point(profile, point) for point in points if profile.plugins[point]},
         **({"args": args} if args else {}),
     }
+
+
+def _percentage_of_placements(holder: types.KubeSchedulerConfiguration | ProfilePlugins) -> dict[str, int]:
+    percentage = holder.percentage_of_placements_to_score
+    return {} if percentage is None else {"percentageOfPlacementsToScore": percentage}
 
 
 def missing_points(release: Release) -> set[str]:

@@ -123,6 +123,7 @@ class KubeSchedulerProfile(Part, kw_only=True):
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
+    percentage_of_placements_to_score: Int32 | None = None
     plugins: Plugins | None = None
     plugin_config: list[PluginConfig] | None = None
 

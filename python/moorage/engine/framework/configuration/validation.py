@@ -133,6 +133,7 @@ def _configuration(config: types.KubeSchedulerConfiguration, gates: Gates) -> Er
         yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
     yield from _profiles(config.profiles or [], gates)
     yield from _percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
+    yield from _percentage_of_placements(config.percentage_of_placements_to_score, "", gates)
     initial, longest = config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
     if initial <= 0:
         yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
@@ -165,6 +166,15 @@ def _percentage(percentage: int | None, path: str) -> Errors:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
+def _percentage_of_placements(percentage: int | None, path: str, gates: Gates) -> Errors:
+    path, gate = f"{path}percentageOfPlacementsToScore", "TopologyAwareWorkloadScheduling"
+    if percentage is not None and not gates[gate]:
+        detail = f"percentageOfPlacementsToScore requires {gate} feature gate to be enabled"
+        yield forbidden(path, detail)
+    else:
+        yield from _percentage(percentage, path)
+
+
 def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> Errors:
     names = set()
     for i, profile in enumerate(profiles):
@@ -173,6 +183,7 @@ def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> E
         if not name:
             yield required(f"{path}.schedulerName")
         yield from _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
+        yield from _percentage_of_placements(profile.percentage_of_placements_to_score, f"{path}.", gates)
         yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
         yield from _plugin_config(profile, f"{path}.pluginConfig", gates)
         if name in names:

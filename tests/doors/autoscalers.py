@@ -53,6 +53,9 @@ from moorage.autoscalers.karpenter.disruption_candidates import next_hit as next
 # A command of a method, for annotations of the players of vectors.
 from moorage.autoscalers.karpenter.disruption_moves import Command as Command
 
+# Simulations that are left out, which has to change nothing.
+from moorage.autoscalers.karpenter.disruption_moves import Simulations as Simulations
+
 # The algebra of requirements, compared with sets of values.
 from moorage.autoscalers.karpenter.label_requirements import RequirementSet as RequirementSet
 from moorage.autoscalers.karpenter.label_requirements import Vocabulary as Vocabulary

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -14,23 +14,25 @@ from moorage.kube import Object
 
 from .group_settings import GroupSettings, NodeGroup
 from .karpenter.karpenter_options import KarpenterOptions
-from .karpenter.type_columns import Catalogue
 from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .providers.pool_types import Types
 from .scale_up_answer import NewNode
+
+if TYPE_CHECKING:
+    from .karpenter.cluster_view import ClusterView
 
 
 @dataclass(frozen=True)
 class AutoscalerSettings:
     """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, names
-    that no node gets, the checked node groups of cluster-autoscaler, and types as passes have read them."""
+    that no node gets, the checked node groups of cluster-autoscaler, and Karpenter's last view."""
 
     types: Types | None = None
     options: KarpenterOptions | None = None
     seed: int = 0
     past_names: frozenset[str] = frozenset()
     groups: GroupSettings | None = None
-    catalogues: list[Catalogue] = field(default_factory=list, compare=False, repr=False)
+    views: list[ClusterView] = field(default_factory=list, compare=False, repr=False)
 
     def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""

@@ -149,6 +149,7 @@ class KarpenterNodes:
         types = given_types(*names) if names else None
         self._autoscaling = AutoscalerSettings(types, options, times.seed)
         self._touched: set[str] = set()
+        self._running: dict[str, tuple[Pod, Pod]] = {}
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
         self.scheduler.informers.informer(Pod).add_event_handler(handler)
         self.scheduler.sync()
@@ -172,8 +173,18 @@ class KarpenterNodes:
             marked=frozenset(state.leaving.values()),
             nominated=frozenset(name for name, end in state.nominated.items() if end > now),
         )
-        stored = question.stored | {Pod: list(map(_running, self.client.list(Pod)[0]))}
+        stored = question.stored | {Pod: self._running_pods()}
         return with_values(question, situation=situation, stored=stored)
+
+    def _running_pods(self) -> list[Object]:
+        """The pods as they are in a replay, where each runs as soon as it has a node."""
+        pods: list[Pod] = self.client.list(Pod)[0]
+        before, self._running = self._running, {}
+        for pod in pods:
+            known = before.get(pod.key)
+            same = known is not None and known[0] is pod
+            self._running[pod.key] = known if known is not None and same else (pod, _running(pod))
+        return [running for _, running in self._running.values()]
 
     # ---- from a claim to a node ----------------------------------------------------------------------------
 

@@ -166,7 +166,7 @@ class Disrupter:
         came = self._nodes.stamp(now) if now else ""
         assume_claims(self._scheduler, came)  # of nodes that the timeline has made since
         self._nodes.note_hashes()
-        return DisruptionPass(self._nodes.question(now).view())
+        return DisruptionPass(self._nodes.question(now).view(), tells=False)
 
     def _begin(self, method: Method, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""

@@ -107,7 +107,7 @@ class _Loop:
         for method, name in NAMES.items():
             world = self.world()
             view = world.view()
-            command = DisruptionPass(view).play(method).command
+            command = DisruptionPass(view, tells=False).play(method).command
             if command is not None:
                 if name != "drift":
                     self.now += timedelta(seconds=VALIDATION_DELAY)

@@ -49,8 +49,9 @@ from .claim_template import (
 )
 from .existing_nodes import ExistingNode, NodeContents, StateNode, existing_node, state_nodes
 from .karpenter_options import KarpenterOptions
+from .label_requirements import RequirementSet
 from .new_nodes_result import Finisher, Launcher, cheapest
-from .pod_shape import ShapeBook
+from .pod_shape import PodShape, ShapeBook
 from .pod_validation import (
     Storage,
     VolumeLookupError,
@@ -162,7 +163,13 @@ class NoPoolsError(Exception):
 class ClusterView:
     """The parts of passes, each made once, when it is first asked for.
 
-    A catalogue of earlier passes with these options saves to read their types again."""
+    Parameters
+    ----------
+    catalogue : Catalogue, optional
+        That of an earlier view with these options about types, which are not read again.
+    states : sequence of StateNode
+        The nodes of that view: of those that have not changed since, nothing is read again.
+    """
 
     def __init__(
         self,
@@ -170,6 +177,7 @@ class ClusterView:
         situation: PassInput,
         options: KarpenterOptions,
         catalogue: Catalogue | None = None,
+        states: Sequence[StateNode] = (),
     ) -> None:
         self.objects, self.situation, self.options = objects, situation, options
         self.catalogue = catalogue or Catalogue(options)
@@ -180,24 +188,35 @@ class ClusterView:
         self.pods_of: dict[str, list[Pod]] = {}
         for pod in self.pods:
             self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
-        self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked)
+        self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked, states)
         self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
         self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
         self.ignored: dict[str, str] = {}
         self.finisher = Finisher(options, situation.launcher)
         self._candidates: dict[str, tuple[TriedPod, bool]] = {}
+        self._policies: dict[str, RequirementSet] = {}
+        self._slots: dict[tuple[PodShape, frozenset[str]], tuple[list[float], float]] = {}
 
     def with_options(self, options: KarpenterOptions) -> ClusterView:
         """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
-        return ClusterView(self.objects, self.situation, options, self.catalogue)
+        return ClusterView(self.objects, self.situation, options, self.catalogue, self.states)
 
     def at(self, moment: float) -> ClusterView:
         """The same cluster at another time (seconds since 1970)."""
-        return ClusterView(self.objects, replace(self.situation, now=moment), self.options, self.catalogue)
+        situation = replace(self.situation, now=moment)
+        return ClusterView(self.objects, situation, self.options, self.catalogue, self.states)
 
     def types_of(self, pool: str) -> list[KnownType]:
         """The instance types of a pool."""
         return self.catalogue.known(self.situation.types.get(pool, ()))
+
+    def policies_of(self, pool: NodePool) -> RequirementSet:
+        """The requirements that a pool states."""
+        policies = self._policies.get(pool.name)
+        if policies is None:
+            stated = pool.spec.template.spec.requirements or ()
+            policies = self._policies[pool.name] = self.vocabulary.of_terms(stated)
+        return policies
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
@@ -387,6 +406,21 @@ class ClusterView:
         solver.solve(placed)
         return solver
 
+    def has_room(self, needs: Mapping[PodShape, int], gone: Iterable[str], closed: frozenset[str]) -> bool:
+        """Whether nodes could have room for pods, by shape, as far as requests tell: neither those that are
+        gone nor those that are closed to them."""
+        rows = [self._rows[name] for name in gone]
+        for shape, count in needs.items():
+            known = self._slots.get((shape, closed))
+            if known is None:
+                slots = self._nodes.slots(shape.amounts)
+                slots[[self._rows[name] for name in closed]] = 0.0
+                known = self._slots[shape, closed] = slots.tolist(), float(slots.sum())
+            slots_of, total = known
+            if total - sum(slots_of[row] for row in rows) < count:
+                return False
+        return True
+
     @cached_property
     def _tolerating(self) -> bool:
         """Whether some pool has a taint of effect PreferNoSchedule."""
@@ -402,8 +436,8 @@ class ClusterView:
     def _reservations(self, removal: Removal) -> Reservations | None:
         if not self.options.reserved_capacity:
             return None
-        return Reservations(self._reserved, removal.strict, removal.freed)
+        return Reservations(self.reserved, removal.strict, removal.freed)
 
     @cached_property
-    def _reserved(self) -> dict[str, int]:
+    def reserved(self) -> dict[str, int]:
         return reserved_instances(known for pool in self.pools for known in self.types_of(pool.name))

@@ -83,12 +83,20 @@ class MethodResult(Struct):
 
 
 class DisruptionPass:
-    """A pass over one cluster, which asks the methods for commands."""
+    """A pass over one cluster, which asks the methods for commands.
 
-    def __init__(self, view: ClusterView) -> None:
+    Parameters
+    ----------
+    tells : bool
+        Whether somebody reads why single nodes stay.
+    """
+
+    def __init__(self, view: ClusterView, tells: bool = True) -> None:
+        self.tells = tells
         self.view, self.now = view, view.situation.now
         self.simulations = Simulations(view)
         self._events: list[NodeEvent] = []
+        self._candidates: dict[tuple[float, bool, bool], Candidates] = {}
         self._pools = sorted(view.objects.list(NodePool), key=lambda pool: pool.name)
         self._counts = count_nodes(view.states)
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
@@ -143,7 +151,10 @@ class DisruptionPass:
     def candidates(self, method: Method, now: float) -> Candidates:
         """The candidates, and those that a method takes up."""
         nominated = now - self.now < VALIDATION_DELAY + 5
-        candidates = Candidates(self.view, now, method.is_eventual, nominated)
+        key = now, method.is_eventual, nominated
+        if key not in self._candidates:
+            self._candidates[key] = Candidates(self.view, *key)
+        candidates = self._candidates[key].untouched()
         candidates.to_go = [each for each in candidates.found if method.should_disrupt(candidates, each)]
         self._events += candidates.events
         return candidates
@@ -322,6 +333,9 @@ class ConsolidationMethod(Method, frozen=True):
     def _move(disruption: DisruptionPass, candidates: Sequence[NodeCandidate]) -> Command | None:
         """What is done with candidates together; None if nothing, of which a single one is told."""
         alone = len(candidates) == 1
+        if not (alone and disruption.tells) and disruption.simulations.must_stay(candidates, disruption.now):
+            disruption.simulations.count += 1
+            return None
         outcome = disruption.simulated(candidates, disruption.now, None if alone else 1)
         command = move(disruption.view, candidates, outcome)
         if isinstance(command, str):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import inf
@@ -112,11 +113,7 @@ def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float
     if _has_other_hash(claim, pool, HASH, HASH_VERSION):
         return "NodePoolDrifted"
     labels = view.vocabulary.of_labels(claim.metadata.labels)
-    policies = [
-        view.vocabulary.requirement(requirement.key, requirement.operator, requirement.values)
-        for requirement in pool.spec.template.spec.requirements or ()
-    ]
-    if labels.refusal(view.vocabulary.set_of(policies), undefined=False):
+    if labels.refusal(view.policies_of(pool), undefined=False):
         return "RequirementsDrifted"
     if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
@@ -291,6 +288,12 @@ class Candidates:
                 self.found.append(candidate)
             elif state.claim is not None:
                 self.events.append(node_event(state, "DisruptionBlocked", sentence(candidate)))
+
+    def untouched(self) -> Candidates:
+        """The same candidates, of which no method has taken up or refused any."""
+        candidates = copy(self)
+        candidates.events, candidates.to_go = [*self.events], []
+        return candidates
 
     def _candidate(self, state: StateNode) -> NodeCandidate | str:
         """A candidate, or why a node is none."""

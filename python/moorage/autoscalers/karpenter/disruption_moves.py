@@ -5,6 +5,7 @@ worth it.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +22,7 @@ from .disruption_candidates import NodeCandidate, cost_of_node, is_fresh, price_
 from .existing_nodes import ExistingNode
 from .label_requirements import RequirementSet
 from .new_nodes_result import FinishedClaim, NewClaim, new_claim
+from .pod_shape import PodShape
 from .pod_validation import moves_now
 from .solve import Solver
 from .type_columns import TypeColumns, lacking_text, lacking_values
@@ -142,6 +144,8 @@ class Simulations:
         self.count = 0
         self._fresh: dict[float, frozenset[str]] = {}
         self._moving: dict[float, list[Pod]] = {}
+        self._needs: dict[tuple[str, float], Counter[PodShape]] = {}
+        self._spot_stays: dict[float, bool] = {}
         self._pending = {pod.key for pod in view.pending}
 
     def fresh(self, now: float) -> frozenset[str]:
@@ -157,11 +161,7 @@ class Simulations:
 
     def without(self, candidates: Sequence[NodeCandidate], now: float, removal: Removal) -> SimulatedMoves:
         """Place the pods of candidates, those that wait, and those of nodes that are being deleted."""
-        view = self.view
-        if now not in self._moving:
-            self._moving[now] = view.moving(now)
-        moving = self._moving[now]
-        own = [pod for candidate in candidates for pod in candidate.pods if moves_now(pod, view.budgets, now)]
+        view, moving, own = self.view, self.moving(now), self._own(candidates, now)
         names = frozenset(candidate.name for candidate in candidates)
         placed = [*view.pending, *own, *moving]
         self.count += 1
@@ -170,6 +170,42 @@ class Simulations:
         )
         self.hosts = solver.hosts
         return self._outcome(solver, {pod.key for pod in moving})
+
+    def moving(self, now: float) -> list[Pod]:
+        """Pods of nodes that are being deleted."""
+        if now not in self._moving:
+            self._moving[now] = self.view.moving(now)
+        return self._moving[now]
+
+    def _own(self, candidates: Sequence[NodeCandidate], now: float) -> list[Pod]:
+        budgets = self.view.budgets
+        return [pod for candidate in candidates for pod in candidate.pods if moves_now(pod, budgets, now)]
+
+    def must_stay(self, candidates: Sequence[NodeCandidate], now: float) -> bool:
+        """Whether no command can come of candidates, as the columns of nodes tell without placing their pods:
+        these have no room elsewhere, and a spot node may not come in place of spot nodes."""
+        if now not in self._spot_stays:
+            self._spot_stays[now] = self._spot_must_stay(now)
+        if not self._spot_stays[now] or any(each.capacity_type != SPOT for each in candidates):
+            return False
+        needs = Counter[PodShape]()
+        for each in candidates:
+            if (each.name, now) not in self._needs:
+                running = [pod for pod in self._own([each], now) if pod.status.phase != "Pending"]
+                self._needs[each.name, now] = Counter(map(self.view.book.shape, running))
+            needs += self._needs[each.name, now]
+        if any(CAPACITY_TYPE in shape.requirements.by_key for shape in needs):
+            return False
+        return not self.view.has_room(needs, [each.name for each in candidates], self.fresh(now))
+
+    def _spot_must_stay(self, now: float) -> bool:
+        """Whether spot nodes go only if their pods have room on nodes that are there."""
+        view = self.view
+        if view.options.spot_to_spot or view.reserved or not view.pools:
+            return False
+        shapes = map(view.book.shape, [*view.pending, *self.moving(now)])
+        sets = [*(template.requirements for template in view.templates[0]), *(s.requirements for s in shapes)]
+        return all(requirements.get(CAPACITY_TYPE).allows(SPOT) for requirements in sets)
 
     def _outcome(self, solver: Solver, moving: set[str]) -> SimulatedMoves:
         errors: dict[str, object] = dict(solver.errors)

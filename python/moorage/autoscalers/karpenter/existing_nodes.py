@@ -40,7 +40,10 @@ _REBOOTING = (f"{GROUP}/rebooting", "NoSchedule")
 
 def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
     """A condition of an object."""
-    return next((condition for condition in of.status.conditions if condition.type == kind), None)
+    for each in of.status.conditions:
+        if each.type == kind:
+            return each
+    return None
 
 
 def is_true(of: Node | NodeClaim, kind: str) -> bool:
@@ -55,6 +58,8 @@ class StateNode(Struct, eq=False, dict=True):
     node: Node | None
     claim: NodeClaim | None
     marked: bool = False
+    last: tuple[tuple[object, ...], ExistingNode] | None = None
+    """What was found on it last, and what that was made of."""
 
     @cached_property
     def is_registered(self) -> bool:
@@ -75,11 +80,11 @@ class StateNode(Struct, eq=False, dict=True):
             return self.claim
         return self.node
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self._identity.name
 
-    @property
+    @cached_property
     def labels(self) -> Mapping[str, str]:
         return self._identity.metadata.labels
 
@@ -87,7 +92,7 @@ class StateNode(Struct, eq=False, dict=True):
     def host(self) -> str:
         return self.labels.get(HOSTNAME) or self.name
 
-    @property
+    @cached_property
     def is_leaving(self) -> bool:
         """Whether the node is being deleted, or is marked for that."""
         if self.marked:
@@ -146,7 +151,10 @@ class StateNode(Struct, eq=False, dict=True):
 
 
 def state_nodes(
-    nodes: Sequence[Node], claims: Sequence[NodeClaim], marked: Iterable[str] = ()
+    nodes: Sequence[Node],
+    claims: Sequence[NodeClaim],
+    marked: Iterable[str] = (),
+    earlier: Iterable[StateNode] = (),
 ) -> list[StateNode]:
     """Join nodes and claims by the provider's ID; in order of their names.
 
@@ -154,6 +162,8 @@ def state_nodes(
     ----------
     marked : iterable of str
         Names of nodes, or of claims without one, that Karpenter is about to remove.
+    earlier : iterable of StateNode
+        Nodes that were joined before; those that are still the same are returned again.
     """
     by_provider_id: dict[str, StateNode] = {}
     for claim in claims:
@@ -171,7 +181,14 @@ def state_nodes(
     for each in by_provider_id.values():
         known = {obj.name for obj in (each.node, each.claim) if obj is not None}
         each.marked = bool(known & names)
-    return sorted(by_provider_id.values(), key=lambda each: each.name)
+    by_name = {each.name: each for each in earlier}
+    states = sorted(by_provider_id.values(), key=lambda each: each.name)
+    return [_as_before(each, by_name.get(each.name, each)) for each in states]
+
+
+def _as_before(state: StateNode, before: StateNode) -> StateNode:
+    is_same = before.node is state.node and before.claim is state.claim and before.marked == state.marked
+    return before if is_same else state
 
 
 # ---- a node that is there, and what is free on it ----------------------------------------------------------
@@ -253,20 +270,28 @@ def existing_node(
     daemons: Sequence[Daemon],
     of_type: InstanceType | None,
 ) -> ExistingNode:
-    """What is free on a node: daemons that are still to come have their room."""
+    """What is free on a node: daemons that are still to come have their room.
+
+    Where a node has no volumes, and is made of the same as last, it is the same."""
+    pods = contents.pods.get(state.node.name, ()) if state.node is not None else ()
+    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
+    shapes = [daemon.shape for daemon in daemons]
+    coming_daemons = [(shape.amounts, shape.tolerations, shape.strict_requirements) for shape in shapes]
+    parts = (csi_node, of_type, coming_daemons, *pods)
+    if state.last is not None and state.last[0] == parts:
+        return state.last[1]
     vocabulary = contents.book.vocabulary
     labels = vocabulary.of_labels(state.labels)
     coming: dict[str, int] = {}
     for daemon in daemons:
         if daemon.runs_there(state.taints, labels):
             _add(coming, daemon.shape.amounts)
-    there = (
-        [pod for pod in contents.pods.get(state.node.name, ()) if not is_terminal(pod)] if state.node else []
-    )
     used: dict[str, int] = {}
     volumes: Volumes = {}
     ports = []
-    for pod in there:
+    for pod in pods:
+        if is_terminal(pod):
+            continue
         shape = contents.book.shape(pod)
         _add(used, shape.amounts)
         if owned_by(pod, "DaemonSet", "apps/v1"):
@@ -279,15 +304,17 @@ def existing_node(
         name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
         for name, amount in state.allocatable.items()
     }
-    return ExistingNode(
+    node = ExistingNode(
         state,
         vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
         labels.without(HOSTNAME),
         free,
         ports,
         volumes,
-        _volume_limits(state, contents, of_type),
+        _volume_limits(csi_node, of_type),
     )
+    state.last = None if volumes else (parts, node)
+    return node
 
 
 def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
@@ -295,10 +322,9 @@ def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
         amounts[name] = amounts.get(name, 0) + amount
 
 
-def _volume_limits(state: StateNode, contents: NodeContents, of_type: InstanceType | None) -> dict[str, int]:
+def _volume_limits(csi_node: CSINode | None, of_type: InstanceType | None) -> dict[str, int]:
     """Limits by driver: those that the CSINode states; of drivers that it does not name the type's."""
     limits = dict(of_type.volume_limits) if of_type is not None else {}
-    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
     for driver in csi_node.spec.drivers if csi_node is not None else ():
         limits.pop(driver.name, None)
         if driver.allocatable is not None and driver.allocatable.count is not None:

@@ -307,6 +307,7 @@ class Vocabulary:
         self.well_known = self.known_labels.known
         self._keys: dict[str, Key] = {}
         self._sets: dict[frozenset[Requirement], RequirementSet] = {}
+        self._of_labels: dict[frozenset[tuple[str, str]], RequirementSet] = {}
         self.empty = self.interned({})
 
     def key(self, name: str) -> Key:
@@ -341,7 +342,12 @@ class Vocabulary:
         return key.requirement(True, 0, min_values=min_values)
 
     def of_labels(self, labels: Mapping[str, str]) -> RequirementSet:
-        return self.set_of([self.requirement(name, "In", (value,)) for name, value in labels.items()])
+        key = frozenset(labels.items())
+        known = self._of_labels.get(key)
+        if known is None:
+            terms = [self.requirement(name, "In", (value,)) for name, value in labels.items()]
+            known = self._of_labels[key] = self.set_of(terms)
+        return known
 
     def of_terms(self, terms: Iterable[NodeSelectorRequirement | NodeRequirement]) -> RequirementSet:
         return self.set_of([self.requirement(term.key, term.operator, term.values) for term in terms])

@@ -30,7 +30,6 @@ from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, Pass
 from .karpenter_options import KarpenterOptions, karpenter_flags, settings_in
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
-from .type_columns import Catalogue
 
 # ---- a pass of Karpenter over the pods that wait: which nodes it would make for them -----------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
@@ -146,7 +145,8 @@ class PassQuestion:
     stored: dict[type[Object], list[Object]]
     situation: PassInput
     options: KarpenterOptions
-    catalogue: Catalogue
+    views: list[ClusterView]
+    """The last view of these settings."""
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -158,7 +158,10 @@ class PassQuestion:
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""
         objects = ClusterObjects(chain.from_iterable(self.stored.values()))
-        return ClusterView(objects, self.situation, self.options, self.catalogue)
+        before = [view for view in self.views if view.options == self.options]
+        known = (before[0].catalogue, before[0].states) if before else ()
+        self.views[:] = [ClusterView(objects, self.situation, self.options, *known)]
+        return self.views[0]
 
     def answer(self) -> Provisioning:
         """Play the pass."""
@@ -204,7 +207,4 @@ def pass_question(
     )
     now = now_of(chain.from_iterable(stored.values()))
     situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
-    if not (autoscaling.catalogues and autoscaling.catalogues[0].options == settings):
-        autoscaling.catalogues[:] = [Catalogue(settings)]
-    (catalogue,) = autoscaling.catalogues
-    return PassQuestion(stored, situation, settings, catalogue, types_there.source, types_there.notes)
+    return PassQuestion(stored, situation, settings, autoscaling.views, types_there.source, types_there.notes)

@@ -117,6 +117,13 @@ class HostTable(Generic[T]):
             fits &= _flags(allowed, self._place[:size])
         return fits
 
+    def slots(self, amounts: Mapping[str, int]) -> npt.NDArray[np.float64]:
+        """By row, how many pods with such requests the room of a host may hold, and no more."""
+        room = self._room[:, : len(self.hosts)]
+        sizes = [amounts.get(name, 0) for name in RESOURCES]
+        counts = [room[at] // size for at, size in enumerate(sizes) if size > 0]
+        return np.maximum(np.min(counts, axis=0), 0.0) if counts else np.full(room.shape[1], np.inf)
+
     def _agreeing(
         self, candidate: TriedPod, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
     ) -> Flags:

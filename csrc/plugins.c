@@ -169,9 +169,22 @@ static int64_t ratio_score(const mr_plan *plan, int64_t utilization)
     return points[plan->n_points - 1].score;
 }
 
+/* The share of a part in percent; a part outside 0..whole counts as the nearest one. */
+static int64_t percent_of(int64_t part, int64_t whole)
+{
+    const int64_t clamped = part < 0 ? 0 : part > whole ? whole : part;
+    return (int64_t)((__int128)clamped * 100 / whole);
+}
+
 /* One resource by the plan's strategy, in 0..100. */
 static int64_t strategy_score(const mr_plan *plan, int64_t requested, int64_t capacity)
 {
+    if (plan->exact_shares) {
+        if (plan->fit_strategy == MR_LEAST_ALLOCATED)
+            return requested > capacity ? 0 : percent_of(capacity - (requested > 0 ? requested : 0), capacity);
+        const int64_t percent = percent_of(requested, capacity);
+        return plan->fit_strategy == MR_MOST_ALLOCATED ? percent : ratio_score(plan, percent);
+    }
     switch (plan->fit_strategy) {
     case MR_MOST_ALLOCATED: return (requested > capacity ? capacity : requested) * 100 / capacity;
     case MR_REQUESTED_TO_CAPACITY_RATIO:
@@ -188,7 +201,7 @@ int64_t mr_fit_score(const mr_plan *plan, const mr_cluster *cluster, const mr_sh
     int ratio = plan->fit_strategy == MR_REQUESTED_TO_CAPACITY_RATIO;
     for (int32_t i = 0; i < plan->n_fit; i++) {
         if (!score_inputs(cluster, shape, row, &plan->fit[i], 1, &capacity, &used, &request)) continue;
-        int64_t score = strategy_score(plan, used + request, capacity);
+        int64_t score = strategy_score(plan, mr_sum(&cluster->ledger, used, request), capacity);
         if (ratio && score <= 0) continue;
         sum += score * plan->fit[i].weight;
         weights += plan->fit[i].weight;
@@ -205,7 +218,8 @@ static int64_t balance(const mr_plan *plan, const mr_cluster *cluster, const mr_
     for (int32_t i = 0; i < plan->n_balanced; i++) {
         int64_t capacity, used, request;
         if (!score_inputs(cluster, shape, row, &plan->balanced[i], 0, &capacity, &used, &request)) continue;
-        fraction[n] = mr_fraction((double)(with_pod ? used + request : used), (double)capacity);
+        const int64_t requested = with_pod ? mr_sum(&cluster->ledger, used, request) : used;
+        fraction[n] = mr_fraction((double)requested, (double)capacity);
         sum += fraction[n++];
     }
     if (n == 2) std = __builtin_fabs((fraction[0] - fraction[1]) / 2.0);

@@ -39,10 +39,8 @@ static void add_wide(mr_ledger *ledger, int32_t row, const mr_shape *shape, int3
 {
     int64_t values[MR_FIELDS];
     for (int i = 0; i < MR_FIELDS; i++) values[i] = mr_row_value(ledger, row, i);
-    values[2] += sign * shape->cpu;
-    values[3] += sign * shape->memory;
-    values[4] += sign * shape->nonzero_cpu;
-    values[5] += sign * shape->nonzero_memory;
+    const int64_t amounts[] = {shape->cpu, shape->memory, shape->nonzero_cpu, shape->nonzero_memory};
+    for (int i = 0; i < MR_FIELDS - 2; i++) values[2 + i] = mr_sum(ledger, values[2 + i], sign * amounts[i]);
     mr_row_set(ledger, row, values);
 }
 
@@ -62,7 +60,25 @@ void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32
     } else {
         add_wide(ledger, row, shape, sign);
     }
-    for (int32_t i = 0; i < shape->n_others; i++)
-        mr_other(ledger, row, shape->others[i].resource)[1] += sign * shape->others[i].value;
+    for (int32_t i = 0; i < shape->n_others; i++) {
+        int64_t *used = mr_other(ledger, row, shape->others[i].resource) + 1;
+        *used = mr_sum(ledger, *used, sign * shape->others[i].value);
+    }
     r->pods += sign;
+}
+
+int mr_row_is_saturated(const mr_ledger *ledger, int32_t row, int32_t n_others)
+{
+    for (int i = 2; i < MR_FIELDS; i++)
+        if (mr_row_value(ledger, row, i) == INT64_MAX) return 1;
+    for (int32_t i = 0; i < n_others; i++)
+        if (mr_other(ledger, row, i)[1] == INT64_MAX) return 1;
+    return 0;
+}
+
+void mr_row_clear(mr_ledger *ledger, int32_t row, int32_t n_others)
+{
+    const int64_t values[MR_FIELDS] = {mr_row_value(ledger, row, 0), mr_row_value(ledger, row, 1)};
+    mr_row_set(ledger, row, values);
+    for (int32_t i = 0; i < n_others; i++) mr_other(ledger, row, i)[1] = 0;
 }

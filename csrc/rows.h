@@ -21,6 +21,14 @@ static inline int64_t *mr_other(const mr_ledger *ledger, int32_t row, int32_t re
     return &ledger->others[resource][2 * (int64_t)row];
 }
 
+/* A sum by the rules of a ledger. */
+static inline int64_t mr_sum(const mr_ledger *ledger, int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (!__builtin_add_overflow(a, b, &sum) || !ledger->saturates) return sum;
+    return a > 0 ? INT64_MAX : INT64_MIN;
+}
+
 /* Rounds to the nearest integer, half away from zero, as Go's math.Round. */
 static inline int64_t mr_round(double x)
 {
@@ -54,5 +62,11 @@ void mr_row_set(mr_ledger *ledger, int32_t row, const int64_t *values);
 
 /* Adds a pod (sign 1) or subtracts it (sign -1): cpu, memory, NonZeroRequested, other resources, number of pods. */
 void mr_row_add_pod(mr_ledger *ledger, int32_t row, const mr_shape *shape, int32_t sign);
+
+/* 1 if what the pods of a row request has reached the bound of 64 bits in some resource. */
+int mr_row_is_saturated(const mr_ledger *ledger, int32_t row, int32_t n_others);
+
+/* Sets what the pods of a row request to 0; their number stays. */
+void mr_row_clear(mr_ledger *ledger, int32_t row, int32_t n_others);
 
 #endif

@@ -34,6 +34,7 @@ typedef struct {
     mr_row *rows;
     int64_t *wide;    /* [row][MR_FIELDS], valid where MR_WIDE */
     int64_t **others; /* [resource][row][2]: allocatable, requested of the other resources */
+    int32_t saturates; /* 1: sums stop at the bounds of 64 bits (since v1.38); 0: they wrap */
 } mr_ledger;
 
 /* A request of a resource other than cpu and memory. */
@@ -238,6 +239,7 @@ typedef struct {
     mr_weighted fit[MR_MAX_RESOURCES], balanced[MR_MAX_RESOURCES];
     int32_t balanced_difference; /* 1: compares the balance with and without the pod (v1.36); 0: with it (to v1.35) */
     int32_t fit_unresolvable;    /* 1: a request above allocatable is unresolvable (since v1.34) */
+    int32_t exact_shares;        /* 1: shares are computed in 128 bits (since v1.38); 0: products wrap */
     int32_t fit_strategy;
     int32_t n_points;
     const mr_point *points;      /* of RequestedToCapacityRatio, by utilization */

@@ -40,6 +40,7 @@ cdef extern from "state.h" nogil:
         mr_row* rows
         int64_t* wide
         int64_t** others
+        int32_t saturates
 
     ctypedef struct mr_request:
         int32_t resource
@@ -157,7 +158,7 @@ cdef extern from "state.h" nogil:
         int32_t n_fit, n_balanced
         mr_weighted* fit
         mr_weighted* balanced
-        int32_t balanced_difference, fit_unresolvable, fit_strategy, n_points
+        int32_t balanced_difference, fit_unresolvable, exact_shares, fit_strategy, n_points
         const mr_point* points
         const mr_shape* added
         const mr_external* externals
@@ -166,6 +167,8 @@ cdef extern from "state.h" nogil:
 cdef extern from "rows.h" nogil:
     int64_t mr_row_value(const mr_ledger* ledger, int32_t row, int field)
     void mr_row_set(mr_ledger* ledger, int32_t row, const int64_t* values)
+    bint mr_row_is_saturated(const mr_ledger* ledger, int32_t row, int32_t n_others)
+    void mr_row_clear(mr_ledger* ledger, int32_t row, int32_t n_others)
     void mr_row_add_pod(mr_ledger* ledger, int32_t row, const mr_shape* shape, int32_t sign)
 
 

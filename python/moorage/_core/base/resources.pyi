@@ -21,6 +21,8 @@ class PodGates(NamedTuple):
     empty_selectors_spread: bool = False
     empty_budgets_protect: bool = False
     victims_tie_by_uid: bool = False
+    quantities_saturate: bool = False
+    sums_saturate: bool = False
 
 DEFAULT_GATES: PodGates
 CONTAINERS_ALONE: PodGates

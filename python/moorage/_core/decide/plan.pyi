@@ -21,6 +21,7 @@ class PluginArguments(TypedDict, total=False):
     balanced: list[tuple[str, int]]
     balanced_difference: bool
     fit_unresolvable: bool
+    exact_shares: bool
     narrows: bool
     narrows_to_named: bool
     strategy: str

@@ -426,6 +426,7 @@ class PodEvents:
         self.added = ClusterEvent(unassigned, ActionType.ADD)
         self.updated = ClusterEvent(unassigned, ActionType.UPDATE)
         self._own = TARGET_POD if name_target else UNSCHEDULABLE_POD
+        self._is_exact = gates.release.quantities_saturate
         self._requests = partial(pod_requests, gates=gates_of_changes(gates))
         self._changes: list[tuple[ActionType, Changed]] = [
             _POD_CHANGES[0],
@@ -460,9 +461,13 @@ class PodEvents:
             return False
         now = self._requests(new)
         return any(
-            name not in now or now[name].milli_value() < amount.milli_value()
+            name not in now or self._is_less(now[name], amount)
             for name, amount in self._requests(old).items()
         )
+
+    def _is_less(self, now: Quantity, was: Quantity) -> bool:
+        """Whether an amount is less than before, up to v1.37 in thousandths."""
+        return now < was if self._is_exact else now.milli_value() < was.milli_value()
 
     def _is_scaled_up(self, old: Pod, new: Pod) -> bool:
         """Whether a request is higher or new."""

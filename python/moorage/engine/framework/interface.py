@@ -56,12 +56,15 @@ class Plugin:
         Whether the core does the work of this plugin, for many pods at once.
     feature_gate : str
         The gate that enables the plugin by default; "" if it is always enabled.
+    reserves_for_groups : bool
+        Whether it is at Reserve by default only where there are pod groups.
     """
 
     name: ClassVar[str] = ""
     extension_points: ClassVar[tuple[str, ...]] = ()
     default_weight: ClassVar[int] = 0
     feature_gate: ClassVar[str] = ""
+    reserves_for_groups: ClassVar[bool] = False
     default_args: ClassVar[Mapping[str, Any]] = {}
     in_core: bool = False
 

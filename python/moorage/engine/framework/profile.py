@@ -243,9 +243,8 @@ class Profile:
         post_filters = self.at(interface.PostFilterPlugin)
         in_core = tuple([plugin for plugin in post_filters if isinstance(plugin, CorePostFilter)])
         self.core_post_filters = in_core if len(in_core) == len(post_filters) else None
-        self.has_units = bool(
-            [plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)]
-        )
+        at_unit_points = (*self.at(interface.PermitPlugin), *self.at(interface.PreEnqueuePlugin))
+        self.has_units = any(isinstance(plugin, UnitPlugin) for plugin in at_unit_points)
         self._rejecting = self._may_reject()
 
     def _decide_about_volumes(self) -> None:
@@ -532,6 +531,7 @@ class Profile:
             scores=[(_kernel(plugin, bridge), self.weight(plugin)) for plugin in self.planned(ScorePlugin)],
             balanced_difference=self.release.balance_by_change,
             fit_unresolvable=self.fit_unresolvable,
+            exact_shares=self.release.shares_are_exact,
             narrows="NodeAffinity" in narrowing,
             narrows_to_named="NodeName" in narrowing,
             externals=() if before is None else before.externals,

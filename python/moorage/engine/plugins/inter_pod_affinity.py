@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,10 @@ from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
 from moorage.engine import framework as fwk
 from moorage.errors import first_of
-from moorage.kube import LabelSelector, LabelSelectorMatcher, Node, Pod
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod
 from moorage.kube.model.meta import LabelSelectorRequirement
 from moorage.kube.model.pod import PodAffinityTerm
+from moorage.store import NotFoundError
 
 from ..framework.events import (
     NODE,
@@ -129,7 +131,11 @@ class InterPodAffinity(
         return needed_labels(needed)
 
     def _event_keys(self, old: Pod | None, new: Pod | None) -> set[Key] | None:
-        """The labels of a pod that changes; None for a deleted one that may have kept any pod away."""
+        """The labels of a pod that changes; None for one that may concern any pod: a deleted one that may
+        have kept it away, or one in a namespace that is not known."""
+        changed = old or new
+        if changed is not None and self._namespace_labels(changed, None) is None:
+            return None
         if old is not None and new is None:
             shape = self.shape_of(old)
             if shape.terms[1] or shape.terms_error:
@@ -148,17 +154,43 @@ class InterPodAffinity(
         counts = is_live if release.affinity_wakes_both_ways else _is_placed
         if any(other is not None and not counts(other) for other in (old, new)):
             return fwk.QUEUE_SKIP
+        changed = old or new
+        if changed is None:
+            return fwk.QUEUE_SKIP
         affinity, anti_affinity = self._required(pod)
+        asked = (() if new is None else affinity) + (() if old is None else anti_affinity)
+        labels = self._namespace_labels(changed, asked)
+        if labels is None:
+            return fwk.QUEUE
         repelled = _any_matches if release.any_anti_affinity_term_wakes else _all_match
         if new is None:
-            if old is None:
-                return fwk.QUEUE_SKIP
-            back = release.affinity_wakes_both_ways and repelled(self._required(old)[1], pod)
-            return queue_if(repelled(anti_affinity, old) or back)
+            return queue_if(repelled(anti_affinity, changed, labels) or self._repelled_before(pod, changed))
         if old is None:
-            return queue_if(_all_match(affinity, new))
-        attracted = _all_match(affinity, new) and not _all_match(affinity, old)
-        return queue_if(attracted or (repelled(anti_affinity, old) and not repelled(anti_affinity, new)))
+            return queue_if(_all_match(affinity, new, labels))
+        attracted = _all_match(affinity, new, labels) and not _all_match(affinity, old, labels)
+        freed = repelled(anti_affinity, old, labels) and not repelled(anti_affinity, new, labels)
+        return queue_if(attracted or freed)
+
+    def _repelled_before(self, pod: Pod, gone: Pod) -> bool:
+        """Whether the anti-affinity of a deleted pod may have kept a pod away."""
+        release = self.required_handle().release
+        terms = self._required(gone)[1] if release.affinity_wakes_both_ways else ()
+        labels = self._namespace_labels(pod, terms)
+        repelled = _any_matches if release.any_anti_affinity_term_wakes else _all_match
+        return labels is None or repelled(terms, pod, labels)
+
+    def _namespace_labels(self, pod: Pod, terms: Sequence[PodTerm] | None) -> dict[str, str] | None:
+        """The labels of a pod's namespace for hints, as far as terms need them (None: any terms); None if it
+        is not known."""
+        handle = self.required_handle()
+        if not handle.release.hints_know_namespaces or handle.informers is None:
+            return {}
+        if terms is not None and not any(_needs_labels(term, pod.namespace) for term in terms):
+            return {}
+        with suppress(NotFoundError):
+            namespace: Namespace = handle.informers.lister(Namespace).get(pod.namespace)
+            return namespace.metadata.labels
+        return None
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
@@ -187,16 +219,22 @@ def _is_placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name)
 
 
-def _any_matches(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether a term matches a pod. As upstream, namespace selectors are matched against no labels."""
-    meta = pod.metadata
-    return any(term.matches(meta.namespace, {}, meta.labels) for term in terms)
+def _needs_labels(term: PodTerm, namespace: str) -> bool:
+    """Whether it takes the labels of a namespace to tell if a term means it."""
+    selector = term.namespace_selector
+    return namespace not in term.namespaces and bool(selector.identity)
 
 
-def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
-    """Whether there are terms and all of them match a pod, as `_any_matches` has it."""
+def _any_matches(terms: Sequence[PodTerm], pod: Pod, labels: dict[str, str]) -> bool:
+    """Whether a term matches a pod of a namespace with some labels."""
     meta = pod.metadata
-    return bool(terms) and all(term.matches(meta.namespace, {}, meta.labels) for term in terms)
+    return any(term.matches(meta.namespace, labels, meta.labels) for term in terms)
+
+
+def _all_match(terms: Sequence[PodTerm], pod: Pod, labels: dict[str, str]) -> bool:
+    """Whether there are terms and all of them match a pod of a namespace with some labels."""
+    meta = pod.metadata
+    return bool(terms) and all(term.matches(meta.namespace, labels, meta.labels) for term in terms)
 
 
 # ---- evidence ----------------------------------------------------------------------------------------------

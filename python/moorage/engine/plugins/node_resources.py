@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from moorage._core.base.quantity import Quantity, parse_milli, parse_value, wrap_int64
+from moorage._core.base.quantity import Quantity, parse, wrap_int64
 from moorage._core.base.resources import ZERO, is_counted, pod_requests
 from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
@@ -18,7 +18,7 @@ from moorage._core.state.images import normalized_image_name
 from moorage._core.state.pod_class import Shape
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
-from moorage.kube import AnyGroup, Node, Pod, PodStatus
+from moorage.kube import AnyGroup, Node, Pod, PodStatus, group_of
 from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.kube.releases import DEFAULT_GATES
 
@@ -121,6 +121,8 @@ class NodeResourcesFit(
             on(events.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self.after_pod_change),
             on(events.NODE, nodes, self.after_node_change),
         ]
+        if self.handle is not None and self.handle.release.shrunk_nodes_wake_nominated:
+            registered.append(on(events.NODE, ActionType.UPDATE_NODE_ALLOCATABLE, self.after_node_shrinks))
         if self._delegates():
             classes = ActionType.ADD | ActionType.UPDATE
             registered.append(on(events.DEVICE_CLASS, classes, self.after_device_class_change))
@@ -142,9 +144,10 @@ class NodeResourcesFit(
         v1.36, isSchedulableAfterPodScaleDown)."""
         gates = DEFAULT_GATES if self.handle is None else self.handle.feature_gates
         counted = gates_of_changes(gates)
+        saturates = gates.release.quantities_saturate
         was, now, wanted = (pod_requests(each, counted) for each in (old, new, pod))
         return any(
-            _counted_amount(name, now) < _counted_amount(name, was)
+            _counted_amount(name, now, saturates) < _counted_amount(name, was, saturates)
             for name, amount in wanted.items()
             if amount != ZERO and (name in ("cpu", "memory") or is_counted(name))
         )
@@ -156,14 +159,29 @@ class NodeResourcesFit(
         As upstream, ignored resources count.
         """
         requests = _wanted(self.shape_of(_by_spec(pod)))
-        now = _allocatable(new, requests)
+        saturates = self.handle is not None and self.handle.release.quantities_saturate
+        now = _allocatable(new, requests, saturates)
         delegated = {name for name in requests if not now[name] and self._is_delegated(name)}
         if now["pods"] < 1 or any(now[name] < requests[name] for name in requests if name not in delegated):
             return queue_if(False)
         if old is None or delegated:
             return fwk.QUEUE
-        was = _allocatable(old, requests)
+        was = _allocatable(old, requests, saturates)
         return queue_if(any(now[name] > was[name] for name in now))
+
+    def after_node_shrinks(self, pod: Pod, old: Node, new: Node) -> fwk.QueueingHint:
+        """Queue if the pod is nominated to a node, without a group, and no longer fits it when it is empty:
+        it may preempt others elsewhere."""
+        if pod.status.nominated_node_name != new.name or group_of(pod) is not None:
+            return fwk.QUEUE_SKIP
+        wanted = _wanted(self.shape_of(_by_spec(pod)))
+        wanted = {name: wanted[name] for name in ("cpu", "memory", "ephemeral-storage") if name in wanted}
+        saturates = self.required_handle().release.quantities_saturate
+        was, now = (_allocatable(node, wanted, saturates) for node in (old, new))
+        return queue_if(
+            any(now[name] < wanted[name] for name in wanted)
+            and all(was[name] >= wanted[name] for name in wanted)
+        )
 
     def _is_delegated(self, name: str) -> bool:
         """Whether an extended resource belongs to a device class."""
@@ -202,20 +220,17 @@ def _wanted(shape: Shape) -> dict[str, int]:
     } | shape.other_requests
 
 
-def _counted_amount(name: str, requests: Mapping[str, Quantity]) -> int:
+def _counted_amount(name: str, requests: Mapping[str, Quantity], saturates: bool) -> int:
     """The request of a resource as kube-scheduler counts it (Resource.SetMaxResource): rounded up, cpu to
-    thousandths, others to integers; amounts that 64 bits do not hold as `Quantity.value` has them."""
-    amount = requests.get(name, ZERO)
-    return max(0, amount.milli_value() if name == "cpu" else amount.value())
+    thousandths, others to integers; amounts that 64 bits do not hold as `Quantity.amount` has them."""
+    return max(0, requests.get(name, ZERO).amount(-3 if name == "cpu" else 0, saturates))
 
 
-def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
+def _allocatable(node: Node, names: Iterable[str], saturates: bool) -> dict[str, int]:
     """The allocatable quantities of some resources, and of pods."""
     allocatable = node.status.allocatable
-    quantities = {name: parse_value(allocatable.get(name, 0)) for name in (*names, "pods")}
-    if "cpu" in quantities:
-        quantities["cpu"] = parse_milli(allocatable.get("cpu", 0))
-    return quantities
+    scales = {name: -3 if name == "cpu" else 0 for name in (*names, "pods")}
+    return {name: parse(allocatable.get(name, 0)).amount(scale, saturates) for name, scale in scales.items()}
 
 
 def _names(device_class: DeviceClass) -> set[str | None]:

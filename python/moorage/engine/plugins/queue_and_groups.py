@@ -144,6 +144,12 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return queue_if(0 < new.min_count < old.min_count and self._is_of(pod, new.unit))
 
 
+class GangSchedulingFeasible(GangScheduling, without="permit"):
+    """GangScheduling since v1.38: Permit is gone, and PlacementFeasible has a name in configurations."""
+
+    extension_points = ("placementFeasible",)
+
+
 # ---- pod group pods count ----------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from ..framework import Plugin, Profile, Registry, installed_plugins
 from ..framework.configuration import KubeSchedulerConfiguration, load_configuration
 from ..framework.configuration.go_structs import write
 from ..framework.configuration.load_configuration import default_args
-from ..preemption.default_preemption import DefaultPreemption
+from ..preemption.default_preemption import DefaultPreemption, DefaultPreemptionReserve
 from .dynamic_resources import DynamicResources, DynamicResourcesNoScore
 from .inter_pod_affinity import InterPodAffinity
 from .node_affinity_and_taints import (
@@ -33,6 +33,7 @@ from .pod_topology_spread import PodTopologySpread
 from .queue_and_groups import (
     DefaultBinder,
     GangScheduling,
+    GangSchedulingFeasible,
     PodGroupPodsCount,
     PrioritySort,
     SchedulingGates,
@@ -69,6 +70,8 @@ IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
     NodeNamePreFilter,
     NodeUnschedulablePreFilter,
     TaintTolerationPreFilter,
+    DefaultPreemptionReserve,
+    GangSchedulingFeasible,
 )
 """The in-tree plugins of all releases, which `Release.plugins` names by class."""
 

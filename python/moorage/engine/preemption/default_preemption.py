@@ -624,6 +624,14 @@ class DefaultPreemption(
         return PREFIX + _without_victims(nodes, potential), True
 
 
+class DefaultPreemptionReserve(DefaultPreemption):
+    """DefaultPreemption since v1.38, which is at Reserve where there are pod groups: it notes there which
+    nodes they take, as the preemption for groups does here."""
+
+    extension_points = ("reserve",)
+    reserves_for_groups = True
+
+
 @lru_cache
 def _without_victims(nodes: int, potential: int) -> str:
     """Return why there is no candidate where no potential node has a victim."""

@@ -515,6 +515,8 @@ def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -
         empty_selectors_spread=release.empty_selectors_spread,
         empty_budgets_protect=release.empty_budgets_protect,
         victims_tie_by_uid=release.victims_tie_by_uid,
+        quantities_saturate=release.quantities_saturate,
+        sums_saturate=release.sums_saturate,
     )
 
 

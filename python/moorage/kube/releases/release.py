@@ -194,6 +194,28 @@ class Release:
         NodeResourcesFit scores a pod with its effective requests, as
         NodeResourcesBalancedAllocation does: pod-level resources count, and a resize in progress.
         Without it, only the requests of its containers count.
+    quantities_saturate : bool
+        An amount beyond 64 bits is the largest or smallest number of 64 bits, and negative ones
+        round away from zero; the old and the new requests of a pod are compared exactly. Without
+        it, such an amount is 0 or what is left after wrapping, and changes of requests are seen
+        from a thousandth on.
+    sums_saturate : bool
+        What the pods of a node request stops at the largest number of 64 bits, as does its sum
+        with the request of the pod that is scored. When a pod goes where a sum stands there, all
+        sums are counted anew. Without it, sums wrap.
+    shares_are_exact : bool
+        NodeResourcesFit scores shares without overflow, and between 0 and 100. Without it, a
+        product beyond 64 bits wraps, and the score may be an error.
+    hints_know_namespaces : bool
+        Changes of other pods wake pods by terms with a namespaceSelector, too; in a namespace
+        that is not known, they wake all. Without it, hints match these terms with no labels of
+        the namespace.
+    shrunk_nodes_wake_nominated : bool
+        A pod that is nominated to a node wakes when the node becomes too small for it in cpu,
+        memory or ephemeral storage, so that it can preempt elsewhere.
+    removed_plugins_are_refused_everywhere : bool
+        A configuration may not name a removed plugin at placementGenerate, placementScore and
+        placementFeasible either.
     empty_selectors_spread : bool
         An empty `labelSelector` of a spread constraint counts all pods of the namespace. Without
         it, none.
@@ -268,6 +290,12 @@ class Release:
     taint_rules_have_a_gate: bool
     taint_rules_taint_all: bool
     scores_effective_requests: bool
+    quantities_saturate: bool
+    sums_saturate: bool
+    shares_are_exact: bool
+    hints_know_namespaces: bool
+    shrunk_nodes_wake_nominated: bool
+    removed_plugins_are_refused_everywhere: bool
     empty_selectors_spread: bool
     empty_budgets_protect: bool
     victims_tie_by_uid: bool
@@ -314,6 +342,11 @@ _PLUGINS_137 = (
     "TaintTolerationPreFilter",
     *_PLUGINS_136[5:],
 )
+_SUCCESSORS_138 = {
+    "DefaultPreemption": "DefaultPreemptionReserve",
+    "GangScheduling": "GangSchedulingFeasible",
+}
+_PLUGINS_138 = tuple(_SUCCESSORS_138.get(plugin, plugin) for plugin in _PLUGINS_137)
 _GROUPS_136 = frozenset({"DRAWorkloadResourceClaims", "GenericWorkload", "TopologyAwareWorkloadScheduling"})
 _ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources"})
 
@@ -378,6 +411,12 @@ _V134 = Release(
     taint_rules_have_a_gate=False,
     taint_rules_taint_all=True,
     scores_effective_requests=False,
+    quantities_saturate=False,
+    sums_saturate=False,
+    shares_are_exact=False,
+    hints_know_namespaces=False,
+    shrunk_nodes_wake_nominated=False,
+    removed_plugins_are_refused_everywhere=False,
     empty_selectors_spread=False,
     empty_budgets_protect=False,
     victims_tie_by_uid=False,
@@ -456,6 +495,8 @@ _V138 = replace(
     _V137,
     version="1.38",
     patch="v1.38.0-beta.0",
+    plugins=_PLUGINS_138,
+    extension_points=("placementGenerate", "placementScore", "podGroupPostFilter", "placementFeasible"),
     scheme="pkg/runtime/scheme.go:110",
     group_without_victims_ends=False,
     lost_nodes_end_preemption=False,
@@ -469,6 +510,12 @@ _V138 = replace(
     placements_are_sampled=True,
     groups_tell_threshold=True,
     scores_effective_requests=True,
+    quantities_saturate=True,
+    sums_saturate=True,
+    shares_are_exact=True,
+    hints_know_namespaces=True,
+    shrunk_nodes_wake_nominated=True,
+    removed_plugins_are_refused_everywhere=True,
     empty_selectors_spread=True,
     empty_budgets_protect=True,
     victims_tie_by_uid=True,

@@ -11,6 +11,7 @@ cdef class Quantity:
     cpdef object milli_value(self)
     cpdef int sign(self) except -2
     cdef object scaled(self, int scale)
+    cpdef object amount(self, int scale, bint saturates)
     cpdef object nanos(self)
 
 

@@ -212,6 +212,28 @@ cdef class Quantity:
         """
         return self.scaled(-3)
 
+    cpdef object amount(self, int scale, bint saturates):
+        """Return the amount in units of 10**scale, rounded up.
+
+        Parameters
+        ----------
+        scale : int
+            0 or -3.
+        saturates : bool
+            Whether an amount beyond 64 bits is the largest or smallest number, and negative ones are rounded
+            away from zero, as since v0.38; otherwise as `value` and `milli_value`.
+
+        Returns
+        -------
+        int
+            In the int64 range.
+        """
+        if not saturates:
+            return self.scaled(scale)
+        nanos = self.nanos()
+        magnitude = -(-abs(nanos) // ten_to(scale - NANO))
+        return min(magnitude, INT64_MAX) if nanos > 0 else max(-magnitude, -INT64_MAX - 1)
+
     cpdef int sign(self) except -2:
         """Return the sign of the amount.
 

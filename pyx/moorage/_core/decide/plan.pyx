@@ -37,6 +37,7 @@ ARGUMENTS = {
     "balanced": [],
     "balanced_difference": True,
     "fit_unresolvable": True,
+    "exact_shares": False,
     "narrows": True,
     "narrows_to_named": False,
     "strategy": "LeastAllocated",
@@ -71,6 +72,8 @@ cdef class Plan:
         of the resulting balance, as up to v1.35.
     fit_unresolvable : bool
         Whether a request above a node's allocatable is UnschedulableAndUnresolvable, as since v1.34.
+    exact_shares : bool
+        Whether NodeResourcesFit scores shares without overflow, as since v1.38.
     narrows : bool
         Whether NodeAffinity has PreFilter, which restricts the search to the nodes that matchFields name.
     narrows_to_named : bool
@@ -149,6 +152,7 @@ cdef class Plan:
         self.c.n_balanced = _weigh(table, balanced, &self.c.balanced[0])
         self.c.balanced_difference = arguments["balanced_difference"]
         self.c.fit_unresolvable = arguments["fit_unresolvable"]
+        self.c.exact_shares = arguments["exact_shares"]
         self.narrows = arguments["narrows"]
         self.narrows_to_named = arguments["narrows_to_named"]
         self.c.fit_strategy = STRATEGIES[arguments["strategy"]]

@@ -34,6 +34,7 @@ cdef class ClusterState:
     cdef int _put_in(self, object pod, const NewPod* new) except -1
     cpdef int _take_away(self, int32_t number) except -1
     cdef int _take_off(self, int32_t number, int32_t row, tuple ports) except -1
+    cdef int _count_anew(self, int32_t which, int32_t row) except -1
     cdef int _settle(self, int32_t row) except -1
     cdef int _take_each(self, dict numbers, dict freed) except -1
     cpdef int _take_all(self, dict numbers, dict left) except -1

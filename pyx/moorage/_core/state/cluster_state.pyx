@@ -59,6 +59,7 @@ cdef class ClusterState:
         self.symbols = Symbols()
         self.log = ChangeLog(self.journal)
         self.table = NodeTable(self.symbols, self.journal, self.log, ledgers)
+        self.table.quantities_saturate, self.table.sums_saturate = gates.quantities_saturate, gates.sums_saturate
         self.tree = NodeTree(self.journal)
         self.images = ImageStates(self.journal)
         self.view = View(self.journal, self.table, self.tree, self.images)
@@ -337,7 +338,23 @@ cdef class ClusterState:
         cdef Shape shape = self.classes.shape(pod_class)
         self.domains.pod_moved(pod_class, self.ledger.is_terminating(number), row, -1)
         self.ledger.remove(number)
-        return self.table.add_pod(shape.ledger, row, &shape.c, ports, -1)
+        cdef bint is_saturated = self.table.sums_saturate and self.table.is_saturated(shape.ledger, row)
+        self.table.add_pod(shape.ledger, row, &shape.c, ports, -1)
+        if is_saturated:
+            self._count_anew(shape.ledger, row)
+        return 0
+
+    cdef int _count_anew(self, int32_t which, int32_t row) except -1:
+        """Count anew what the pods of a row request that are charged to a resource ledger."""
+        cdef Shape shape
+        cdef int32_t number = self.ledger.row(row).first
+        self.table.clear_usage(which, row)
+        for _ in range(self.ledger.pods_on(row)):
+            shape = self.classes.shape(self.ledger.class_of(number))
+            if shape.ledger == which:
+                self.table.add_usage(which, row, &shape.c)
+            number = self.ledger.record(number).after
+        return 0
 
     cdef int _settle(self, int32_t row) except -1:
         """Log that pods have left a row, and free the row if it is empty."""

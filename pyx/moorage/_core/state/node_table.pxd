@@ -17,6 +17,7 @@ cdef class NodeTable:
     cdef list row_buffers, rows, wide, others, other_pointers, labels, free_rows
     cdef Buffer name, taint_set, port_set, generation, row_of, label_pointers
     cdef int32_t ledgers
+    cdef bint quantities_saturate, sums_saturate  # see `PodGates`
     cdef readonly int32_t used
     # [other resource]: a bit for each row whose allocatable amount in the first ledger is not 0
     cdef IntLists holders
@@ -38,6 +39,9 @@ cdef class NodeTable:
     cdef int set_allocatable(self, int32_t which, int32_t row, dict allocatable) except -1
     cdef int add_pod(self, int32_t ledger, int32_t row, const mr_shape* shape, tuple ports,
                      int32_t sign) except -1
+    cdef bint is_saturated(self, int32_t ledger, int32_t row) except -1
+    cdef int clear_usage(self, int32_t ledger, int32_t row) except -1
+    cdef int add_usage(self, int32_t ledger, int32_t row, const mr_shape* shape) except -1
     cdef bint has_ports(self, int32_t row, tuple ports) except -1
     cdef int32_t ports_without(self, int32_t row, set ports) except -1
     cdef int put_ports(self, int32_t row, int32_t set_id) except -1

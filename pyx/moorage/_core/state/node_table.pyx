@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from moorage._core.base cimport LOG_STATIC, METADATA, MR_DEBUG_BUILD, SPEC, Field, parse_milli, parse_value
+from moorage._core.base cimport LOG_STATIC, METADATA, MR_DEBUG_BUILD, SPEC, Field, parse
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport node_flags
 from moorage._core.base.resources import is_counted
@@ -146,6 +146,7 @@ cdef class NodeTable:
     cdef NodeTable clone(self, Journal journal, ChangeLog log):
         """Return an independent copy that shares the append-only tables of symbols and sets."""
         cdef NodeTable out = NodeTable(self.symbols, journal, log, self.ledgers)
+        out.quantities_saturate, out.sums_saturate = self.quantities_saturate, self.sums_saturate
         cdef Buffer mine, theirs
         out.taint_sets = self.taint_sets
         out.port_sets = self.port_sets
@@ -177,6 +178,7 @@ cdef class NodeTable:
         out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
         out.wide = (<Buffer>self.wide[ledger]).int64()
         out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
+        out.saturates = self.sums_saturate
 
     cdef int32_t find(self, int32_t name) noexcept nogil:
         """Return the row with the symbol of a node name, or -1."""
@@ -371,11 +373,11 @@ cdef class NodeTable:
         cdef dict out = {}
         for name, raw in resources.items():
             if name == "cpu":
-                out[name] = parse_milli(raw)
+                out[name] = parse(raw).amount(-3, self.quantities_saturate)
             elif name == "memory" or name == "pods":
-                out[name] = parse_value(raw)
+                out[name] = parse(raw).amount(0, self.quantities_saturate)
             elif is_counted(name):
-                out[self.resource_id(name)] = parse_value(raw)
+                out[self.resource_id(name)] = parse(raw).amount(0, self.quantities_saturate)
         return out
 
     cdef int _set_capacity(self, int32_t row, dict allocatable, uint32_t flags) except -1:
@@ -430,6 +432,27 @@ cdef class NodeTable:
         if ports:
             moved = self.port_sets.moved(self.port_set_column()[row], ports, sign > 0)
             self.put_ports(row, moved)
+
+    cdef bint is_saturated(self, int32_t ledger, int32_t row) except -1:
+        """Whether what the pods of a row request has reached the bound of 64 bits."""
+        cdef mr_ledger view
+        self.fill_ledger(ledger, &view)
+        return mr_row_is_saturated(&view, row, self.other_columns())
+
+    cdef int clear_usage(self, int32_t ledger, int32_t row) except -1:
+        """Set what the pods of a row request to 0."""
+        cdef mr_ledger view
+        for buffer in (self.rows[ledger], self.wide[ledger], *self.others[ledger]):
+            (<Buffer>buffer).touch(row)
+        self.fill_ledger(ledger, &view)
+        mr_row_clear(&view, row, self.other_columns())
+
+    cdef int add_usage(self, int32_t ledger, int32_t row, const mr_shape* shape) except -1:
+        """Add what a pod requests to a row whose usage has been cleared, and that counts the pod."""
+        cdef mr_ledger view
+        self.fill_ledger(ledger, &view)
+        mr_row_add_pod(&view, row, shape, 1)
+        view.rows[row].pods -= 1
 
     cdef int put_ports(self, int32_t row, int32_t set_id) except -1:
         """Give a row a set of host ports. The caller logs the row."""

@@ -255,17 +255,18 @@ cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
         score = nonzero = pod_requests(pod, CONTAINERS_ALONE, NON_ZERO, resizes=False)
     if pod.spec.resources is not None or requests is not needs:
         nonzero = nonzero_requests(pod, requests, gates)
-    cdef tuple needed = _cpu_and_memory(needs), scored = _cpu_and_memory(score)
-    cdef tuple charged = needed if requests is needs else _cpu_and_memory(requests)
-    cdef tuple defaulted = scored if nonzero is score else _cpu_and_memory(nonzero)
+    cdef bint saturates = gates.quantities_saturate
+    cdef tuple needed = _cpu_and_memory(needs, saturates), scored = _cpu_and_memory(score, saturates)
+    cdef tuple charged = needed if requests is needs else _cpu_and_memory(requests, saturates)
+    cdef tuple defaulted = scored if nonzero is score else _cpu_and_memory(nonzero, saturates)
     shape.c.need_cpu, shape.c.need_memory = needed
     shape.c.cpu, shape.c.memory = charged
     shape.c.score_cpu, shape.c.score_memory = scored
     shape.c.nonzero_cpu, shape.c.nonzero_memory = defaulted
-    for amount in charged + scored + defaulted:  # what is beyond 64 bits wraps, and may be negative
+    for amount in charged + scored + defaulted:  # what is beyond 64 bits may have wrapped
         if not 0 <= amount <= EXACT:
             shape.c.flags |= MR_SHAPE_WIDE
-    cdef tuple others = _other_requests(requests, needs, score)
+    cdef tuple others = _other_requests(requests, needs, score, saturates)
     if len(others) > MR_MAX_OTHER_REQUESTS:
         raise ValueError(
             f"a pod may request at most {MR_MAX_OTHER_REQUESTS} resources besides cpu and memory"
@@ -424,13 +425,13 @@ cdef dict _with_defaults(spec, dict needs):
     return NON_ZERO | needs
 
 
-cdef tuple _cpu_and_memory(dict requests):
-    """The cpu (millicores) and memory (bytes) of some requests."""
-    cpu, memory = requests.get("cpu"), requests.get("memory")
-    return 0 if cpu is None else cpu.milli_value(), 0 if memory is None else memory.value()
+cdef tuple _cpu_and_memory(dict requests, bint saturates):
+    """The cpu (millicores) and memory (bytes) of some requests; see `Quantity.amount`."""
+    cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
+    return cpu.amount(-3, saturates), memory.amount(0, saturates)
 
 
-cdef tuple _other_requests(dict requests, dict needs, dict score):
+cdef tuple _other_requests(dict requests, dict needs, dict score, bint saturates):
     """(name, requests, needs, amount for scores) of each resource besides cpu and memory.
 
     Resources whose amounts are all 0 are left out; ephemeral storage comes first.
@@ -443,9 +444,9 @@ cdef tuple _other_requests(dict requests, dict needs, dict score):
         names.sort(key=_after_storage)
     for name in names:
         needed, scoring = needs.get(name, ZERO), score.get(name, ZERO)
-        need = needed.value()
-        asked = need if requests is needs else requests.get(name, ZERO).value()
-        scored = need if scoring is needed else scoring.value()
+        need = needed.amount(0, saturates)
+        asked = need if requests is needs else requests.get(name, ZERO).amount(0, saturates)
+        scored = need if scoring is needed else scoring.amount(0, saturates)
         if asked or need or scored:
             rows.append((name, asked, need, scored))
     return tuple(rows)

@@ -103,6 +103,9 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
     ]
     custom = profile.plugins or types.Plugins()
     sets = {point: _merge([], getattr(custom, point)) for point in types.Plugins.__struct_fields__}
+    if not gates["GenericWorkload"]:  # groups alone need it there
+        off = [types.Plugin(name=plugin.name) for plugin in in_tree if plugin.reserves_for_groups]
+        sets["reserve"].disabled = [*(sets["reserve"].disabled or ()), *off] or None
     sets["multi_point"] = _merge(defaults, custom.multi_point)
     profile.plugins = types.Plugins(**sets)
     profile.plugin_config = profile.plugin_config or []

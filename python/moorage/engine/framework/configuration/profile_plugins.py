@@ -34,6 +34,7 @@ POINTS = (
     "queueSort",
     "placementGenerate",
     "placementScore",
+    "placementFeasible",
     "podGroupPostFilter",
 )
 """The extension points, in the order in which upstream builds their lists."""

@@ -101,6 +101,7 @@ class Plugins(Part, kw_only=True):
     multi_point: PluginSet = field(default_factory=PluginSet)
     placement_generate: PluginSet = field(default_factory=PluginSet)
     placement_score: PluginSet = field(default_factory=PluginSet)
+    placement_feasible: PluginSet = field(default_factory=PluginSet)
     pod_group_post_filter: PluginSet = field(default_factory=PluginSet)
 
 

@@ -105,7 +105,7 @@ Errors = Iterator[str]
 """Error messages, in upstream's order."""
 
 _REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-_NOT_CHECKED_FOR_REMOVED = ("multi_point", "placement_generate", "placement_score")
+_PLACEMENT_POINTS = ("placement_generate", "placement_score", "placement_feasible")
 
 
 def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> str:
@@ -184,7 +184,8 @@ def _profiles(profiles: Sequence[types.KubeSchedulerProfile], gates: Gates) -> E
             yield required(f"{path}.schedulerName")
         yield from _percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
         yield from _percentage_of_placements(profile.percentage_of_placements_to_score, f"{path}.", gates)
-        yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins")
+        unchecked = () if gates.release.removed_plugins_are_refused_everywhere else _PLACEMENT_POINTS
+        yield from _removed_plugins(profile.plugins or types.Plugins(), f"{path}.plugins", unchecked)
         yield from _plugin_config(profile, f"{path}.pluginConfig", gates)
         if name in names:
             # Upstream passes the path of the first field, which prints as an empty object.
@@ -199,9 +200,9 @@ def _removed(name: str, path: str) -> Errors:
         yield invalid(path, name, f'was invalid in version "v1" ({version})')
 
 
-def _removed_plugins(plugins: types.Plugins, path: str) -> Errors:
+def _removed_plugins(plugins: types.Plugins, path: str, unchecked: Sequence[str]) -> Errors:
     for point in go_fields(types.Plugins).values():
-        if point.attribute in _NOT_CHECKED_FOR_REMOVED:
+        if point.attribute in ("multi_point", *unchecked):
             continue
         for i, plugin in enumerate(getattr(plugins, point.attribute).enabled or ()):
             yield from _removed(plugin.name, f"{path}.{point.wire}.enabled[{i}]")

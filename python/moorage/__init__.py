@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
     from .answers.difference import Difference as Difference
     from .answers.explain.explain_document import Explanation as Explanation
-    from .answers.runs.check_question import check as check
+    from .answers.runs.python_questions import check as check
+    from .answers.runs.python_questions import compare as compare
+    from .answers.runs.python_questions import simulate as simulate
     from .answers.scheduler import Scheduler as Scheduler
     from .cluster.change import Change as Change
     from .cluster.pod_scheduler import expanded as expanded
@@ -131,7 +133,8 @@ _MODULES = {
     "Toleration": "kube.model.pod",
     "Verification": "sim.replay",
     "bursts": "sim.scenario",
-    "check": "answers.runs.check_question",
+    "check": "answers.runs.python_questions",
+    "compare": "answers.runs.python_questions",
     "default_profile": "engine.plugins.registry",
     "diurnal": "sim.scenario",
     "edit": "kube.edit",
@@ -144,6 +147,7 @@ _MODULES = {
     "poisson": "sim.scenario",
     "read_object": "kube.read.load",
     "replay": "sim.replay",
+    "simulate": "answers.runs.python_questions",
     "synthetic": "sim.synthetic",
     "verify": "sim.replay",
 }

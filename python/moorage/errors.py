@@ -132,6 +132,16 @@ def _nearest(text: str, names: Iterable[str]) -> list[str]:
     return get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
 
 
+def no_node(name: str, nodes: Iterable[str]) -> str:
+    """Return that no node has a name, with the names that are most like it."""
+    return f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}'
+
+
+def about_nodes(name: str) -> str:
+    """Return which commands say something about a node."""
+    return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
+
+
 def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
     """Return the text that no node has a label, with the labels that are most like it.
 
@@ -250,6 +260,7 @@ def located(
         raise refusal.located(source=source, obj=obj, path=path) from None
 
 
+NO_NODE = "The input has no node"
 _MISSING = re.compile(
     r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
 )

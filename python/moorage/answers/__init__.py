@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .node_emptying import Aim as Aim
     from .node_emptying import EmptyingPlan as EmptyingPlan
     from .node_room import Holder as Holder
+    from .node_room import NamespaceUse as NamespaceUse
     from .node_room import Room as Room
     from .node_use import current_use as current_use
     from .page import KeyFigure as KeyFigure
@@ -47,7 +48,7 @@ else:
             ".new_nodes": "NodesNeeded",
             ".node_count": "NodeBound",
             ".node_emptying": "Aim EmptyingPlan",
-            ".node_room": "Holder Room",
+            ".node_room": "Holder NamespaceUse Room",
             ".node_use": "current_use",
             ".page": "KeyFigure KeyFigures Page",
             ".placement_bound": "Bound Price",

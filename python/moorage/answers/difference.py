@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, structs
-
 from moorage.cluster.pod_scheduler import PodScheduler
+from moorage.document import Document
 from moorage.table import Table, Tabular
 
 
-class Difference(Struct, Tabular, frozen=True):
+class Difference(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
     """What differs between two schedulers; false if nothing does. Pods are named ``namespace/name``.
 
-    Attributes
-    ----------
-    nodes_added, nodes_removed, nodes_changed : tuple of str
-        Nodes that only the second or only the first has, and nodes whose objects differ; sorted.
-    pods_added, pods_removed : tuple of str
-        Pods that only the second or only the first has; sorted.
-    placements : dict of str to (str or None, str or None)
-        Each pod that is on different nodes, to its node in the first and in the second; None where it is on
-        none. Assumed pods are on their nodes.
-    requested, allocatable : dict of str to (int, int)
-        Each resource whose sum over all nodes differs, to the sums in the first and in the second. Cpu in
-        millicores, memory and ephemeral storage in bytes, other resources in units.
+    Names are sorted. Sums over all nodes are of cpu in millicores, of memory and ephemeral storage in bytes.
     """
 
-    nodes_added: tuple[str, ...]
-    nodes_removed: tuple[str, ...]
-    nodes_changed: tuple[str, ...]
-    pods_added: tuple[str, ...]
-    pods_removed: tuple[str, ...]
-    placements: dict[str, tuple[str | None, str | None]]
-    requested: dict[str, tuple[int, int]]
-    allocatable: dict[str, tuple[int, int]]
+    nodes_added: tuple[str, ...] = ()
+    """Nodes that only the second has."""
+    nodes_removed: tuple[str, ...] = ()
+    """Nodes that only the first has."""
+    nodes_changed: tuple[str, ...] = ()
+    """Nodes whose objects differ."""
+    pods_added: tuple[str, ...] = ()
+    """Pods that only the second has."""
+    pods_removed: tuple[str, ...] = ()
+    """Pods that only the first has."""
+    placements: dict[str, tuple[str | None, str | None]] = {}
+    """Each pod that is on different nodes, to its node in the first and in the second; None where it is on
+    none. Assumed pods are on their nodes."""
+    requested: dict[str, tuple[int, int]] = {}
+    """Each resource whose sum of requests differs, to the sums in the first and in the second."""
+    allocatable: dict[str, tuple[int, int]] = {}
+    """Each resource whose sum differs, to the sums in the first and in the second."""
 
     def __bool__(self) -> bool:
         return any(getattr(self, field) for field in self.__struct_fields__)
@@ -71,9 +68,9 @@ class Difference(Struct, Tabular, frozen=True):
         names = ("field", "name", "before", "after")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON value."""
-        return {field: value for field, value in structs.asdict(self).items() if value}
+    def document(self) -> Difference:
+        """Return the difference, which is its document."""
+        return self
 
 
 def _text(value: str | int | None) -> str | None:

@@ -278,13 +278,7 @@ class NamespacesDocument(Document, frozen=True, kw_only=True):
 
 
 def namespace_use(scheduler: PodScheduler, only: str = "") -> list[NamespaceUse]:
-    """Return the use of namespaces that have a pod with a node or a quota, by name.
-
-    Parameters
-    ----------
-    only : str, optional
-        The one namespace to return.
-    """
+    """Return what namespaces request, and their quotas; see `Scheduler.namespace_use`."""
     scheduler.sync()
     pods = defaultdict[str, list[Pod]](list)
     for pod in scheduler.cache.state.pods():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moorage.autoscalers.group_settings import GroupSettings
     from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
     from moorage.autoscalers.karpenter.new_nodes_result import Provisioning
+    from moorage.autoscalers.node_removal import RemovalVerdict
     from moorage.autoscalers.providers.pool_types import Types
     from moorage.autoscalers.scale_up_answer import ScaleUp
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .explain.explain_document import Explanation
     from .new_nodes import NodesNeeded
     from .node_emptying import EmptyingPlan
-    from .node_room import Room
+    from .node_room import NamespaceUse, Room
     from .placement_bound import Bound
     from .survival import Survival
     from .template_capacity import Capacity
@@ -564,3 +565,47 @@ class Scheduler(ChangingScheduler):
         from .node_room import node_room
 
         return node_room(self, nodes, by)
+
+    @typed
+    def namespace_use(self, only: str = "") -> list[NamespaceUse]:
+        """Return what the pods with a node request in each namespace that has some, or a quota, by name.
+
+        Parameters
+        ----------
+        only : str, optional
+            The one namespace that is asked about.
+        """
+        from .node_room import namespace_use
+
+        return namespace_use(self, only)
+
+    @typed
+    def explain_node(
+        self,
+        name: str,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        groups: GroupSettings | None = None,
+        at: str | None = None,
+    ) -> RemovalVerdict:
+        """Say whether its autoscaler would remove a node if it looked at it alone, why not, and which changes
+        would free it, each tried.
+
+        Parameters
+        ----------
+        types, options
+            See `provision`.
+        groups : GroupSettings, optional
+            Node groups of cluster-autoscaler.
+        at : str, optional
+            See `consolidate`.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or no autoscaler has it.
+        """
+        from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+        from moorage.autoscalers.node_removal import explain_node
+
+        return explain_node(self, AutoscalerSettings(types, options, groups=groups), name, at)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .karpenter.new_nodes_result import PodError as PodError
     from .karpenter.new_nodes_result import Provisioning as Provisioning
     from .karpenter.new_nodes_result import TypePrice as TypePrice
+    from .node_removal import RemovalVerdict as RemovalVerdict
     from .providers.instance_type import InstanceType as InstanceType
     from .providers.instance_type import Offering as Offering
     from .providers.instance_type import seen_types as seen_types
@@ -37,6 +38,7 @@ else:
             ".karpenter.karpenter_options": "KarpenterOptions",
             ".karpenter.new_nodes_result": "Launch NewClaim PodError Provisioning TypePrice",
             ".autoscaler_protocol": "AutoscalerSettings",
+            ".node_removal": "RemovalVerdict",
             ".providers.instance_type": "InstanceType Offering seen_types",
             ".providers.known_labels": "KnownLabels",
             ".providers.type_files": "read_instance_types",

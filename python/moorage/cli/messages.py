@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import PluginError, nearest, number_of, place_of, printable, shorten
+from moorage.errors import PluginError, number_of, place_of, printable
 
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
@@ -35,11 +35,6 @@ class CommandNote(NamedTuple):
 
     kind: str
     text: str
-
-
-def no_node(name: str, nodes: Iterable[str]) -> str:
-    """Return that no node has a name, with the names that are most like it."""
-    return f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}'
 
 
 def print_message(kind: str, message: str) -> None:

@@ -102,7 +102,7 @@ twin_options = all_of(
 )
 OF_SERVER = frozenset(("at_once", "verbose"))
 """Parameters of the server that a question has, too, and means something else by."""
-_FILES_OF_QUESTIONS = ("config", "plugins", "types_file", "groups_file")
+_FILES_OF_QUESTIONS = ("config", "plugins", "instance_types", "node_groups")
 
 
 def serve_twin(options: Mapping[str, Any], stop: Event) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .cluster_changes import ChangingScheduler
 
 NODES = "NODE|LABEL=VALUE"
+ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
+"""What may become of pods and be no failure of a gate, by status."""
 
 
 class ChangeVerb(NamedTuple):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from moorage.cluster.change import WORKLOADS
 from moorage.engine.scheduler.place_group import pods_without_group
-from moorage.errors import InputError, nearest, same_or_nearest
+from moorage.errors import InputError, about_nodes, nearest, same_or_nearest
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
 from moorage.kube.model.workload import CronJob, Job
 from moorage.kube.workloads.job_state import is_over
@@ -114,10 +114,6 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
             return f"there is no such CompositePodGroup{_alike(every, kind.__name__, name)}"
         return groups_instead(scheduler.client, namespace, name)
     return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
-
-
-def about_nodes(name: str) -> str:
-    return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
 
 
 def _workloads(scheduler: Scheduler, kind: str = "") -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The question of ``moorage check``, as a command asks it and as Python does."""
+"""The question of ``moorage check``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from moorage.cluster.verbs import BY_NAME, RequestedChange
-from moorage.errors import InputError, nearest
+from moorage.cluster.verbs import RequestedChange
+from moorage.errors import InputError
 from moorage.kube import Cluster
-from moorage.kube.read.deciding_release import deciding_release
-from moorage.kube.read.load import load_before_and_after
-from moorage.kube.read.python_values import Source
-from moorage.kube.releases import release_named
+from moorage.kube.model.cluster import DecidingRelease
+from moorage.kube.releases import RELEASES
 from moorage.kube.workloads.input_facts import facts_of
 
 from ..scheduler import Scheduler
 from .check_answer import CheckAnswer
 from .gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
 from .loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings, begin
+from .new_node_settings import NewNodeSettings
 from .simulation import Progress, Simulation, SimulationSetup, groups_refused_later
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ class CheckQuestion:
     knows_times : bool
         Whether it is known how long pods take.
     prepared : collection of PreparedInput
+    nodes : NewNodeSettings
+        Of `coming`.
     """
 
     before: Cluster
@@ -101,20 +102,15 @@ class CheckQuestion:
     losses: LossQuestion | None = None
     knows_times: bool = False
     prepared: Iterable[PreparedInput] = ()
+    nodes: NewNodeSettings = field(default_factory=NewNodeSettings)
 
-    def answer(
-        self,
-        stages: Progress | None = None,
-        hints: Callable[[bool], Iterable[str]] = lambda fails: (),
-    ) -> CheckAnswer:
+    def answer(self, stages: Progress | None = None) -> CheckAnswer:
         """Return the answer.
 
         Parameters
         ----------
         stages : Progress, optional
             Shows the stages: scheduling, judging, losing nodes.
-        hints : callable, optional
-            Returns warnings of the caller, given whether a pod fails.
 
         Raises
         ------
@@ -152,9 +148,19 @@ class CheckQuestion:
         if self.losses is not None:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None
             verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
-        warnings = [*notes, *done.warnings(), *hints(verdict.failed > 0)]  # losses have made pods, too
+        warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
         warnings += [] if verdict.is_about_pods else [NO_POD]
         return CheckAnswer(done, verdict, removed, warnings, facts_of(self.after))
+
+    def _without_nodes(self, failed: int) -> Iterator[str]:
+        """Yield for which questions no nodes come, and of which groups none do."""
+        nodes, cluster = self.nodes, self.after
+        if failed and nodes.autoscale and self.releases is None:
+            yield from nodes.without_size(cluster)
+        if self.losses is not None and not self.losses.grows:
+            yield from nodes.makes_none(cluster, "--survive", can_grow=True)
+        if self.releases is not None:
+            yield from nodes.makes_none(cluster, "--upgrade-from")
 
     def _begun(self, settings: Mapping[str, Any]) -> LoadedCluster:
         return begin(self.before, settings, prepared=self.prepared)
@@ -193,90 +199,24 @@ def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) 
         raise InputError(error.message, source=option) from None
 
 
-# ---- as Python asks it -------------------------------------------------------------------------------------
-
-_OF_LOSSES = {"survive_only": "only", "within_budgets": "within_budgets", "at_once": "at_once"}
-_OF_SCHEDULER = {"config": "config", "registry": "registry", "kubernetes_version": "version", "seed": "seed"}
-_OF_SCHEDULER |= {"tie_break": "tie_break", "percentage_of_nodes_to_score": "percentage"}
-_OF_SCHEDULER |= {"pod_times": "pod_times"}
-_OTHERS = ("new_only", "allow", "survive", "time_limit", "upgrade_from", "feature_gates")
-
-
-def check(cluster: Cluster | Source, *change: Source, **options: Any) -> CheckAnswer:
-    """Check that every pod that should run has a node, as ``moorage check`` does; no node comes.
+def releases_of_upgrade(earlier: str, decides: DecidingRelease, is_named: bool) -> tuple[str, str]:
+    """Return the release before an upgrade, and the one that decides.
 
     Parameters
     ----------
-    cluster : Cluster or source
-        A cluster, or what `load` reads.
-    *change : source
-        Files or objects that change the cluster.
-    **options
-        Changes by the names of the verbs, made in this order after the files: ``drain="pool=old"``,
-        ``scale=["deploy/web=4", "deploy/api=2"]``, ``taint=("n1", "a=b:NoSchedule")``, ``restart_all=True``.
-        new_only, allow, survive, survive_only, within_budgets, at_once, time_limit (in seconds) and
-        upgrade_from are those of the command; kubernetes_version, feature_gates, config, registry, seed,
-        tie_break, percentage_of_nodes_to_score and pod_times those of the scheduler.
-
-    Returns
-    -------
-    CheckAnswer
-        False if the gate fails; its text is the table of the command, and its document ``-o json``.
+    is_named : bool
+        Whether the one that decides is named: no other may be the earlier one.
 
     Raises
     ------
     InputError
-        A source or a change is not valid, or there is no such option.
+        They are one, or in the wrong order.
     """
-    known = {*_OF_LOSSES, *_OF_SCHEDULER, *_OTHERS}
-    changes = [*_changes({name: value for name, value in options.items() if name not in known})]
-    if change:
-        first = cluster.to_dict() if isinstance(cluster, Cluster) else cluster
-        before, after = load_before_and_after(first, *change)
-    elif isinstance(cluster, Cluster):
-        before = after = cluster
-    else:
-        before, after = load_before_and_after(cluster)
-    named = options.get("kubernetes_version")
-    for each in (before, after):
-        each.release = deciding_release(each, None if named is None else release_named(named).version)
-    assert after.release is not None
-    gates = (f"{name}={str(value).lower()}" for name, value in options.get("feature_gates", {}).items())
-    given = {_OF_SCHEDULER[name]: value for name, value in options.items() if name in _OF_SCHEDULER}
-    earlier, losses = options.get("upgrade_from"), None
-    if (by := options.get("survive")) is not None:
-        if not isinstance(by, str):
-            raise InputError(f'survive takes "node", "zone" or a label of nodes, not {by!r}')
-        more = {_OF_LOSSES[name]: value for name, value in options.items() if name in _OF_LOSSES}
-        losses = LossQuestion(by, seconds=options.get("time_limit", 60), **more)
-    question = CheckQuestion(
-        before,
-        after,
-        SchedulerSettings(gates=",".join(gates), **given),
-        [str(source) if isinstance(source, str) else "objects" for source in change],
-        changes,
-        new_only=options.get("new_only", False),
-        allowed=options.get("allow", ()),
-        releases=None if earlier is None else (release_named(earlier).version, after.release.version),
-        losses=losses,
-        knows_times="pod_times" in options,
-    )
-    return question.answer()
-
-
-def _changes(options: dict[str, Any]) -> Iterator[RequestedChange]:
-    """Yield the changes of options with the names of verbs."""
-    for name, value in options.items():
-        verb = BY_NAME.get(name.replace("_", "-"))
-        if verb is None:
-            verbs = (known.replace("-", "_") for known in BY_NAME)
-            raise InputError(f"check has no option {name}{nearest(name, [*verbs, *_OTHERS])}")
-        if not verb.words:
-            yield from [RequestedChange(f"--{verb.name}", ())] * bool(value)
-            continue
-        listed = value if isinstance(value, list) else [value]
-        for words in listed:
-            given = tuple(map(str, words)) if isinstance(words, tuple) else (words,)
-            if len(given) != verb.words or not all(isinstance(word, str) for word in given):
-                raise InputError(f"{name} takes {verb.metavar}, not {words!r}")
-            yield RequestedChange(f"--{verb.name}", given)
+    order, later = list(RELEASES), decides.version
+    hint = "name the later one with --kubernetes-version"
+    if earlier == later:
+        raise InputError(f"both releases are {later} ({decides.reason}); {hint}")
+    if not is_named and order.index(later) < order.index(earlier):
+        conflict = f"Kubernetes {later} decides ({decides.reason}), which is before {earlier}"
+        raise InputError(f"{conflict}; {hint}")
+    return earlier, later

@@ -23,9 +23,10 @@ from moorage.errors import InputError
 from moorage.kube import Cluster, DaemonSet, Node, Object, Pod
 from moorage.kube.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.read.read_objects import Listed
-from moorage.kube.releases import FeatureGates, selected_gates
+from moorage.kube.releases import FeatureGates, changed_gates, selected_gates
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
@@ -119,6 +120,42 @@ class SchedulerSettings(Struct, frozen=True):
             "tie_break": self.tie_break or gates.release.tie_break,
             **({} if self.pod_times is None else {"pod_times": self.pod_times}),
         }
+
+
+class ServerChecks:
+    """What an API server checks of objects: one of a release, with its feature gates.
+
+    Parameters
+    ----------
+    version : str or None
+        The release; None for the one that decides for a cluster.
+    gates : str or None
+        Feature gates, as ``A=true,B=false``; None where all of them may be on.
+    """
+
+    def __init__(self, version: str | None, gates: str | None) -> None:
+        from moorage.engine.devices.device_properties import SelectorValidation
+        from moorage.kube.admission.validate_object import GATE
+
+        self._selectors, self._version = SelectorValidation(), version
+        self._compares = gates is None or changed_gates(gates).get(GATE, False)
+
+    def __call__(self, obj: Object) -> None:
+        """Raise an InputError about an object that is valid otherwise."""
+        from moorage.kube.admission.validate_object import refuse_comparisons
+
+        self._selectors.check(obj)
+        if not self._compares:  # off in every release
+            refuse_comparisons(obj)
+
+    @property
+    def warnings(self) -> list[str]:
+        """About the objects so far."""
+        return self._selectors.warnings
+
+    def release(self, cluster: Cluster) -> str:
+        """Return the release that decides for a cluster."""
+        return deciding_release(cluster, self._version).version
 
 
 class PreparedInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,15 +12,16 @@ from msgspec import UNSET, UnsetType, structs
 from moorage._core.base.resources import ZERO
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import held_by, readable
-from moorage.errors import first_of, number_of
-from moorage.kube import Node
+from moorage.errors import first_of, located, number_of
+from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
+from moorage.kube.workloads.input_facts import facts_of
 from moorage.kube.workloads.ownership import Workload
 
 from ..node_room import Room
 from ..text_tables import PrintedTable, answer_text
-from .gate import GroupFit, group_fits, group_tables
+from .gate import GroupFit, group_fits, group_tables, removed_pods, rests_on
 from .simulation import (
     KEPT,
     NOT_STARTED,
@@ -30,7 +31,9 @@ from .simulation import (
     EvictedPod,
     PodOutcome,
     PodsWithoutNode,
+    Progress,
     Simulation,
+    SimulationSetup,
     Status,
     by_workload,
     group_outcomes,
@@ -109,13 +112,14 @@ class SimulationAnswer:
     simulation : Simulation
     outcomes : list of PodOutcome or None
         The outcomes to show; None shows the summary alone.
-    warnings : list of str
-        About the input and the run, a sentence each.
+    warnings, facts : sequence of str
+        About the input and the run, and what the input says of itself, a sentence each.
     """
 
     simulation: Simulation
     outcomes: Sequence[PodOutcome] | None
     warnings: Sequence[str]
+    facts: Sequence[str] = ()
 
     def __str__(self) -> str:
         return answer_text(self.lines(), self.tables())
@@ -131,6 +135,7 @@ class SimulationAnswer:
                 "groups": group_fits(simulation, outcomes),
                 "nodes": simulation.scheduler.node_room(),
             }
+        about = simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)
         return SimulationDocument.from_object(
             self,
             **pods,
@@ -138,7 +143,7 @@ class SimulationAnswer:
             evictions=simulation.evictions(),
             rests_on=simulation.taken_as_given(),
             new_nodes=simulation.scale_up,
-            **structs.asdict(simulation.cluster.about(self.warnings, simulation.not_asked)),
+            **structs.asdict(about),
         )
 
     def lines(self) -> Iterator[str]:
@@ -180,6 +185,45 @@ class SimulationAnswer:
             by_count(placed),
             [group.document() for group in group_outcomes(members) if group.status != PLACED],
         )
+
+
+def shows(namespace: str | None, selector: str = "") -> Callable[[Pod], bool]:
+    """Return whether a pod is shown: one of a namespace, or of all, with labels.
+
+    Raises
+    ------
+    InputError
+        The selector is not valid.
+    """
+    with located(ValueError):
+        matcher = parse_selector(selector)
+    return lambda pod: namespace in (None, pod.namespace) and matcher.matches(pod.metadata.labels)
+
+
+def simulation_answer(
+    setup: SimulationSetup,
+    further: int,
+    is_shown: Callable[[Pod], bool] | None = None,
+    stages: Progress | None = None,
+) -> SimulationAnswer:
+    """Place the pending pods, and return the answer.
+
+    Parameters
+    ----------
+    further : int
+        Number of files that change the cluster.
+    is_shown : callable, optional
+        Returns whether a pod is shown; without it, none is.
+    stages : Progress, optional
+        Shows the stages: scheduling, summing up.
+    """
+    done = setup.run(stages)
+    number = further + len(setup.changes)
+    done.rests_on += rests_on(done, removed_pods(done, setup.cluster.pods), number)
+    if stages is not None:
+        stages()
+    shown = None if is_shown is None else [each for each in done.outcomes if is_shown(each.pod)]
+    return SimulationAnswer(done, shown, [*done.warnings()], facts_of(setup.cluster))
 
 
 def _pod_row(outcome: PodOutcome) -> OutcomeRow:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, located
+from moorage.errors import NO_NODE, InputError, located, no_node
 
-from ..messages import Stages, no_node
+from ..messages import Stages
 from ..options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -17,7 +17,6 @@ from ..options.change_options import (
     requested_changes,
 )
 from ..options.inputs import (
-    NO_NODE,
     begun,
     input_options,
     load_input,
@@ -25,7 +24,7 @@ from ..options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
-from ..options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
+from ..options.new_node_options import asked_node_options, asked_nodes, coming_nodes
 from ..options.option_types import (
     WholeNumber,
     offer,
@@ -153,7 +152,7 @@ def capacity(  # noqa: PLR0913
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, loaded), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
-    warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
+    warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)
     write_capacity(output, answer, verbose, scheduler, cluster.about(warnings), alone)
 
@@ -218,7 +217,6 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
-    from moorage.answers.node_room import namespace_use
     from moorage.answers.runs.simulation import SimulationSetup, refuse_failing_plugins
     from moorage.cluster.change import select_nodes
 
@@ -243,7 +241,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
             refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         if of_namespaces:
-            uses = namespace_use(scheduler, options["namespace"] or "")
+            uses = scheduler.namespace_use(options["namespace"] or "")
         names = None
         if selector:
             with located(source="--selector"):

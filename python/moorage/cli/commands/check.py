@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
-from moorage.kube.releases import RELEASES
+from moorage.cluster.verbs import ALLOWABLE
 
 from ..messages import Stages
 from ..options.change_options import ChangingCommand, change_options, requested_changes
@@ -22,12 +22,10 @@ from ..options.inputs import (
     scheduler_options,
 )
 from ..options.new_node_options import (
+    asked_nodes,
     coming_nodes,
-    groups_without_size,
     is_asked_to_grow,
     new_node_options,
-    no_new_nodes,
-    refuse_no_node,
 )
 from ..options.option_types import (
     Number,
@@ -39,17 +37,11 @@ from ..options.option_types import (
     some_of,
 )
 
-if TYPE_CHECKING:
-    from moorage.answers.runs.check_question import LossQuestion
-    from moorage.kube import Cluster
-    from moorage.kube.model.cluster import DecidingRelease
-
 _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "--at-once": lambda options: options["at_once"] > 1,
     "--survive-only": lambda options: bool(options["survive_only"]),
     "--within-budgets": lambda options: options["within_budgets"],
 }
-ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
 
 @click.command(
@@ -133,7 +125,7 @@ def check(
 
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
-    from moorage.answers.runs.check_question import CheckQuestion
+    from moorage.answers.runs.check_question import CheckQuestion, LossQuestion, releases_of_upgrade
 
     from .check_output import write_verdict
 
@@ -145,59 +137,34 @@ def check(
     names = options["files"] if names_server(options) else options["files"][1:]
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
-        refuse_no_node(after, options)
+        nodes = asked_nodes(options)
+        nodes.refuse_no_node(after, "-f")
         assert after.release is not None
-        is_upgrade, by = options["upgrade_from"] is not None, options["survive"]
+        by, earlier = options["survive"], options["upgrade_from"]
         answer = CheckQuestion(
             before,
             after,
             asked_scheduler(options),
             names,
             requested_changes(),
-            None if is_upgrade else coming_nodes(options, after),
+            None if earlier else coming_nodes(options, after),
             new_only=new_only,
             allowed=allowed,
-            releases=_two_releases(options, after.release) if is_upgrade else None,
-            losses=None if by is None else _losses(options),
+            releases=earlier and releases_of_upgrade(earlier, after.release, options["version"] is not None),
+            losses=None
+            if by is None
+            else LossQuestion(
+                by,
+                options["at_once"],
+                options["survive_only"],
+                options["within_budgets"],
+                options["time_limit"],
+                is_asked_to_grow(),
+            ),
             knows_times=is_given("pod_times"),
             prepared=held_inputs().values(),
-        ).answer(stage, lambda fails: _without_new_nodes(after, options, fails))
-    print_notes(answer.warnings, after, facts=answer.facts, is_asked=is_upgrade)
+            nodes=nodes,
+        ).answer(stage)
+    print_notes(answer.warnings, after, facts=answer.facts, is_asked=earlier is not None)
     write_verdict(output, answer)
     return 0 if answer else 1
-
-
-def _losses(options: Mapping[str, Any]) -> LossQuestion:
-    from moorage.answers.runs.check_question import LossQuestion
-
-    return LossQuestion(
-        options["survive"],
-        options["at_once"],
-        options["survive_only"],
-        options["within_budgets"],
-        options["time_limit"],
-        is_asked_to_grow(),
-    )
-
-
-def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:
-    """Yield for which questions no nodes come, and of which groups none do."""
-    if fails and options["autoscales"] and options["upgrade_from"] is None:
-        yield from groups_without_size(cluster)
-    if options["survive"] is not None and not is_asked_to_grow():
-        yield from no_new_nodes(cluster, "--survive", can_grow=True)
-    if options["upgrade_from"] is not None:
-        yield from no_new_nodes(cluster, "--upgrade-from")
-
-
-def _two_releases(options: Mapping[str, Any], decides: DecidingRelease) -> tuple[str, str]:
-    """Return the release of ``--upgrade-from`` and the one that decides. Only one that is named may be the
-    earlier one."""
-    order, before, after = list(RELEASES), options["upgrade_from"], decides.version
-    hint = "name the later one with --kubernetes-version"
-    if before == after:
-        raise click.UsageError(f"both releases are {after} ({decides.reason}); {hint}")
-    if options["version"] is None and order.index(after) < order.index(before):
-        conflict = f"Kubernetes {after} decides ({decides.reason}), which is before {before}"
-        raise click.UsageError(f"{conflict}; {hint}")
-    return before, after

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, with_hint
+from moorage.errors import InputError, located, no_node, with_hint
 
-from ..messages import no_node
 from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
     input_options,
@@ -162,30 +161,17 @@ def explain(
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     """Explain what its autoscaler does with a node."""
     from moorage.answers.answer_pages import answer_page
-    from moorage.answers.explain.targets import about_nodes
     from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-    from moorage.autoscalers.node_removal import group_removal_verdict, removal_verdict
-    from moorage.kube import NodePool
+    from moorage.autoscalers.node_removal import explain_node
 
     from .printing import write_answer
 
     setup = setup_of(options)
     scheduler = setup.make()
-    known = [node.name for node in setup.cluster.nodes]
-    if name not in known:
-        raise InputError(no_node(name, known), source="TARGET")
-    coming, at = setup.coming, options["at"]
+    coming = setup.coming
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
-    verdict = group_removal_verdict(scheduler, autoscaling, name, at)
-    if verdict is None and not scheduler.client.list(NodePool)[0]:
-        if autoscaling.groups is not None:
-            raise InputError(f"node {name} is in no node group, so it stays", source="TARGET")
-        raise InputError(
-            f"there is no NodePool and no node group, so no autoscaler removes node {name}; "
-            f"{about_nodes(name)}",
-            source="TARGET",
-        )
-    verdict = verdict or removal_verdict(scheduler, autoscaling, name, at)
+    with located(source="TARGET"):
+        verdict = explain_node(scheduler, autoscaling, name, options["at"])
     lines = [*verdict.lines(), *(coming.notes if coming is not None else ())]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, examples, located, number_of, shorten
+from moorage.errors import InputError, examples, located, no_node, number_of, shorten
 
-from ..messages import Stages, no_node
+from ..messages import Stages
 from ..options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -23,15 +23,12 @@ from ..options.change_options import (
 from ..options.inputs import input_options, print_notes, scheduler_options
 from ..options.new_node_options import (
     asked_node_options,
+    asked_nodes,
     coming_nodes,
     draws_option,
-    karpenter_options,
     known_node_options,
-    no_new_nodes,
-    node_groups,
     refuse_groups,
     time_option,
-    types_given,
     types_option,
 )
 from ..options.option_types import CommandGroup, WholeNumber, all_of, offer, offered_workloads, output_option
@@ -132,16 +129,17 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         from moorage.kube.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
         _check_names(scheduler, like)
+        nodes = asked_nodes(options)
         if like:
             refuse_groups(options, "--like")
-            known = prices_of(scheduler, templates, types_given(options)) | prices
+            known = prices_of(scheduler, templates, nodes.types()) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
         kinds_told = (AutoscalerFlags, ConfigMap, KarpenterSettings)
         objects = [*chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])]
-        groups = node_groups(options, scheduler.client.list(Node)[0], objects)
+        groups = nodes.groups(scheduler.client.list(Node)[0], objects)
         settings = None if groups is None else groups.settings
-        flags = karpenter_options(options, objects)
-        autoscaling = AutoscalerSettings(types_given(options), flags, options["seed"], groups=settings)
+        flags = nodes.karpenter_options(objects)
+        autoscaling = AutoscalerSettings(nodes.types(), flags, options["seed"], groups=settings)
         kinds = kinds_of_new_nodes(scheduler, pods, autoscaling)
         needed = scheduler.nodes_needed(
             pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices
@@ -215,7 +213,7 @@ def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any
         raise click.UsageError("give either nodes or --count")
     which: str | int | Sequence[str] = count or (names[0] if len(names) == 1 else names)
     source = "NODE" if count is None else "--count"
-    if options["autoscales"] and count is not None:
+    if options["autoscale"] and count is not None:
         raise click.UsageError("--autoscale needs the nodes that are drained: give them in place of --count")
     _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source, drained=names)
 
@@ -306,7 +304,7 @@ def bound(**options: Any) -> None:
 )
 @types_option
 @planning_options
-def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
+def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
     """Find which nodes Karpenter removes or replaces, what that saves, and where their pods go.
 
     Commands follow one another until nothing more happens; kube-scheduler places the pods after each. Between
@@ -321,9 +319,10 @@ def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
         from moorage.autoscalers.consolidation_rounds import with_draws
         from moorage.kube.model.autoscaling import KarpenterSettings
 
-        flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])
-        autoscaling = AutoscalerSettings(types_given(options), flags, options["seed"])
-        return with_draws(scheduler, autoscaling, draws, once=once, at=at)
+        nodes = asked_nodes(options)
+        flags = nodes.karpenter_options(scheduler.client.list(KarpenterSettings)[0])
+        autoscaling = AutoscalerSettings(nodes.types(), flags, options["seed"])
+        return with_draws(scheduler, autoscaling, seeds, once=once, at=at)
 
     _answer(options, ask, "", asks_pools=True)
 
@@ -358,7 +357,7 @@ def _answer(
             refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
-        coming = coming_nodes(options, cluster) if "autoscales" in options else None
+        coming = coming_nodes(options, cluster) if "autoscale" in options else None
         with located(source=source):
             if coming is not None:
                 from moorage.answers.runs.coming_nodes import ahead_of_drain
@@ -371,7 +370,7 @@ def _answer(
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
-        warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
+        warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
     print_notes(warnings, cluster)
     write_plan(options["output"], answer, cluster.about(warnings))
 

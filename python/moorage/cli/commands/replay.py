@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from moorage.errors import InputError, located
+from moorage.errors import NO_NODE, InputError, located
 
 from ..messages import Stages, print_warnings
-from ..options.inputs import NO_NODE, plugins_option, scheduler_options, scheduler_settings
+from ..options.inputs import plugins_option, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
 NUMBER = re.compile(r"\d+(\.\d+)?")

@@ -75,7 +75,7 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
         option
         for option in click.get_current_context().meta[_GIVEN]
         if heading_of(option.parameter) in (CHANGES, INPUT, NEW_NODES, SCHEDULER)
-        and option.parameter.name != "draws"
+        and option.parameter.name != "seeds"
     ]
     words = [word for entry in (*given, *changes) for word in (entry.option, *entry.words)]
     return shlex.join(["moorage", "explain", target, *words])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import InputError, located, with_hint
+from moorage.errors import NO_NODE, InputError, located, with_hint
 from moorage.kube.read.files import STDIN
 from moorage.kube.releases import (
     DEFAULT,
@@ -38,8 +38,7 @@ from .option_types import (
 
 if TYPE_CHECKING:
     from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
-    from moorage.engine.devices.device_properties import SelectorValidation
-    from moorage.kube import Cluster, Object
+    from moorage.kube import Cluster
     from moorage.kube.read.read_objects import Listed
     from moorage.live.client import ApiClient
 
@@ -94,7 +93,6 @@ class ReleaseChoice(click.Choice[str]):
 
 # ---- inputs ------------------------------------------------------------------------------------------------
 
-NO_NODE = "The input has no node"
 CURRENT = ""
 """In place of the name of a context: the current one."""
 
@@ -216,16 +214,15 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     if len(_sources(options)) > 1 and options["synthetic"] is None:
         return load_before_and_after(options, needs_before=False)[1]
     if options["synthetic"] is None:
-        from moorage.engine.devices.device_properties import SelectorValidation
+        from moorage.answers.runs.loaded_cluster import ServerChecks
         from moorage.kube import load
 
         if (prepared := _prepared(options)) is not None:
             return _with_namespace(prepared, options)
-        selectors = SelectorValidation()
-        check, paths = _ServerOf(options, selectors), _files(options)
+        check, paths = ServerChecks(options.get("version"), options.get("gates")), _files(options)
         with _naming_traces(options["files"]):
             cluster = load(*paths, **_reading(options), check=check)
-        cluster.warnings += selectors.warnings
+        cluster.warnings += check.warnings
         return _checked(cluster, options)
     from moorage.sim.synthetic import synthetic as make
 
@@ -251,20 +248,19 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     if len(_sources(options)) < 2 or options["synthetic"] is not None:
         cluster = load_input(options)
         return cluster, cluster
-    from moorage.engine.devices.device_properties import SelectorValidation
+    from moorage.answers.runs.loaded_cluster import ServerChecks
     from moorage.kube.read import load
     from moorage.kube.read.python_values import file_named
     from moorage.kube.read.read_objects import WithHooks
 
-    selectors = SelectorValidation()
-    check = _ServerOf(options, selectors)
+    check = ServerChecks(options.get("version"), options.get("gates"))
     before = _prepared({**options, "files": options["files"][:1]})
     if before is not None:
         further: list[Any] = [WithHooks()] if options.get("hooks") else []
         further += [file_named(name) for name in options["files"][1:]]
         after = load.load_joined(before, *further, **_reading(options), check=check)
         if after is not None:
-            after.warnings += selectors.warnings
+            after.warnings += check.warnings
             return before, _checked(after, options)
         sys.stdin.seek(0)  # a question is read again
     paths = _files(options)
@@ -272,7 +268,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
         before, after = load.load_before_and_after(
             *paths, **_reading(options), check=check, needs_before=needs_before
         )
-    after.warnings += selectors.warnings
+    after.warnings += check.warnings
     return before, _checked(after, options)
 
 
@@ -321,30 +317,6 @@ def cluster_key(options: Mapping[str, Any]) -> object:
     gates = changed_gates(options["gates"]) if "gates" in options else {}
     names = ("validate", "recursive", "like_siblings", "admission", "exempt", "version")
     return [*(options.get(name) for name in names), gates]
-
-
-class _ServerOf:
-    """What the API server of a command checks of objects: one of its release, with its feature gates."""
-
-    def __init__(self, options: Mapping[str, Any], selectors: SelectorValidation) -> None:
-        from moorage.kube.admission.validate_object import GATE
-
-        self._selectors, self._version = selectors, options.get("version")
-        self._compares = "gates" not in options or changed_gates(options["gates"]).get(GATE, False)
-
-    def __call__(self, obj: Object) -> None:
-        """Raise an InputError about an object that is valid otherwise."""
-        from moorage.kube.admission.validate_object import refuse_comparisons
-
-        self._selectors.check(obj)
-        if not self._compares:  # off in every release
-            refuse_comparisons(obj)
-
-    def release(self, cluster: Cluster) -> str:
-        """Return the release that decides for a cluster."""
-        from moorage.kube.read.deciding_release import deciding_release
-
-        return deciding_release(cluster, self._version).version
 
 
 def names_server(options: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from moorage.engine.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, V
 from moorage.kube import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.kube.releases import DEFAULT, dependents_off, release_named
 from moorage.kube.releases import feature_gates as all_gates
+from moorage.store import find_object
 from tests.doors.engine import BIND_COMPLETED, Engine, Rotation, VolumeBinding, sources_of, with_annotations
 
 from .vectors import MalformedError
@@ -108,7 +109,9 @@ class World:
             case "addObject":
                 self.add(decode_object(step["object"]))
             case "updateObject":
-                self._update(decode_object(step["object"]))
+                changed = decode_object(step["object"])
+                is_there = find_object(self.store, type(changed), changed.name, changed.namespace) is not None
+                (self._update if is_there else self.add)(changed)  # as the tracker of a fake client does
             case "removeObject":
                 gone = decode_object(step["object"])
                 self._delete(gone.kind, gone.name, gone.namespace)
@@ -152,7 +155,9 @@ class World:
         filters = self.scheduler.context.engine_of(pod).profile.at(FilterPlugin)
         if not any(isinstance(plugin, VolumeBinding) for plugin in filters):
             return {}
-        binder = VolumeBinder(self.scheduler.handle.shared(sources_of))
+        handle = self.scheduler.handle
+        exact = handle.release.storage_capacity_is_exact
+        binder = VolumeBinder(handle.shared(sources_of), exact_capacity=exact)
         known = self.scheduler.informers.lister(Node).get(node)
         volumes, reasons = binder.find_pod_volumes(pod, binder.get_pod_volume_claims(pod), known)
         assert not reasons, reasons

@@ -485,7 +485,7 @@ class StorageCapacities:
             for capacity in listed
             if capacity.storage_class_name == storage_class and has_access(node, capacity)
         ]
-        fitting = [capacity for capacity in near if is_sufficient(capacity, size)]
+        fitting = [capacity for capacity in near if is_sufficient(capacity, Quantity(size))]
         if near and not fitting:
             raise VolumeError(f'not enough capacity of class "{storage_class}" for node "{node.name}"')
         for capacity in fitting[:1]:

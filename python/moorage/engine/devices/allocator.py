@@ -153,11 +153,12 @@ class AllocationRules:
 
     def unusable_pool(
         self, claim: ClaimRequests, request: PreparedRequest, pool: DevicePool
-    ) -> AllocationError:
+    ) -> AllocationError | PoolsInvalidError:
         """Return the error of a request for all devices where a pool is incomplete or invalid."""
         state = "being updated" if pool.is_incomplete else "invalid"
         text = f"asks for all devices, but resource pool {pool.driver}/{pool.name} is currently {state}"
-        return AllocationError(f"claim {claim.claim.key}, request {request.name}: {text}")
+        error = PoolsInvalidError if self.features.release.unusable_pools_reject_nodes else AllocationError
+        return error(f"claim {claim.claim.key}, request {request.name}: {text}")
 
     def constraint_error(
         self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice

@@ -36,10 +36,11 @@ class AllocationError(MoorageError):
 
 
 class PoolsInvalidError(MoorageError):
-    """Nothing was found on a node, and a pool of it is invalid."""
+    """Nothing was found on a node, and a pool of it is invalid or, for a request for all devices,
+    incomplete."""
 
-    def __init__(self) -> None:
-        super().__init__("invalid resource pools were encountered")
+    def __init__(self, text: str = "invalid resource pools were encountered") -> None:
+        super().__init__(text)
 
 
 @dataclass(eq=False)

@@ -199,6 +199,7 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Featu
         The request cannot be rounded exactly, or is negative. Of several capacities the first tells.
     """
     amounts: dict[str, Quantity] = {}
+    requests = _as_spelt(device, requests, features)
     for name, capacity in device.device.capacity.items():
         try:
             amounts[name] = consumed_amount(requests.get(name), capacity, features)
@@ -207,6 +208,31 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Featu
         if amounts[name].sign() < 0 and features.release.checks_amounts:
             raise CapacityError(f'capacity "{name}": capacity value is negative')
     return amounts
+
+
+def _as_spelt(device: PublishedDevice, requests: Amounts, features: Features) -> Amounts:
+    """Return requests of capacity by the names of a device: with or without the domain of its driver
+    (`Release.capacity_names_have_domains`).
+
+    Raises
+    ------
+    CapacityError
+        Both spellings of a name are requested.
+    """
+    if not features.release.capacity_names_have_domains or not requests:
+        return requests
+    names = {_in_full(device, name): name for name in device.device.capacity}
+    spelt: dict[str, Quantity] = {}
+    for name, amount in requests.items():
+        own = names.get(_in_full(device, name), name)
+        if own in spelt:
+            raise CapacityError(f'capacity "{own}" is requested twice, with and without the domain')
+        spelt[own] = amount
+    return spelt
+
+
+def _in_full(device: PublishedDevice, name: str) -> str:
+    return name if "/" in name else f"{device.id[0]}/{name}"
 
 
 def possible_amounts(device: PublishedDevice, requests: Amounts, features: Features) -> list[Quantity] | None:
@@ -224,6 +250,7 @@ def possible_amounts(device: PublishedDevice, requests: Amounts, features: Featu
         See `consumed_amounts`.
     """
     capacities = device.device.capacity
+    requests = _as_spelt(device, requests, features)
     if not requests.keys() <= capacities.keys():
         return None
     amounts = [*consumed_amounts(device, requests, features).values()]
@@ -280,15 +307,20 @@ class SelectorCache:
     ----------
     list_attributes, multiple_allocations : bool, optional
         See `device_value`.
-    includes : bool, optional
+    includes, suggests : bool, optional
         See `compile_selector`.
     """
 
     def __init__(
-        self, *, list_attributes: bool = False, multiple_allocations: bool = True, includes: bool = True
+        self,
+        *,
+        list_attributes: bool = False,
+        multiple_allocations: bool = True,
+        includes: bool = True,
+        suggests: bool = False,
     ) -> None:
         self._list_attributes, self._multiple_allocations = list_attributes, multiple_allocations
-        self._includes = includes
+        self._dialect = {"list_attributes": list_attributes, "includes": includes, "suggests": suggests}
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
         self._by_driver: dict[tuple[str, str], bool] = {}  # of expressions that read nothing else
 
@@ -317,9 +349,7 @@ class SelectorCache:
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
         from .device_selector import check_values, compile_selector, device_value
 
-        selector = compile_selector(
-            expression, list_attributes=self._list_attributes, includes=self._includes
-        )
+        selector = compile_selector(expression, **self._dialect)
         if isinstance(selector, CompileError):
             raise selector.with_traceback(None)  # as above
         driver, lists, multiple = device.id[0], self._list_attributes, self._multiple_allocations

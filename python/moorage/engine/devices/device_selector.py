@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields as parts_of
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
+from moorage.kube.cel.authorizer import add_authorizer_functions
 from moorage.kube.cel.cel_errors import (
     CompileError,
     CostError,
@@ -22,7 +23,7 @@ from moorage.kube.cel.kubernetes_functions import library
 from moorage.kube.cel.parser import TOO_DEEP, Expression, Identifier, Select, parse
 from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression, literal_problems
 from moorage.kube.cel.text_formats import parse_semver
-from moorage.kube.cel.type_checker import TypeChecker
+from moorage.kube.cel.type_checker import Library, TypeChecker
 from moorage.kube.cel.values import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, MapValue, map_of, type_of_value
 from moorage.kube.model.resource_slices import Device, DeviceAttribute
 
@@ -89,7 +90,7 @@ _REASONS = {
 
 @lru_cache(4096)
 def compile_selector(
-    text: str, *, list_attributes: bool = False, includes: bool = True
+    text: str, *, list_attributes: bool = False, includes: bool = True, suggests: bool = False
 ) -> CompiledSelector | CompileError:
     """Compile an expression about a device.
 
@@ -99,6 +100,8 @@ def compile_selector(
         Attributes may be lists (the feature gate DRAListTypeAttributes).
     includes : bool, default True
         The function ``includes`` is declared, as in each release since 1.36.
+    suggests : bool, default False
+        Errors about names may suggest others, as since 1.38.
     """
     try:
         root = parse(text)
@@ -106,7 +109,10 @@ def compile_selector(
         functions = library().functions
         if not includes:
             functions = {name: overloads for name, overloads in functions.items() if name != "includes"}
-        checker = TypeChecker(text, functions, {"device": DEVICE}, {DEVICE.name: fields.get}.get)
+        structs = {DEVICE.name: fields.get}.get
+        checker = TypeChecker(
+            text, functions, {"device": DEVICE}, structs, _suggestions() if suggests else None
+        )
         result = checker.check(root)
         problems = literal_problems(root, checker.final)
         if problems:
@@ -123,6 +129,14 @@ def compile_selector(
         return ProgramError(str(error))
     except RecursionError:
         return CompileError(text, [Problem(0, TOO_DEEP)])
+
+
+@cache
+def _suggestions() -> Collection[str]:
+    """The names in the environment of expressions upstream, which has those of an authorizer, too."""
+    of_authorizer = Library()
+    add_authorizer_functions(of_authorizer)
+    return {"device", *library().functions, *of_authorizer.functions}
 
 
 def _reads_driver_alone(root: Expression) -> bool:

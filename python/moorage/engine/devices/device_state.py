@@ -139,6 +139,7 @@ class DeviceState:
             list_attributes=features.list_attributes,
             multiple_allocations=not features.is_stable,
             includes=features.release.lists_have_includes,
+            suggests=features.release.undeclared_names_are_short,
         )
         self.counts = DeviceCounts(features.list_attributes, features.release.lists_have_includes)
         self.demands = DeviceDemands(self)

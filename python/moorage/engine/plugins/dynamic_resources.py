@@ -454,8 +454,8 @@ class DynamicResources(
             results = cycle.allocator.allocate(node_info.node, requests)
         except AllocationError as error:
             return fwk.as_status(error)
-        except PoolsInvalidError:
-            return INVALID_POOLS
+        except PoolsInvalidError as error:
+            return _rejected(str(error))
         except SearchTimeoutError:
             text = f"node {node_info.name}: timed out trying to allocate devices"
             return fwk.as_status(MoorageError(text))

@@ -13,8 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from moorage._core.base.quantity import wrap_int64
 from moorage.engine import framework as fwk
-from moorage.kube import CSINode, NodeSelector, PersistentVolumeClaim, Pod, StorageClass, parse_value
+from moorage.kube import (
+    CSINode,
+    NodeSelector,
+    PersistentVolumeClaim,
+    Pod,
+    Quantity,
+    StorageClass,
+    parse_value,
+)
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import ApiError, NotFoundError, ObjectClient
 
@@ -65,20 +74,23 @@ class StorageScore:
     def __init__(self, shape: Sequence[Mapping[str, Any]]) -> None:
         self._points = [(point["utilization"], point["score"] * SCORE_SCALE) for point in shape]
 
-    def score(self, volumes: PodVolumes) -> int:
+    def score(self, volumes: PodVolumes, saturates: bool = False) -> int:
         """Return the mean score over storage classes.
 
         Parameters
         ----------
         volumes : PodVolumes
             Static bindings are scored, else dynamic provisions with known capacity.
+        saturates : bool, optional
+            Whether sizes beyond 64 bits are the largest number; see `Quantity.amount`.
 
         Returns
         -------
         int
             0 to 100; 0 if there is nothing to score.
         """
-        scores = [self._of_class(requested, capacity) for requested, capacity in _sums(volumes).values()]
+        sums = _sums(volumes, saturates)
+        scores = [self._of_class(requested, capacity) for requested, capacity in sums.values()]
         if not scores:
             return 0
         return int(sum(scores) / len(scores) + 0.5)
@@ -86,7 +98,8 @@ class StorageScore:
     def _of_class(self, requested: int, capacity: int) -> int:
         if capacity == 0 or requested > capacity:
             return self._at(MOST_UTILIZATION)
-        return self._at(requested * MOST_UTILIZATION // capacity)
+        product = wrap_int64(requested * MOST_UTILIZATION)  # as upstream's; the quotient is cut off
+        return self._at(product // capacity if product >= 0 else -(-product // capacity))
 
     def _at(self, utilization: int) -> int:
         """Interpolate the score with Go's integer division, which truncates towards zero."""
@@ -102,7 +115,7 @@ class StorageScore:
         return int(before[1])
 
 
-def _sums(volumes: PodVolumes) -> dict[str, tuple[int, int]]:
+def _sums(volumes: PodVolumes, saturates: bool) -> dict[str, tuple[int, int]]:
     """Requested bytes and capacity in bytes by storage class.
 
     Counted are static bindings, else dynamic provisions with known capacity. The class of a static binding is
@@ -113,14 +126,15 @@ def _sums(volumes: PodVolumes) -> dict[str, tuple[int, int]]:
     for volume, claim in volumes.static_bindings or ():
         name = volume.spec.storage_class_name
         requested, capacity = sums.get(name, (0, 0))
-        sums[name] = requested + requested_storage(claim), capacity + storage_capacity(volume)
+        requested += requested_storage(claim, saturates)
+        sums[name] = requested, capacity + storage_capacity(volume, saturates)
     if sums:
         return sums
     for claim, node_capacity in volumes.dynamic_provisions or ():
         if node_capacity is not None and node_capacity.capacity is not None:
             requested, _ = sums.get(claim_class(claim), (0, 0))
-            available = parse_bytes(node_capacity.capacity)
-            sums[claim_class(claim)] = requested + requested_storage(claim), available
+            available = parse_bytes(node_capacity.capacity, saturates)
+            sums[claim_class(claim)] = requested + requested_storage(claim, saturates), available
     return sums
 
 
@@ -216,6 +230,7 @@ class VolumeBinding(
                 bind_timeout=float(self.args["bindTimeoutSeconds"]),
                 clock=handle.clock,
                 sleep=handle.wait,
+                exact_capacity=handle.release.storage_capacity_is_exact,
             )
         return self._made
 
@@ -364,7 +379,9 @@ class VolumeBinding(
     def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int:
         pod_state = _read(state)
         volumes = None if pod_state is None else pod_state.volumes.get(node_info.name)
-        return 0 if volumes is None or self._utilization is None else self._utilization.score(volumes)
+        if volumes is None or self._utilization is None:
+            return 0
+        return self._utilization.score(volumes, self.required_handle().release.storage_capacity_is_exact)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
@@ -449,7 +466,8 @@ class VolumeBinding(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
         """Queue if a CSIStorageCapacity was added or reports more capacity."""
-        was, now = (None if capacity is None else _limit(capacity) for capacity in (old, new))
+        exact = self.required_handle().release.storage_capacity_is_exact
+        was, now = (None if capacity is None else _limit(capacity, exact) for capacity in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 
 
@@ -471,8 +489,9 @@ def _nothing_found(node_name: str) -> fwk.Status:
     return fwk.Status(fwk.Code.ERROR, (f'no pod volumes found for node "{node_name}"',))
 
 
-def _limit(capacity: CSIStorageCapacity) -> int | None:
-    """The maximum size of a volume in bytes."""
-    limit = capacity.maximum_volume_size
-    limit = capacity.capacity if limit is None else limit
-    return None if limit is None else parse_value(limit)
+def _limit(capacity: CSIStorageCapacity, exact: bool) -> Quantity | None:
+    """The maximum size of a volume, rounded up to bytes if it is not `exact`."""
+    limit = volume_binder.limit_of(capacity)
+    if limit is None:
+        return None
+    return Quantity(limit) if exact else Quantity(parse_value(limit))

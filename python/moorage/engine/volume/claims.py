@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import parse
 from moorage.errors import MoorageError
 from moorage.kube import (
     LabelSelectorMatcher,
@@ -23,7 +24,6 @@ from moorage.kube import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
-    parse_value,
 )
 from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, TopologySelectorTerm
@@ -112,26 +112,28 @@ def volume_class(volume: PersistentVolume) -> str:
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
-def requested_storage(claim: PersistentVolumeClaim) -> int:
-    """Return the requested storage of a claim in bytes; 0 without a request."""
-    return parse_bytes(claim.spec.resources.requests.get("storage", 0))
+def requested_storage(claim: PersistentVolumeClaim, saturates: bool = False) -> int:
+    """Return the requested storage of a claim in bytes; 0 without a request. See `Quantity.amount`."""
+    return parse_bytes(claim.spec.resources.requests.get("storage", 0), saturates)
 
 
-def storage_capacity(volume: PersistentVolume) -> int:
-    """Return the capacity of a volume in bytes; 0 if it is not set."""
-    return parse_bytes(volume.spec.capacity.get("storage", 0))
+def storage_capacity(volume: PersistentVolume, saturates: bool = False) -> int:
+    """Return the capacity of a volume in bytes; 0 if it is not set. See `Quantity.amount`."""
+    return parse_bytes(volume.spec.capacity.get("storage", 0), saturates)
 
 
 @lru_cache(4096)
-def parse_bytes(quantity: QuantityLike) -> int:
+def parse_bytes(quantity: QuantityLike, saturates: bool = False) -> int:
     """Convert a quantity to bytes, rounded up.
 
     Parameters
     ----------
     quantity : str, int or float
         A quantity as in a manifest.
+    saturates : bool, optional
+        See `Quantity.amount`.
     """
-    return parse_value(quantity)
+    return parse(quantity).amount(0, saturates)
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:

@@ -22,8 +22,10 @@ from moorage.kube import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    Quantity,
     StorageClass,
 )
+from moorage.kube.model.meta import QuantityLike
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store import InformerFactory, Lister, NotFoundError, ObjectClient
 
@@ -47,7 +49,6 @@ from .claims import (
     matches_labels,
     parse_bytes,
     prefixing,
-    requested_storage,
     with_annotations,
 )
 from .volume_topology import migrated_plugins, required_affinity
@@ -292,6 +293,9 @@ class VolumeBinder:
         Returns the time in seconds.
     sleep : callable
         Waits a number of seconds; only `bind_pod_volumes` calls it.
+    exact_capacity : bool
+        Whether storage capacities are compared exactly, and not in bytes
+        (`Release.storage_capacity_is_exact`).
     """
 
     def __init__(
@@ -301,8 +305,9 @@ class VolumeBinder:
         bind_timeout: float = DEFAULT_BIND_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
+        exact_capacity: bool = False,
     ) -> None:
-        self.sources = sources
+        self.sources, self._exact_capacity = sources, exact_capacity
         self._pvs = sources.pv_cache
         self._pvcs = sources.pvc_cache
         self._bind_timeout = bind_timeout
@@ -480,9 +485,11 @@ class VolumeBinder:
             return None
         if not driver.spec.storage_capacity:
             return None
-        size = requested_storage(claim)
+        size = Quantity(claim.spec.resources.requests["storage"])
         for capacity in capacities.list():
-            fits = capacity.storage_class_name == storage_class.name and is_sufficient(capacity, size)
+            fits = capacity.storage_class_name == storage_class.name and is_sufficient(
+                capacity, size, self._exact_capacity
+            )
             if fits and has_access(node, capacity):
                 return capacity
         return False
@@ -764,16 +771,23 @@ def has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
         return False
 
 
-def is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
+def limit_of(capacity: CSIStorageCapacity) -> QuantityLike | None:
+    """Return the largest size of a volume that may be made in a capacity."""
+    return capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+
+
+def is_sufficient(capacity: CSIStorageCapacity, size: Quantity, exact: bool = False) -> bool:
     """Whether a volume may be made in a capacity.
 
     Parameters
     ----------
-    size : int
-        Bytes.
+    exact : bool
+        Whether sizes are compared exactly; otherwise they are rounded up to bytes.
     """
-    limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    return limit is not None and parse_bytes(limit) >= size
+    limit = limit_of(capacity)
+    if limit is None:
+        return False
+    return Quantity(limit) >= size if exact else parse_bytes(limit) >= size.value()
 
 
 def _is_older(obj: Object, written: Object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import ceil
 from typing import Any
 
@@ -185,6 +185,14 @@ Structs = Callable[[str], Fields | None]
 """Returns the fields of a type; None for a type that has none, or is not known."""
 
 
+def is_one_edit_apart(name: str, other: str) -> bool:
+    """Whether two names differ in one letter, which is another one, or missing in one of them."""
+    at = next((at for at, pair in enumerate(zip(name, other, strict=False)) if pair[0] != pair[1]), None)
+    at = min(len(name), len(other)) if at is None else at
+    rests = (name[at + 1 :], other[at + 1 :]), (name[at + 1 :], other[at:]), (name[at:], other[at + 1 :])
+    return name != other and any(mine == its for mine, its in rests)
+
+
 class TypeChecker:
     """Checks one expression.
 
@@ -192,6 +200,9 @@ class TypeChecker:
     ----------
     structs : callable, optional
         Returns the fields of a type by its name; by default no type has fields.
+    suggestions : collection of str, optional
+        Names that an error may suggest for another one, as CEL does in Kubernetes 1.38; by default it names
+        the container, as before.
     """
 
     def __init__(
@@ -200,7 +211,9 @@ class TypeChecker:
         functions: dict[str, list[Overload]],
         variables: dict[str, CelType],
         structs: Structs = lambda _: None,
+        suggestions: Collection[str] | None = None,
     ) -> None:
+        self._suggestions = suggestions
         self._text = text
         self._functions = functions
         self._scopes = [variables]
@@ -277,7 +290,14 @@ class TypeChecker:
         if node.name in TYPE_NAMES:
             node.is_type = True
             return type_of(TYPE_NAMES[node.name])
-        return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        return self._undeclared(node.at, node.name)
+
+    def _undeclared(self, at: int, name: str) -> CelType:
+        text = f"undeclared reference to '{name}'"
+        if self._suggestions is None:
+            return self._wrong(at, f"{text} (in container '')")
+        near = next((known for known in sorted(self._suggestions) if is_one_edit_apart(name, known)), "")
+        return self._wrong(at, f"{text} (did you mean '{near}'?)" if near else text)
 
     def _select(self, node: Select) -> CelType:
         name = qualified(node)
@@ -315,7 +335,7 @@ class TypeChecker:
             self._visit(node.target)
         overloads = self._functions.get(node.function)
         if overloads is None:
-            return self._wrong(node.at, f"undeclared reference to '{node.function}' (in container '')")
+            return self._undeclared(node.at, node.function)
         return self._resolve(node, overloads)
 
     def _logic(self, node: Call) -> CelType:
@@ -399,7 +419,7 @@ class TypeChecker:
     def _struct(self, node: StructLiteral) -> CelType:
         fields = self._structs(node.name)
         if fields is None:
-            return self._wrong(node.at, f"undeclared reference to '{node.name}' (in container '')")
+            return self._undeclared(node.at, node.name)
         for at, (name, value) in enumerate(node.fields):
             given, wanted = self._now(self._visit(value)), fields(name)
             if wanted is None:

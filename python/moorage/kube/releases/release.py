@@ -216,6 +216,19 @@ class Release:
     removed_plugins_are_refused_everywhere : bool
         A configuration may not name a removed plugin at placementGenerate, placementScore and
         placementFeasible either.
+    unusable_pools_reject_nodes : bool
+        A request for all devices rejects a node where a pool is incomplete or invalid, and other
+        nodes are tried. Without it, the attempt ends with an error.
+    capacity_names_have_domains : bool
+        Names of capacities without a domain have that of the driver, so that a request finds a
+        capacity by either spelling. Without it, names are compared as they are written.
+    storage_capacity_is_exact : bool
+        The sizes of claims and CSIStorageCapacities are compared exactly: 1500m is less than 2,
+        and no size is too large. Without it, both are rounded up to bytes, and wrap beyond 64
+        bits.
+    undeclared_names_are_short : bool
+        Errors about undeclared names in expressions do not name the container, and may suggest a
+        name.
     empty_selectors_spread : bool
         An empty `labelSelector` of a spread constraint counts all pods of the namespace. Without
         it, none.
@@ -296,6 +309,10 @@ class Release:
     hints_know_namespaces: bool
     shrunk_nodes_wake_nominated: bool
     removed_plugins_are_refused_everywhere: bool
+    unusable_pools_reject_nodes: bool
+    capacity_names_have_domains: bool
+    storage_capacity_is_exact: bool
+    undeclared_names_are_short: bool
     empty_selectors_spread: bool
     empty_budgets_protect: bool
     victims_tie_by_uid: bool
@@ -417,6 +434,10 @@ _V134 = Release(
     hints_know_namespaces=False,
     shrunk_nodes_wake_nominated=False,
     removed_plugins_are_refused_everywhere=False,
+    unusable_pools_reject_nodes=False,
+    capacity_names_have_domains=False,
+    storage_capacity_is_exact=False,
+    undeclared_names_are_short=False,
     empty_selectors_spread=False,
     empty_budgets_protect=False,
     victims_tie_by_uid=False,
@@ -516,6 +537,10 @@ _V138 = replace(
     hints_know_namespaces=True,
     shrunk_nodes_wake_nominated=True,
     removed_plugins_are_refused_everywhere=True,
+    unusable_pools_reject_nodes=True,
+    capacity_names_have_domains=True,
+    storage_capacity_is_exact=True,
+    undeclared_names_are_short=True,
     empty_selectors_spread=True,
     empty_budgets_protect=True,
     victims_tie_by_uid=True,

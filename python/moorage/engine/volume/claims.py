@@ -339,7 +339,7 @@ def find_matching_volume(
 
 
 def suitable_volumes(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], saturates: bool = False
 ) -> Iterator[tuple[PersistentVolume, int, bool]]:
     """Iterate over the volumes that match a claim on some node.
 
@@ -347,6 +347,8 @@ def suitable_volumes(
     ----------
     volumes : iterable of PersistentVolume
         The candidates.
+    saturates : bool, optional
+        Of sizes beyond 64 bits; see `Quantity.amount`.
 
     Yields
     ------
@@ -360,7 +362,7 @@ def suitable_volumes(
     VolumeError
         The claim's selector cannot be read.
     """
-    requested, requested_class = requested_storage(claim), claim_class(claim)
+    requested, requested_class = requested_storage(claim, saturates), claim_class(claim)
     attributes = claim.spec.volume_attributes_class_name or ""
     selects = _selection(claim)
     for volume in volumes:
@@ -368,7 +370,7 @@ def suitable_volumes(
         was_bound = spec.claim_ref is not None and is_volume_bound_to_claim(volume, claim)
         if (spec.claim_ref is not None and not was_bound) or not have_equal_modes(volume, claim):
             continue
-        size = storage_capacity(volume)
+        size = storage_capacity(volume, saturates)
         if size < requested or volume.metadata.deletion_timestamp is not None:
             continue
         if (spec.volume_attributes_class_name or "") != attributes:
@@ -392,10 +394,14 @@ class ClaimMatcher:
         A claim whose class waits for its first consumer.
     volumes : iterable of PersistentVolume
         The volumes of the claim's class, in the order in which ties are broken.
+    saturates : bool, optional
+        See `suitable_volumes`.
     """
 
-    def __init__(self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> None:
-        suitable = list(suitable_volumes(claim, volumes))
+    def __init__(
+        self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], saturates: bool = False
+    ) -> None:
+        suitable = list(suitable_volumes(claim, volumes, saturates))
         self.claim = claim
         self._bound_before = [volume for volume, _, was_bound in suitable if was_bound]
         free = sorted(
@@ -521,12 +527,15 @@ class PodVolumeClaims:
         Unbound claims that the controller has to bind first.
     volumes : dict of str to tuple of PersistentVolume
         For each class of `unbound_delayed`, its volumes when the claims were classified.
+    saturates : bool
+        Of sizes beyond 64 bits; see `Quantity.amount`.
     """
 
     bound: Claims
     unbound_delayed: Claims
     unbound_immediate: Claims
     volumes: dict[str, tuple[PersistentVolume, ...]]
+    saturates: bool = False
 
     @cached_property
     def selected(self) -> Claims:
@@ -537,5 +546,7 @@ class PodVolumeClaims:
     def matchers(self) -> list[ClaimMatcher]:
         """The other claims with delayed binding in order of size, each with its candidate volumes."""
         others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
-        others.sort(key=requested_storage)
-        return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]
+        others.sort(key=lambda claim: requested_storage(claim, self.saturates))
+        return [
+            ClaimMatcher(claim, self.volumes.get(claim_class(claim), ()), self.saturates) for claim in others
+        ]

@@ -28,6 +28,7 @@ from moorage import default_profile
 from moorage.engine.framework import Code
 from moorage.engine.scheduler import Profile
 from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from moorage.kube.releases import RELEASES, default_gates
 
 LABELS = {"app": "x"}
 
@@ -128,6 +129,17 @@ def test_victims_that_are_all_reprieved_are_an_error() -> None:
     one = full(victim("v"), profile=Profile((*default_profile().plugins, fickle)))
     found = find_after_rejection(one)
     assert found == 'expected at least one victim pod on node "a"'
+
+
+def test_victims_that_are_all_reprieved_reject_the_node_since_1_38() -> None:
+    answers = iter([status(UNSCHEDULABLE, "no")])
+    fickle = make(mo.FilterPlugin, "Fickle", filter=lambda *rest: next(answers, None))
+    plugins = (*default_profile(default_gates(RELEASES["1.38"])).plugins, fickle)
+    one = full(victim("v"), profile=Profile(plugins), kubernetes_version="1.38")
+    its, state, statuses = cycle(one, preemptor(1))
+    _, rejected = PreemptionDryRuns(its, state, preemptor(1), ()).run(list(statuses), 0, 9)
+    assert rejected["a"].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert rejected["a"].reasons == ("No preemption victims found for incoming pod",)
 
 
 def find_after_rejection(one: Any) -> str:

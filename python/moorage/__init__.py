@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
     from .answers.difference import Difference as Difference
     from .answers.explain.explain_document import Explanation as Explanation
+    from .answers.runs.admitted import Admitted as Admitted
+    from .answers.runs.admitted import ObjectWarning as ObjectWarning
+    from .answers.runs.admitted import admit as admit
     from .answers.runs.python_questions import check as check
     from .answers.runs.python_questions import compare as compare
     from .answers.runs.python_questions import simulate as simulate
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
+    "Admitted": "answers.runs.admitted",
     "BindPlugin": "engine.framework.interface",
     "Change": "cluster.change",
     "Cluster": "kube.model.cluster",
@@ -103,6 +107,7 @@ _MODULES = {
     "NodesView": "engine.framework.nodes_view",
     "NominatingInfo": "engine.framework.interface",
     "ObjectStore": "store",
+    "ObjectWarning": "answers.runs.admitted",
     "PermitPlugin": "engine.framework.interface",
     "Pod": "kube.model.pod",
     "PodTimes": "controllers",
@@ -132,6 +137,7 @@ _MODULES = {
     "Timeline": "sim.timeline",
     "Toleration": "kube.model.pod",
     "Verification": "sim.replay",
+    "admit": "answers.runs.admitted",
     "bursts": "sim.scenario",
     "check": "answers.runs.python_questions",
     "compare": "answers.runs.python_questions",

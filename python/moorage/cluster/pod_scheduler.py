@@ -8,7 +8,7 @@ answers, and the rooms between the two need what places pods.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
@@ -638,7 +638,8 @@ def expanded(cluster: Cluster, **options: Unpack[SchedulerOptions]) -> Cluster:
     pods: list[Pod] = scheduler.client.list(Pod)[0]
     namespaces = dict.fromkeys(pod.namespace for pod in pods)
     added = admission_warnings(scheduler.client, namespaces, [pod for pod in pods if not pod.spec.node_name])
-    warnings = [*cluster.warnings, *added, *refusal_warnings(refused)]
+    of_templates = template_warnings(scheduler.client)
+    warnings = [*cluster.warnings, *added, *of_templates, *refusal_warnings(refused)]
     return replaced(with_objects(cluster, scheduler.client), refused=refused, warnings=warnings)
 
 
@@ -646,10 +647,20 @@ def admission_warnings(
     client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
 ) -> Iterator[str]:
     """Yield sentences about what admission adds to new pods, or a distribution would add; see
-    `Additions.warnings`; and about workloads whose pods their namespaces forbid."""
-    admission = admission_of(client)
-    yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
-    yield from admission.security.notes(obj for kind in TEMPLATED for obj in client.list(kind)[0])
+    `Additions.warnings`."""
+    yield from admission_of(client).additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+
+
+def template_warnings(client: ObjectClient, besides: Container[str] = ()) -> Iterator[str]:
+    """Yield sentences about workloads whose pods their namespaces forbid.
+
+    Parameters
+    ----------
+    besides : container of str, optional
+        Those of which an answer says so itself, as ``Kind namespace/name``.
+    """
+    objects = (obj for kind in TEMPLATED for obj in client.list(kind)[0])
+    yield from admission_of(client).security.notes(obj for obj in objects if obj.full_name not in besides)
 
 
 def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, structs
 
 from moorage.cluster.change import Change
 from moorage.cluster.node_changes import LASTING, stays
-from moorage.cluster.pod_scheduler import admission_warnings
+from moorage.cluster.pod_scheduler import admission_warnings, template_warnings
 from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
@@ -35,7 +35,7 @@ from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, Refused
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
-from moorage.kube.read.cluster_builder import TEMPLATED, idle_warnings, refusal_warnings
+from moorage.kube.read.cluster_builder import TEMPLATED, idle_warnings
 from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.missing_pods import MAKERS
@@ -470,7 +470,9 @@ class Simulation(Struct, dict=True):
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
         yield from self.setup.warnings
-        yield from refusal_warnings(self.refused)
+        workloads = (outcome.workload for outcome in self.outcomes if outcome.status == REFUSED)
+        listed = {f"{each.kind} {each.namespace}/{each.name}" for each in workloads}
+        yield from template_warnings(self.scheduler.client, listed)
         yield from self._failed_jobs()
         yield from self._unready_templates()
         yield from self._unbound_claims()

@@ -112,6 +112,7 @@ def capacity(  # noqa: PLR0913
     """
     from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.answers.runs.simulation import input_warnings, refuse_failing_plugins
+    from moorage.cluster.pod_scheduler import template_warnings
 
     from .planning_output import write_capacity
 
@@ -151,6 +152,7 @@ def capacity(  # noqa: PLR0913
         )
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, loaded), *without_effect, *read.warnings]
+    warnings += template_warnings(scheduler.client)
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)

@@ -480,10 +480,14 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
 
 
 def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse a namespace that does not exist, with the server's text."""
-    name = options["namespace"]
-    if name and all(namespace.name != name for namespace in cluster.namespaces):
-        raise InputError(f'namespaces "{name}" not found', source="--namespace")
+    """Refuse namespaces that do not exist, with the server's text."""
+    exempt, _ = options.get("exempt") or ((), ())
+    named = {"--namespace": filter(None, [options["namespace"]]), "--exempt": exempt}
+    known = {namespace.name for namespace in cluster.namespaces}
+    for option, names in named.items():
+        for name in names:
+            if name not in known:
+                raise InputError(f'namespaces "{name}" not found', source=option)
     return cluster
 
 

@@ -99,23 +99,26 @@ class RequestedObject(NamedTuple):
     ----------
     source : str
         The file.
-    value : dict
-        The JSON value, with its namespace.
+    document : bytes or dict
+        Its JSON text, or value.
+    namespace : str
+        That in which the object is; "" for an object without, and for a kind that is not read and names none.
     is_new : bool or None
         None where it is not known whether there is an object of its name.
     """
 
     source: str
-    value: dict[str, Any]
+    document: bytes | msgspec.Raw | dict[str, Any]
+    namespace: str
     is_new: bool | None
 
-    @property
-    def name(self) -> str:
-        """Kind, namespace and name."""
-        meta = self.value.get("metadata") or {}
-        name = meta.get("name") or meta.get("generateName") or ""
-        space = meta.get("namespace")
-        return f"{self.value.get('kind')} {space}/{name}" if space else f"{self.value.get('kind')} {name}"
+    def value(self) -> dict[str, Any]:
+        """Return the JSON value, with its namespace."""
+        document = self.document
+        value: dict[str, Any] = document if isinstance(document, dict) else msgspec.json.decode(document)
+        if not self.namespace:
+            return value
+        return value | {"metadata": (value.get("metadata") or {}) | {"namespace": self.namespace}}
 
 
 class EndedObjectDocument(Document, frozen=True):
@@ -346,8 +349,7 @@ class Cluster(Tabular):
     outside_policies : list of OutsidePolicy
         The objects of Kyverno and Gatekeeper, which are not evaluated.
     requested : list of RequestedObject
-        The manifests of a change, also those of kinds that scheduling does not read, if a webhook or an
-        outside policy may decide about them.
+        The manifests of a change, also those of kinds that scheduling does not read.
     warnings : list of str
         Warnings of the loader, one sentence each.
     server_version : str

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar, overload
-
-import msgspec
 
 from moorage.errors import InputError
 
@@ -29,7 +27,7 @@ from ..model.workload import PriorityClass
 from ..releases import DEFAULT
 from ..workloads.ownership import Names
 from .cluster_builder import build_cluster
-from .decode import is_json, versions_gone
+from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
@@ -193,9 +191,7 @@ def load_before_and_after(
     else:
         after = joined
     after.refused_objects = unserved + refused
-    if after.is_reviewed:
-        old = {(obj.full_kind, default_namespace(obj), obj.name) for obj in objects[:number]}
-        after.requested = [*_requested(objects, origins, texts, read, old)]
+    after.requested = [*_requested(objects, origins, texts, read, objects[:number])]
     read.finish(after)
     return before or after, after
 
@@ -217,8 +213,7 @@ def load_joined(
     after, refused = without_refused(joining, objects, origins, texts)
     if after is not None:
         after.refused_objects = unserved + refused
-        if after.is_reviewed:
-            after.requested = [*_requested(objects, origins, texts, read, None)]
+        after.requested = [*_requested(objects, origins, texts, read, None)]
         read.finish(after)
     return after
 
@@ -228,25 +223,23 @@ def _requested(
     origins: Sequence[Origin],
     texts: Mapping[int, bytes],
     read: ReadObjects,
-    old: Container[tuple[str, str, str]] | None,
+    old: Sequence[Object] | None,
 ) -> Iterator[RequestedObject]:
     """Yield the manifests of a change.
 
     Parameters
     ----------
-    old : container of (str, str, str), optional
-        Kind, namespace and name of the objects before; None if they are not known.
+    old : sequence of Object, optional
+        Those before; None if they are not known.
     """
+    short = {objects[at].name for at in texts}
+    known = {(obj.full_kind, default_namespace(obj), obj.name) for obj in old or () if obj.name in short}
     for at, text in texts.items():
         obj, namespace = objects[at], default_namespace(objects[at])
-        value = msgspec.json.decode(text)
-        if namespace:
-            value["metadata"]["namespace"] = namespace
-        is_new = None if old is None else (obj.full_kind, namespace, obj.name) not in old
-        yield RequestedObject(origins[at].source, value, is_new)
+        is_new = None if old is None else (obj.full_kind, namespace, obj.name) not in known
+        yield RequestedObject(origins[at].source, text, namespace, is_new)
     for source, document in read.unread:
-        value = msgspec.json.decode(document) if is_json(document) else document
-        yield RequestedObject(source, value, None)
+        yield RequestedObject(source, document, "", None)
 
 
 def _served(

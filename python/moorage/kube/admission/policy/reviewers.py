@@ -104,7 +104,8 @@ class Reviewers:
         pods : mapping of str to Pod
             New ones, by what they are called; of those of one template one is enough.
         """
-        requests = [(each.name, each.source, _requests(each)) for each in objects]
+        values = [(each, each.value()) for each in objects]
+        requests = [(name_of(value), each.source, _requests(each, value)) for each, value in values]
         created = {name: [PolicyRequest("CREATE", _of_pod(pod))] for name, pod in pods.items()}
         requests += [(f"pods of {name}", "", alternatives) for name, alternatives in created.items()]
         listed = []
@@ -120,9 +121,15 @@ class Reviewers:
         return listed
 
 
-def _requests(obj: RequestedObject) -> list[PolicyRequest]:
-    kind, version = str(obj.value.get("kind")), str(obj.value.get("apiVersion"))
-    value = with_version_defaults(obj.value, kind, version)
+def name_of(value: Json) -> str:
+    """Return kind, namespace and name of a JSON value."""
+    kind, meta = value.get("kind"), value.get("metadata") or {}
+    name, namespace = meta.get("name") or meta.get("generateName") or "", meta.get("namespace")
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def _requests(obj: RequestedObject, value: Json) -> list[PolicyRequest]:
+    value = with_version_defaults(value, str(value.get("kind")), str(value.get("apiVersion")))
     create, update = PolicyRequest("CREATE", value), PolicyRequest("UPDATE", value, value)
     return [create, update] if obj.is_new is None else [create if obj.is_new else update]
 

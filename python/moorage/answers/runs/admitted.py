@@ -1,0 +1,164 @@
+"""What an API server makes of objects: as it stores them, what it refuses, and what it warns of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+from moorage.kube import Cluster
+from moorage.kube.admission.policy.reviewers import Reviewers, name_of
+from moorage.kube.admission.secured_namespaces import SecuredNamespaces, pod_template
+from moorage.kube.admission.stored.stored_objects import StoredObjects
+from moorage.kube.admission.stored.strategy_warnings import strategy_warnings
+from moorage.kube.admission.stored.version_defaults import with_version_defaults
+from moorage.kube.apiserver.refusals import ValidationMode
+from moorage.kube.model.cluster import NotAsked, RefusedObject, RefusedPod, RequestedObject
+from moorage.kube.model.meta import Object, ObjectMeta
+from moorage.kube.model.pod import Pod
+from moorage.kube.model.policy import AdmissionPlugins
+from moorage.kube.plain import joined, plain
+from moorage.kube.read.deciding_release import deciding_release
+from moorage.kube.read.load import load_before_and_after
+from moorage.kube.read.python_values import Source
+from moorage.kube.releases import release_named
+
+
+class ObjectWarning(NamedTuple):
+    """What an API server warns of in an object.
+
+    Attributes
+    ----------
+    obj : str
+        Kind, namespace and name.
+    message : str
+    """
+
+    obj: str
+    message: str
+
+
+class Admitted(NamedTuple):
+    """The answer of an API server to objects; false if it refuses one.
+
+    Attributes
+    ----------
+    objects : list of dict
+        Those that it accepts, as it stores them: with defaults, and what admission adds. Where one exists
+        already, the fields that scheduling does not read are those of the manifest alone. Without what only
+        a server knows, such as addresses.
+    refused : list of RefusedObject
+        The others, with the text of the server.
+    warnings : list of ObjectWarning
+    not_asked : list of NotAsked
+        Webhooks that fail closed, and policies of Kyverno and Gatekeeper, that decide about these objects:
+        only the command of each has their answer.
+    """
+
+    objects: list[dict[str, Any]]
+    refused: list[RefusedObject]
+    warnings: list[ObjectWarning]
+    not_asked: list[NotAsked]
+
+    def __bool__(self) -> bool:
+        return not self.refused
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yield the refusals, the warnings and who was not asked, a line each; first what is accepted."""
+        yield f"{len(self.objects)} accepted, {len(self.refused)} refused"
+        yield from (f"refused: {refusal.text}" for refusal in self.refused)
+        yield from (f"warning: {warning.obj}: {warning.message}" for warning in self.warnings)
+        yield from (f"not asked: {each.text}" for each in self.not_asked)
+
+
+def admit(
+    cluster: Cluster | Source,
+    *objects: Source,
+    namespace: str = "default",
+    validate: ValidationMode = "strict",
+    kubernetes_version: str | None = None,
+) -> Admitted:
+    """Return what an API server would answer if objects were applied to a cluster, one after the other.
+
+    Nothing runs: no pod of a workload is made, and the cluster is as before. `check` also judges what
+    controllers make of the objects.
+
+    Parameters
+    ----------
+    cluster : Cluster or source
+        What is stored: a cluster, or what `load` reads. Namespaces, classes, quotas, policies and other
+        objects that admission looks at count as far as they are in it.
+    *objects : source
+        Manifests: files, texts, or values of Python.
+    namespace : str, optional
+        Of objects that name none.
+    validate : {"strict", "warn", "ignore"}, optional
+        What unknown and doubled fields are, as for ``kubectl apply --validate``.
+    kubernetes_version : str, optional
+        The release of the server; by default the nearest to that of the cluster.
+
+    Returns
+    -------
+    Admitted
+
+    Raises
+    ------
+    InputError
+        The cluster is not valid, or an object cannot be read.
+
+    Examples
+    --------
+    >>> import moorage as mo
+    >>> pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
+    >>> print(mo.admit(mo.Cluster(), pod))
+    0 accepted, 1 refused
+    refused: input: Pod "web" is invalid: spec.containers: Required value
+    """
+    first = cluster.to_dict() if isinstance(cluster, Cluster) else cluster
+    if isinstance(first, dict) and first.get("items") == []:
+        first = AdmissionPlugins(metadata=ObjectMeta(name="default"))  # a server without objects
+    before, after = load_before_and_after(first, *objects, namespace=namespace, validate=validate)
+    named = None if kubernetes_version is None else release_named(kubernetes_version).version
+    release = deciding_release(before, named).version
+    listed = chain(after.nodes, after.pods, after.namespaces, after.others)
+    stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}
+    refused = [*after.refused_objects, *map(_refused_pod, after.refused)]
+    gone = {(obj.kind, obj.namespace, obj.name) for obj in refused}
+    completing = StoredObjects([*after.others, *after.nodes])
+    security = SecuredNamespaces([*after.namespaces, *after.others], lambda: release)
+    answer = Admitted([], refused, [], [])
+    accepted = list[RequestedObject]()
+    for request in after.requested:
+        sent = request.value()
+        meta = sent.get("metadata") or {}
+        name = str(sent.get("kind")), request.namespace, str(meta.get("name") or meta.get("generateName"))
+        if name in gone or (name[0], "", name[2]) in gone:
+            continue
+        accepted.append(request)
+        obj = stored.get(name)
+        completed = with_version_defaults(sent, name[0], str(sent.get("apiVersion")))
+        texts = [*strategy_warnings(completed)] if request.is_new is not False else []
+        if obj is not None:
+            completed = _stored(completing, obj, sent, request.is_new is not False)
+            if template := pod_template(obj) or (obj if isinstance(obj, Pod) else None):
+                texts += filter(None, [security.warning(obj.namespace, template)])
+        answer.objects.append(completed)
+        answer.warnings.extend(ObjectWarning(name_of(sent), text) for text in texts)
+    answer.not_asked.extend(Reviewers(after).not_asked(accepted, {}))
+    return answer
+
+
+def _stored(completing: StoredObjects, obj: Object, sent: dict[str, Any], is_new: bool) -> dict[str, Any]:
+    """Return an object as it is stored."""
+    if is_new:
+        return completing.value(obj, sent)
+    head = {"apiVersion": obj.api_version, "kind": obj.kind}
+    return with_version_defaults(joined(head | plain(obj), sent), obj.kind, obj.api_version)
+
+
+def _refused_pod(refused: RefusedPod) -> RefusedObject:
+    pod = refused.pod
+    return RefusedObject("", "Pod", pod.namespace, pod.name, "", refused.message)

@@ -1,0 +1,105 @@
+"""`moorage.admit`: objects as an API server stores them, what it refuses, and what it warns of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import moorage as mo
+from moorage.errors import InputError
+
+Json = dict[str, Any]
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def pod(name: str = "web", **meta: Any) -> Json:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta}, "spec": spec}
+
+
+def deployment(name: str = "web", replicas: int = 1, **labels: str) -> Json:
+    template = {"metadata": {"labels": labels or {"app": name}}, "spec": pod()["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def namespace(name: str, **labels: str) -> Json:
+    meta = {"name": name, "labels": labels, "uid": name, "resourceVersion": "1"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+def test_an_object_comes_with_defaults_and_what_admission_adds() -> None:
+    answer = mo.admit(mo.Cluster(), pod())
+    (stored,) = answer.objects
+    assert answer
+    assert str(answer) == "1 accepted, 0 refused"
+    assert stored["metadata"]["namespace"] == "default"
+    assert stored["spec"]["restartPolicy"] == "Always"
+    assert stored["spec"]["containers"][0]["terminationMessagePath"] == "/dev/termination-log"
+    assert stored["spec"]["tolerations"][0]["key"] == "node.kubernetes.io/not-ready"
+
+
+def test_what_is_refused_leaves_the_others() -> None:
+    answer = mo.admit(mo.Cluster(), [deployment("bad", app="other"), pod()])
+    assert not answer
+    assert [obj["kind"] for obj in answer.objects] == ["Pod"]
+    (refused,) = answer.refused
+    assert (refused.kind, refused.name) == ("Deployment", "bad")
+    assert refused.message.startswith('Deployment.apps "bad" is invalid: spec.template.metadata.labels')
+
+
+def test_the_cluster_counts() -> None:
+    """Labels of a namespace refuse a pod, and warn of a template."""
+    cluster = [namespace("default"), namespace("safe", **RESTRICTED)]
+    answer = mo.admit(cluster, [pod(), deployment()], namespace="safe")
+    assert [obj["kind"] for obj in answer.objects] == ["Deployment"]
+    assert [refusal.kind for refusal in answer.refused] == ["Pod"]
+    assert 'violates PodSecurity "restricted:latest"' in answer.refused[0].message
+    (warning,) = answer.warnings
+    assert warning.obj == "Deployment safe/web"
+    assert warning.message.startswith('would violate PodSecurity "restricted:latest"')
+    assert mo.admit(cluster, pod(), namespace="gone").refused[0].message == 'namespaces "gone" not found'
+
+
+def test_an_object_that_exists_is_changed() -> None:
+    before = mo.load([namespace("default"), deployment(replicas=3)])
+    manifest = deployment()
+    del manifest["spec"]["replicas"]
+    manifest["spec"]["minReadySeconds"] = 5
+    (stored,) = mo.admit(before, manifest).objects
+    assert stored["spec"]["minReadySeconds"] == 5
+    other = deployment()
+    other["spec"]["selector"]["matchLabels"] = other["spec"]["template"]["metadata"]["labels"] = {"a": "b"}
+    assert "field is immutable" in mo.admit(before, other).refused[0].message
+
+
+def test_unknown_fields_are_as_with_kubectl() -> None:
+    wrong = pod() | {"spec": pod()["spec"] | {"nodeSelektor": {}}}
+    with pytest.raises(InputError, match="unknown field"):
+        mo.admit(mo.Cluster(), wrong)
+    assert mo.admit(mo.Cluster(), wrong, validate="ignore")
+
+
+def test_kinds_that_are_not_read_pass() -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    assert mo.admit(mo.Cluster(), config).objects == [config]
+
+
+def test_deprecated_fields_are_warned_of() -> None:
+    old = pod()
+    old["spec"]["nodeSelector"] = {"beta.kubernetes.io/os": "linux"}
+    (warning,) = mo.admit(mo.Cluster(), old).warnings
+    assert warning.message.endswith('deprecated since v1.14; use "kubernetes.io/os" instead')
+
+
+def test_who_cannot_be_asked_is_named() -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    webhooks = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "guard"},
+        "webhooks": [{"name": "guard.example.com", "rules": [rule]}],
+    }
+    (asked,) = mo.admit(mo.load(webhooks), pod()).not_asked
+    assert (asked.name, asked.webhook, asked.about) == ("guard", "guard.example.com", ["Pod default/web"])

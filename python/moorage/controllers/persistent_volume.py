@@ -19,11 +19,8 @@ from msgspec.structs import replace
 from moorage.engine.framework.handle import EventRecorder
 from moorage.engine.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.engine.volume.claims import (
-    BETA_DEFAULT_CLASS,
-    BETA_STORAGE_CLASS,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
-    DEFAULT_CLASS,
     MIGRATED_TO,
     PROVISIONED_BY,
     SELECTED_NODE,
@@ -38,7 +35,8 @@ from moorage.engine.volume.claims import (
     volume_class,
 )
 from moorage.errors import MoorageError
-from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.kube.admission.built_in_plugins import default_class
 from moorage.kube.model.storage import ObjectReference
 from moorage.store import (
     ConflictError,
@@ -345,7 +343,7 @@ class PersistentVolumeController:
             with self._volume_operations.times.counting_failures(claim.key):
                 self._writer.bind(volume, claim)
             self._volume_operations.times.end(claim.key)
-        elif (default := self._default_class(claim)) is not None:
+        elif (default := default_class(claim, self._parameters.class_informer.lister.list())) is not None:
             with_class = replace(claim, spec=replace(claim.spec, storage_class_name=default.name))
             self._writer.update(claim, with_class)  # the informer's event queues the claim again
         elif delays and SELECTED_NODE not in claim.metadata.annotations:
@@ -373,21 +371,6 @@ class PersistentVolumeController:
                 if match is not None:
                     return match
         return None
-
-    def _default_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        """The default storage class for a claim without a class; None if there is none.
-
-        Of several default classes the newest is chosen, of equally old ones the first by name. A claim with
-        the class "" has a class.
-        """
-        if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
-            return None
-        defaults = [
-            item
-            for item in self._parameters.class_informer.lister.list()
-            if "true" in map(item.metadata.annotations.get, (DEFAULT_CLASS, BETA_DEFAULT_CLASS))
-        ]
-        return min(defaults, key=lambda item: (-_created(item), item.name), default=None)
 
     def _record_waiting(self, claim: PersistentVolumeClaim) -> None:
         """Record that a claim waits for its first consumer, or for its pods to be scheduled."""

@@ -22,10 +22,10 @@ from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
-from moorage.kube.model.node import Namespace, Node
+from moorage.kube.model.node import Namespace, Node, ServiceAccount
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota, RuntimeClass, Scheduler
-from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.model.storage import PersistentVolumeClaim, StorageClass
 from moorage.kube.model.workload import (
     MAX_PODS,
     ControllerRevision,
@@ -116,7 +116,7 @@ def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
 # ---- store control -----------------------------------------------------------------------------------------
 
 _POLICIES: tuple[type[Object], ...] = (
-    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass),
+    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
     *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
 )
 ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})

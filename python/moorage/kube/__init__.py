@@ -247,6 +247,7 @@ if TYPE_CHECKING:
     from .model.workload import Rollout as Rollout
     from .model.workload import RolloutSpec as RolloutSpec
     from .model.workload import Service as Service
+    from .model.workload import ServicePort as ServicePort
     from .model.workload import ServiceSpec as ServiceSpec
     from .model.workload import StatefulSet as StatefulSet
     from .model.workload import StatefulSetOrdinals as StatefulSetOrdinals
@@ -349,7 +350,8 @@ else:
                 "PodFailurePolicyOnExitCodes PodFailurePolicyOnPodCondition PodFailurePolicyRule "
                 "PodTemplateSpec PriorityClass ReplicaSet ReplicaSetSpec ReplicationController "
                 "ReplicationControllerSpec RollingUpdateDaemonSet RollingUpdateDeployment "
-                "RollingUpdateStatefulSetStrategy Rollout RolloutSpec Service ServiceSpec StatefulSet "
+                "RollingUpdateStatefulSetStrategy Rollout RolloutSpec Service ServicePort ServiceSpec "
+                "StatefulSet "
                 "StatefulSetOrdinals StatefulSetSpec StatefulSetStatus StatefulSetUpdateStrategy "
                 "SuccessPolicy SuccessPolicyRule WorkloadStatus"
             ),

@@ -139,25 +139,6 @@ def test_global_default_class_is_the_lowest() -> None:
     assert (other.priority, other.priority_class_name) == (8, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "computed"),
-    [("vip", PREEMPTS, "Never"), ("plain", "Never", PREEMPTS), ("", "Never", PREEMPTS)],
-)
-def test_the_class_decides_on_preemption(name: str, own: str, computed: str) -> None:
-    vip = make("PriorityClass", "vip", value=1, preemptionPolicy="Never")
-    classes = (vip, make("PriorityClass", "plain", value=1))
-    spec = {"priorityClassName": name}
-    with pytest.raises(InputError) as caught:
-        fill(pod("p", spec | {"preemptionPolicy": own}), *classes)
-    assert str(caught.value) == (
-        f"Pod default/p: spec.preemptionPolicy: the string value of PreemptionPolicy ({own}) must not be "
-        f"provided in pod spec; priority admission controller computed {computed} from the given "
-        "PriorityClass name"
-    )
-    for good in (spec | {"preemptionPolicy": computed}, {"priority": 1, "preemptionPolicy": own}):
-        assert fill(pod("p", good), *classes).spec.preemption_policy == good["preemptionPolicy"]
-
-
 def test_an_unknown_priority_class_is_refused_unless_there_is_a_priority() -> None:
     with pytest.raises(InputError) as caught:
         fill(pod("p", {"priorityClassName": "vip"}))

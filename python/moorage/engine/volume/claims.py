@@ -26,6 +26,7 @@ from moorage.kube import (
     StorageClass,
 )
 from moorage.kube.model.meta import QuantityLike
+from moorage.kube.model.storage import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
 from moorage.kube.model.storage import CSIStorageCapacity, ObjectReference, TopologySelectorTerm
 from moorage.store import NotFoundError
 
@@ -47,11 +48,6 @@ MIGRATED_TO = "pv.kubernetes.io/migrated-to"
 """Annotation of a volume or claim: the CSI driver that replaces the in-tree plugin."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 """Annotation of a CSINode: the in-tree plugins that CSI drivers replace on the node, separated by commas."""
-BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""Annotation of a volume or claim: its class; takes precedence over the field."""
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
-"""Annotation of a class, ``true``: the class of claims without one. Either annotation suffices."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 CLOUD_VOLUME_CREATED_FOR_CLAIM_NAMESPACE_TAG = "kubernetes.io/created-for/pvc/namespace"

@@ -19,8 +19,9 @@ from ..model.pod import Pod, PodSpec
 from ..model.policy import ResourceQuota
 from ..releases import DEFAULT
 from ..workloads.ownership import has_made_up_uid, stable_uid
+from .built_in_plugins import PriorityClassPlugin, ServiceAccountPlugin, StorageClassPlugin
 from .pod_requests import Quantities, with_recommendation
-from .policies import Policies
+from .policies import Policies, joined_texts
 from .request import (
     AdmissionPlugin,
     AdmissionRequest,
@@ -30,10 +31,10 @@ from .request import (
     mutated,
     refused,
 )
-from .resource_quotas import QuotaUsage, counts_objects, usage, usage_of_object
+from .resource_quotas import ZERO, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
-from .validate_object import check_pod_spec
+from .validate_object import check_pod_spec, pod_level_errors
 
 TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
@@ -118,10 +119,18 @@ class Admission:
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions
-        self.mutating: list[AdmissionPlugin] = [NamespaceLifecyclePlugin(listed), *self._policies.plugins]
+        storage_classes = StorageClassPlugin(listed)
+        self.mutating: list[AdmissionPlugin] = [
+            NamespaceLifecyclePlugin(listed),
+            ServiceAccountPlugin(listed),
+            *self._policies.plugins,
+            storage_classes,
+        ]
         self.validating: list[AdmissionPlugin] = [
             self._policies.limit_ranger,
             PodSecurityPlugin(self.security),
+            PriorityClassPlugin(listed),
+            storage_classes,
         ]
         plugins = dict.fromkeys([*self.mutating, *self.validating])
         self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
@@ -262,8 +271,9 @@ class Admission:
                 changed = replace(changed, spec=sized)
             if difference is not None or autoscaler is not None:
                 self.siblings.note(pod, difference, "" if autoscaler is None else autoscaler.name)
-            _validate(changed)
-            warnings = self._validated(request.changed(changed))
+            result = request.changed(changed)
+            _validate(result)
+            warnings = self._validated(result)
         except NotAdmittedError as error:
             return _Template(original, original, {}, {}, error, (), {})
         spec = original if changed.spec == original else changed.spec
@@ -329,8 +339,8 @@ class Admission:
         try:
             obj = mutated(request, self.mutating)
             warnings = self._validated(request.changed(obj))
-            if request.operation == "CREATE" and request.namespace in self._quotas:
-                self._charge_object(obj)
+            if request.namespace in self._quotas:
+                self._charge_object(obj, request.old)
         except NotAdmittedError as error:
             return Answer(None, refused(request, error), ())
         return Answer(obj, None, tuple(warnings))
@@ -348,9 +358,12 @@ class Admission:
             raise answer.refusal or AssertionError
         return answer.obj
 
-    def _charge_object(self, obj: Object) -> None:
-        used = usage_of_object(obj)
-        matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(used)]
+    def _charge_object(self, obj: Object, old: Object | None) -> None:
+        """Charge an object, or what it uses more than before, to the quotas that count it."""
+        before = {} if old is None else usage_of_object(old)
+        used = {name: amount - before.get(name, ZERO) for name, amount in usage_of_object(obj).items()}
+        used = {name: amount for name, amount in used.items() if amount.sign() > 0}
+        matching = [quota for quota in self.quotas_of(obj.namespace) if quota.counts_object(obj, used)]
         for quota in matching:
             quota.check(used)
         for quota in matching:
@@ -368,13 +381,16 @@ class Admission:
         return self._usages[namespace]
 
 
-def _validate(pod: Pod) -> None:
-    """Check what the plugins made of a pod."""
+def _validate(request: AdmissionRequest) -> None:
+    """Check what the plugins made of a pod; all that is wrong is told at once."""
+    pod = cast("Pod", request.obj)
     try:
         check_pod_spec(pod.spec)
     except InputError as error:
-        name, located = pod.name or pod.metadata.generate_name, error.located(path="spec")
-        raise NotAdmittedError(f'Pod "{name}" is invalid: {located}', 422, "Invalid", is_whole=True) from None
+        errors = [*pod_level_errors(pod.spec)] or [error]
+        texts = [str(each.located(path="spec")) for each in errors]
+        text = f'Pod "{request.name}" is invalid: {joined_texts(texts)}'
+        raise NotAdmittedError(text, 422, "Invalid", is_whole=True) from None
 
 
 def _added(before: Mapping[str, str], after: Mapping[str, str]) -> Mapping[str, str]:
@@ -416,10 +432,15 @@ class NewPods:
         With defaults. Its existing pods are the usage that quotas begin with.
     release : callable
         Returns the release of its API server.
+    before : mapping of str to Object
+        The objects that were changed, as they were, by ``Kind namespace/name``.
     """
 
-    def __init__(self, cluster: Cluster, release: Callable[[Cluster], str]) -> None:
+    def __init__(
+        self, cluster: Cluster, release: Callable[[Cluster], str], before: Mapping[str, Object]
+    ) -> None:
         self._existing: dict[str, list[Pod]] | None = None
+        self._before = before
         self._pods = cluster.pods
         self._finished = cluster.finished
         self._others = cluster.others
@@ -440,22 +461,27 @@ class NewPods:
         return self._existing[namespace]
 
     def _objects_of(self, namespace: str) -> Iterable[Object]:
-        return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
+        own = [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
+        return [self._before.get(obj.full_name, obj) for obj in own]
 
     def refused_objects(self) -> Iterator[tuple[Object, InputError]]:
-        """Admit the new ones among objects that are no pods.
+        """Admit the new and changed ones among objects that are no pods, and put them as they are stored in
+        their places.
 
         Yields
         ------
         Object, InputError
-            One that a quota or a limit range refuses, and why.
+            One that is refused, and why.
         """
-        for obj in self._others:
-            if _is_new_object(obj):
-                try:
-                    self._admission.admit_object(obj)
-                except RefusedError as error:
-                    yield obj, InputError(str(error))
+        for at, obj in enumerate(self._others):
+            old = self._before.get(obj.full_name)
+            if old is None and not _is_new_object(obj):
+                continue
+            answer = self._admission.answer(AdmissionRequest(obj, "CREATE" if old is None else "UPDATE", old))
+            if answer.obj is None:
+                yield obj, InputError(str(answer.refusal))
+            else:
+                self._others[at] = answer.obj
 
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.

@@ -103,7 +103,13 @@ def _has_rules(struct: str) -> bool:
 
 def has_rules(kind: str, api_version: str) -> bool:
     """Whether objects of a kind and version are judged."""
-    return f"{api_version}/{kind}" in _judged()
+    return f"{_version(kind, api_version)}/{kind}" in _judged()
+
+
+def _version(kind: str, api_version: str) -> str:
+    """Return the version by whose rules a kind is judged: autoscaling/v1 has part of the fields of v2."""
+    is_older = (kind, api_version) == ("HorizontalPodAutoscaler", "autoscaling/v1")
+    return "autoscaling/v2" if is_older else api_version
 
 
 @cache
@@ -137,7 +143,7 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     from .validation_rules import as_checked, metadata_causes
 
     value = as_checked(value, kind) | {"kind": kind}
-    causes = _causes(value, struct_of(kind, api_version), "", value)
+    causes = _causes(value, struct_of(kind, _version(kind, api_version)), "", value)
     listed = [*dict.fromkeys([*metadata_causes(value, kind), *causes])]
     undecodable = [cause for cause in listed if not cause.field]
     return undecodable[:1] or listed

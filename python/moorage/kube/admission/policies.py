@@ -256,11 +256,11 @@ class LimitRangerPlugin(AdmissionPlugin):
             else:
                 texts = [] if is_pod else [*violations_of_object(obj, limit_range)]
             if texts:
-                raise NotAdmittedError(_joined(texts))
+                raise NotAdmittedError(joined_texts(texts))
         return ()
 
 
-def _joined(texts: list[str]) -> str:
+def joined_texts(texts: list[str]) -> str:
     """Return several errors as one, as apimachinery's Aggregate does."""
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

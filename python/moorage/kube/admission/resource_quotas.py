@@ -12,8 +12,9 @@ from moorage._core.base.resources import pod_requests
 from ..model.meta import Object, Resources, is_native, plural, resource
 from ..model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
 from ..model.policy import LimitRange, ResourceQuota, ScopedResourceSelectorRequirement
-from ..model.resource_claims import OF_DEVICE_CLASS
-from ..model.storage import PersistentVolumeClaim
+from ..model.resource_claims import ALL, OF_DEVICE_CLASS, DeviceRequest, ResourceClaim
+from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
+from ..model.workload import Service, ServiceSpec
 from ..workloads.ownership import FINISHED
 from .pod_requests import (
     Quantities,
@@ -28,9 +29,8 @@ from .request import NotAdmittedError
 #
 # What objects other than pods use of quotas (kubernetes v1.36, generic and persistent_volume_claims.go).
 
-_ONE = Quantity("1")
+_ONE, ZERO = Quantity("1"), Quantity("0")
 _OF_CLASS = ".storageclass.storage.k8s.io/"
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _STORAGE = "storage"
 _LEGACY = frozenset(
     {
@@ -43,6 +43,9 @@ _LEGACY = frozenset(
     }
 )
 """Kinds that quotas may also count without the prefix ``count/``."""
+_OF_KINDS = _LEGACY | {"requests.storage", "services.loadbalancers", "services.nodeports"}
+_DEVICES, _MOST_DEVICES = ".deviceclass.resource.k8s.io/devices", 32
+"""How a quota names the devices of a class; those of a request for all devices of a node."""
 
 
 def counts_objects(name: str) -> bool:
@@ -54,7 +57,7 @@ def counts_objects(name: str) -> bool:
         Key of ``spec.hard``.
     """
     is_count = name.startswith("count/") and name != "count/pods"
-    return is_count or name in _LEGACY or name == "requests.storage" or _OF_CLASS in name
+    return is_count or name in _OF_KINDS or _OF_CLASS in name or name.endswith(_DEVICES)
 
 
 def usage_of_object(obj: Object) -> Quantities:
@@ -63,12 +66,43 @@ def usage_of_object(obj: Object) -> Quantities:
     if name in _LEGACY:
         used[name] = _ONE
     if isinstance(obj, PersistentVolumeClaim):
-        storage = quantities(obj.spec.resources.requests).get(_STORAGE)
-        owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
-        used |= owned
-        of_class = obj.metadata.annotations.get(_BETA_CLASS) or obj.spec.storage_class_name
-        if of_class:
-            used |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
+        used |= _usage_of_claim(obj)
+    elif isinstance(obj, Service):
+        used |= _usage_of_service(obj.spec)
+    elif isinstance(obj, ResourceClaim):
+        for request in obj.spec.devices.requests:
+            for name, amount in _devices(request).items():
+                used[name] = used.get(name, ZERO) + amount
+    return used
+
+
+def _usage_of_claim(claim: PersistentVolumeClaim) -> Quantities:
+    storage = quantities(claim.spec.resources.requests).get(_STORAGE)
+    owned = {"persistentvolumeclaims": _ONE} | ({"requests.storage": storage} if storage else {})
+    of_class = claim.metadata.annotations.get(BETA_STORAGE_CLASS) or claim.spec.storage_class_name
+    if of_class:
+        owned |= {f"{of_class}{_OF_CLASS}{key}": amount for key, amount in owned.items()}
+    return owned
+
+
+def _usage_of_service(spec: ServiceSpec) -> Quantities:
+    """Load balancers have node ports, too, unless they do without; then those count that are named."""
+    ports = spec.ports
+    if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is False:
+        ports = tuple([port for port in ports if port.node_port])
+    if spec.type not in ("NodePort", "LoadBalancer"):
+        return {}
+    balancers = {"services.loadbalancers": _ONE} if spec.type == "LoadBalancer" else {}
+    return {"services.nodeports": Quantity(len(ports)), **balancers}
+
+
+def _devices(request: DeviceRequest) -> Quantities:
+    """Return the devices by class that a request needs at most: of alternatives the most of each class."""
+    used: Quantities = {}
+    for part in request.first_available or filter(None, [request.exactly]):
+        number = Quantity(_MOST_DEVICES if part.allocation_mode == ALL else part.count)
+        name = f"{part.device_class_name}{_DEVICES}"
+        used[name] = max(used.get(name, ZERO), number)
     return used
 
 
@@ -89,7 +123,6 @@ def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
 
 # ---- resource quotas ---------------------------------------------------------------------------------------
 
-_ZERO = Quantity("0")
 _COUNT = "count/pods"
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _REQUESTS, _HUGE_PAGES = "requests.", "hugepages-"
@@ -162,13 +195,14 @@ class QuotaUsage:
         self._scopes = list(_scopes(quota))
         self._hard = quantities(quota.spec.hard)
         self._counted = {name for name in self._hard if is_counted(name)}
-        self._counts_objects = not self._scopes and any(map(counts_objects, self._hard))
-        self._used = dict.fromkeys(self._hard, _ZERO)
+        self._counts_objects = any(map(counts_objects, self._hard))
+        self._used = dict.fromkeys(self._hard, ZERO)
         for pod in pods if self._counted else ():
             if self.matches(pod):
                 self.charge(usage(pod))
         for obj in objects if self._counts_objects else ():
-            self.charge(usage_of_object(obj))
+            if self.counts_object(obj, used := usage_of_object(obj)):
+                self.charge(used)
 
     def use(self) -> dict[str, tuple[str, str]]:
         """Return what is used and what is allowed, as quantities by resource."""
@@ -178,15 +212,17 @@ class QuotaUsage:
         """Whether the quota counts a pod."""
         return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
 
-    def counts_object(self, used: Quantities) -> bool:
-        """Whether the quota counts an object that is no pod; one with scopes counts none.
+    def counts_object(self, obj: Object, used: Quantities) -> bool:
+        """Whether the quota counts an object that is no pod; those with scopes count claims of a class alone.
 
         Parameters
         ----------
         used : mapping
             See `usage_of_object`.
         """
-        return self._counts_objects and not self._hard.keys().isdisjoint(used)
+        if not self._counts_objects or self._hard.keys().isdisjoint(used):
+            return False
+        return all(_has_class(obj, scope) for scope in self._scopes)
 
     def check_constraints(self, spec: PodSpec) -> None:
         """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.
@@ -287,13 +323,25 @@ def _is_in_scope(pod: Pod, scope: ScopedResourceSelectorRequirement) -> bool:
     if name in ("BestEffort", "NotBestEffort"):
         return is_best_effort(pod) == (name == "BestEffort")
     if name == "PriorityClass":
-        own = pod.spec.priority_class_name
-        if scope.operator in ("Exists", "DoesNotExist"):
-            return bool(own) == (scope.operator == "Exists")
-        return (own in scope.values and bool(own)) == (scope.operator == "In")
+        return _is_selected(pod.spec.priority_class_name, scope)
     return name == "CrossNamespacePodAffinity" and any(
         term.namespaces or term.namespace_selector is not None for term in _affinity_terms(pod.spec)
     )
+
+
+def _has_class(obj: Object, scope: ScopedResourceSelectorRequirement) -> bool:
+    """Whether an object is a claim that is in a scope (v1.36, pvcMatchesScope)."""
+    if not isinstance(obj, PersistentVolumeClaim):
+        return False
+    own = obj.spec.volume_attributes_class_name or ""
+    return scope.scope_name == "VolumeAttributesClass" and _is_selected(own, scope)
+
+
+def _is_selected(own: str, scope: ScopedResourceSelectorRequirement) -> bool:
+    """Whether a scope selects the name of a class; "" is none."""
+    if scope.operator in ("Exists", "DoesNotExist"):
+        return bool(own) == (scope.operator == "Exists")
+    return (own in scope.values and bool(own)) == (scope.operator == "In")
 
 
 def _affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:

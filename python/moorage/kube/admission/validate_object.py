@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cache, lru_cache
 from typing import Any, Literal, NoReturn, get_args
 
@@ -11,6 +11,7 @@ from msgspec.structs import fields, replace
 
 from moorage._core.base.fields import FieldRules, SpecMemo
 from moorage._core.base.label_syntax import requirement_errors
+from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 
@@ -262,21 +263,35 @@ def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
             if name not in _OVERCOMMITTABLE and not name.startswith(HUGE_PAGES):
                 text = f'Unsupported value: "{shorten(name)}": supported values: {_OF_PODS}'
                 raise InputError(text, path=f"resources.{path}[{shorten(name)}]")
-    alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)
-    inner = Pod(spec=with_limits_requested(alone))
-    total = pod_requests(inner, CONTAINERS_ALONE, resizes=False)
+    total = _requests_of_containers(spec)
     sums: Resources = {name: str(total[name]) for name in _OVERCOMMITTABLE if name in total}
     own = _with_requests(replace(resources, requests=sums | resources.requests))
     _check_resources(own)
-    for name, quantity in total.items():
-        if name in own.requests and quantity > _quantity(own.requests[name]):
-            text = f"must be greater than or equal to aggregate container requests of {quantity}"
-            _invalid(own.requests[name], text, f"resources.requests[{name}]")
+    for error in pod_level_errors(spec):
+        raise error
     for at, container in enumerate(spec.containers):
         for name, raw in container.resources.limits.items():
             if name in resources.limits and _quantity(raw) > (limit := _quantity(resources.limits[name])):
                 path = f"resources.containers[{at}][{name}].limits"  # as the API server writes it
                 _invalid(raw, f"must be less than or equal to pod limits of {limit}", path)
+
+
+def pod_level_errors(spec: PodSpec) -> Iterator[InputError]:
+    """Yield an error for each request of a pod that is below those of its containers."""
+    if spec.resources is None:
+        return
+    given, total = _with_requests(spec.resources).requests, _requests_of_containers(spec)
+    for name in given:
+        if name in total and total[name] > _quantity(given[name]):
+            text = f"must be greater than or equal to aggregate container requests of {total[name]}"
+            value = shorten(str(given[name]))
+            yield InputError(f'Invalid value: "{value}": {text}', path=f"resources.requests[{name}]")
+
+
+def _requests_of_containers(spec: PodSpec) -> Mapping[str, Quantity]:
+    alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)
+    inner = Pod(spec=with_limits_requested(alone))
+    return pod_requests(inner, CONTAINERS_ALONE, resizes=False)
 
 
 def with_limits_requested(spec: PodSpec) -> PodSpec:

@@ -253,7 +253,8 @@ class ReadEnded(NamedTuple):
 def refused_versions(
     ended: Iterable[ReadEnded], cluster: int, release: Callable[[], str]
 ) -> list[tuple[Origin | None, RefusedObject]]:
-    """Return the objects of a change in versions that a release does not serve, with their origins.
+    """Return the objects of a change in versions that a release does not serve, with their origins. Those
+    that are off by default are served if objects of a server have them.
 
     Parameters
     ----------
@@ -262,12 +263,16 @@ def refused_versions(
     release : callable
         Returns the release; it is called only where releases differ.
     """
-    return [
-        (obj.origin, _refused_version(obj.obj))
-        for obj in ended
-        if obj.is_manifest and obj.argument > cluster
-        if not (obj.obj.version.depends_on_release and obj.obj.version.is_served(release()))
-    ]
+    listed = list(ended)
+    served = {obj.obj.version.api_version for obj in listed if not obj.is_manifest}
+    refused = list[tuple[Origin | None, RefusedObject]]()
+    for obj in listed:
+        version = obj.obj.version
+        if obj.is_manifest and obj.argument > cluster:
+            is_on = not version.is_off_by_default or version.api_version in served
+            if not (is_on and version.depends_on_release and version.is_served(release())):
+                refused.append((obj.origin, _refused_version(obj.obj)))
+    return refused
 
 
 def _refused_version(obj: EndedObject) -> RefusedObject:

@@ -20,6 +20,8 @@ from .meta import (
 )
 from .pod import AccessModes, DiskVolumeSource, NodeSelector, PersistentVolumeClaimSpec, VolumeMode
 
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""Annotation of a volume or claim: its class; takes precedence over the field."""
 _RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
 
 
@@ -45,6 +47,7 @@ class StorageClass(Object, frozen=True):
     parameters: dict[str, str] = {}
     reclaim_policy: Annotated[str | None, one_of(*_RECLAIM_POLICIES)] = None
     mount_options: tuple[str, ...] = ()
+    allow_volume_expansion: bool | None = None
     volume_binding_mode: Annotated[str | None, one_of("Immediate", "WaitForFirstConsumer")] = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 

@@ -58,10 +58,20 @@ class PodTemplateSpec(Struct, frozen=True):
     unread: str = field(default="", name="$unread")
 
 
+class ServicePort(Struct, frozen=True):
+    """A port of a service."""
+
+    port: Int32 = 0
+    node_port: Int32 = 0
+
+
 class ServiceSpec(Struct, frozen=True):
     """Spec of a service."""
 
     selector: dict[str, str] | None = None
+    type: str = ""
+    ports: tuple[ServicePort, ...] = ()
+    allocate_load_balancer_node_ports: bool | None = None
 
 
 class Service(Object, frozen=True):

@@ -47,7 +47,7 @@ from ..workloads.ownership import FINISHED, Names, PodIndex
 from ..workloads.seen_failures import SeenFailures
 from ..workloads.stateful_pods import ephemeral_claims
 from .decode import versions_gone
-from .object_defaults import default_namespace, default_object, priority_classes
+from .object_defaults import default_namespace, default_object, other_priority, priority_classes
 from .recognize_templates import recognize_templates, shown_classes
 
 # ---- turns -------------------------------------------------------------------------------------------------
@@ -161,9 +161,12 @@ def build_cluster(
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
-    new_pods = NewPods(cluster, refusals.release)
+    new_pods = NewPods(cluster, refusals.release, completed.before)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused
+    for obj, error in new_pods.refused_objects():
+        places = dict(zip(map(key_of, completed.objects), completed.places, strict=True))
+        refusals.add(error, obj, places.get(key_of(obj), Origin()))
     pods_by_owner = PodIndex(cluster.pods + cluster.finished)
     cluster = recognize_templates(cluster, completed.before, pods_by_owner)
     cluster.pods_by_owner = pods_by_owner
@@ -171,9 +174,6 @@ def build_cluster(
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
-    for obj, error in new_pods.refused_objects():
-        places = dict(zip(map(key_of, completed.objects), completed.places, strict=True))
-        refusals.add(error, obj, places.get(key_of(obj), Origin()))
     refusals.raise_any()
     cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
@@ -246,11 +246,10 @@ def complete(
     refusals.raise_any()
     listed, places = overlay.result()
     _check_changes(listed, places, overlay, refusals)
-    left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
-    policies = list[OutsidePolicy]()
+    left_out, notes, named = list[LeftOut](), list[str](), Counter[str]()
+    suspended, policies = list[Suspended](), list[OutsidePolicy]()
     if any(isinstance(obj, CustomObject) for obj in listed):
-        policies += _outside_policies(listed, places)
-        origin_of = places.__getitem__
+        policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
         listed, sources, left_out, notes, named, suspended = expand_kinds(
             listed,
             default_namespace,
@@ -266,10 +265,11 @@ def complete(
     before = {
         name: default_object(obj, classes, Names(), admitted=True) for name, obj in overlay.before.items()
     }
-    uids: set[str] = set()
+    uids = set[str]()
     for at, obj in enumerate(listed):
         is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
+            _check_priority(obj, classes, refusals.is_change(places[at]) and not is_applied)
             completed = default_object(obj, classes, names, admitted=True)
             if is_applied:
                 check_update(before[key_of(completed)], completed)
@@ -281,7 +281,7 @@ def complete(
         uids.add(completed.metadata.uid)
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
-    warnings = overlay.warnings() + notes + class_notes
+    warnings = [*overlay.warnings(), *notes, *class_notes]
     return Completed(listed, names, classes, warnings, before, places, left_out, named, suspended, policies)
 
 
@@ -340,6 +340,14 @@ def _check_changes(
         except InputError as error:
             refusals.add(error, obj, place)
     refusals.raise_any()
+
+
+def _check_priority(obj: Object, classes: Mapping[str, PriorityClass], is_created: bool) -> None:
+    """Check that a new pod of a change names no other priority than its class."""
+    if not (is_created and isinstance(obj, Pod) and _is_manifest(obj)):
+        return
+    if (refusal := other_priority(obj.spec, classes)) is not None:
+        raise InputError(f'pods "{obj.name or obj.metadata.generate_name}" is forbidden: {refusal}')
 
 
 def _is_manifest(obj: Object) -> bool:

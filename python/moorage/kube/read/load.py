@@ -340,7 +340,7 @@ def join(
     if not _is_known(before, joined, new, completed.before):
         return None
     release = partial(_release_at, check, "")
-    new_pods = NewPods(joined, release) if any(isinstance(obj, Pod) for obj in new) else None
+    new_pods = NewPods(joined, release, {}) if any(isinstance(obj, Pod) for obj in new) else None
     single = [] if new_pods is None else new_pods.admit([obj for obj in new if isinstance(obj, Pod)])
     joined.refused = [*before.refused, *(() if new_pods is None else new_pods.refused)]
     joined.pods = [*before.pods, *single] if single else before.pods

@@ -192,9 +192,6 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     known = _changes[tolerate].get(spec)
     if known is None or known[0] is not classes:
         filled = default_pod_spec(spec, classes, tolerate=tolerate)
-        is_new = spec.priority is None and filled.priority is not None
-        if is_new and (refusal := other_preemption_policy(filled, classes)) is not None:
-            raise InputError(refusal, path="spec.preemptionPolicy")
         known = classes, _differences(spec, filled), spec, filled
         _changes[tolerate].put(spec, known)
     if spec is known[2]:  # pods of one template without a node share their spec
@@ -286,11 +283,24 @@ def other_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> str | No
     class has. None if it does not."""
     own, chosen = spec.preemption_policy, classes.get(spec.priority_class_name)
     computed = (chosen and chosen.preemption_policy) or PREEMPTS
-    if own in (None, computed):
+    return None if own in (None, computed) else _other("string", "PreemptionPolicy", own, computed)
+
+
+def other_priority(spec: PodSpec, classes: PriorityClasses) -> str | None:
+    """Return why the admission plugin Priority refuses a pod that names its priority: that of its class is
+    another. None if it does not."""
+    name, own = spec.priority_class_name, spec.priority
+    if own is None or (name and name not in classes):
         return None
+    chosen = _priority_class(name, classes)
+    computed = 0 if chosen is None else chosen.value
+    return None if own == computed else _other("integer", "priority", own, computed)
+
+
+def _other(kind: str, field: str, own: object, computed: object) -> str:
     return (
-        f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "
-        f"admission controller computed {computed} from the given PriorityClass name"
+        f"the {kind} value of {field} ({own}) must not be provided in pod spec; priority admission "
+        f"controller computed {computed} from the given PriorityClass name"
     )
 
 

@@ -627,6 +627,9 @@ def release_named(text: str) -> Release:
 # ``ended_versions.txt`` has them.
 
 
+_OFF = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "storage.k8s.io/v1beta1")
+
+
 class EndedVersion(NamedTuple):
     """A version of a kind that is not served any more.
 
@@ -648,6 +651,11 @@ class EndedVersion(NamedTuple):
         """Whether a release serves it still."""
         last, first = parse_version(release), parse_version(self.release)
         return last is not None and first is not None and last < first
+
+    @property
+    def is_off_by_default(self) -> bool:
+        """Whether an API server that has the version serves it only if its ``--runtime-config`` says so."""
+        return self.api_version in _OFF
 
     @property
     def depends_on_release(self) -> bool:

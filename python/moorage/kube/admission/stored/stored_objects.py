@@ -15,13 +15,16 @@ from ...model.policy import LimitRange
 from ...model.storage import PersistentVolumeClaim
 from ...plain import joined, plain
 from ...read.object_defaults import missing_tolerations
+from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
 from ..pod_requests import container_defaults
-from .service_accounts import ServiceAccounts
+from .service_accounts import with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults
 
 _NOT_READY = "node.kubernetes.io/not-ready"
+_TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+"""Labels of a node that a pod there gets (PodTopologyLabels)."""
 _PROTECTION = {"PersistentVolumeClaim": "pvc-protection", "PersistentVolume": "pv-protection"}
 """What keeps an object in use (StorageObjectInUseProtection), by kind."""
 
@@ -32,12 +35,13 @@ class StoredObjects:
     Parameters
     ----------
     objects : iterable of Object
-        Service accounts and limit ranges; other kinds are ignored.
+        Service accounts, limit ranges and nodes; other kinds are ignored.
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
         listed = list(objects)
         self._accounts = ServiceAccounts(listed)
+        self._nodes = {obj.name: obj for obj in listed if isinstance(obj, Node)}
         self._limit_ranges = [obj for obj in listed if isinstance(obj, LimitRange)]
 
     def value(self, obj: Object, document: Json) -> Json:
@@ -61,7 +65,10 @@ class StoredObjects:
         if isinstance(obj, Pod):
             self._annotate(value)
             value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
-            self._accounts.complete(value)
+            with_account(value, self._accounts)
+            if (node := self._nodes.get(obj.spec.node_name)) is not None:
+                of_node = {key: node.metadata.labels[key] for key in _TOPOLOGY if key in node.metadata.labels}
+                part(value, "metadata").setdefault("labels", {}).update(of_node)
         elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is not None:
             value["spec"]["storageClassName"] = obj.spec.storage_class_name
         if (name := _PROTECTION.get(obj.kind)) is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from moorage._core.base.quantity import Quantity
 
 from ...cel.text_formats import format_errors
+from ...model.storage import BETA_STORAGE_CLASS
 from ..field_checks import Json, part, parts
 
 _TEMPLATES = {
@@ -196,13 +197,10 @@ def _stateful_set(stateful_set: Json) -> Iterator[str]:
         yield f"spec.revisionHistoryLimit: {why}"
 
 
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-
-
 def _claim(claim: Json) -> Iterator[str]:
-    if _BETA_CLASS in part(part(claim, "metadata"), "annotations"):
+    if BETA_STORAGE_CLASS in part(part(claim, "metadata"), "annotations"):
         why = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        yield f"metadata.annotations[{_BETA_CLASS}]: {why}"
+        yield f"metadata.annotations[{BETA_STORAGE_CLASS}]: {why}"
     yield from _of_claim_spec(part(claim, "spec"), "spec")
 
 
@@ -215,9 +213,9 @@ def _of_claim_spec(spec: Json, where: str) -> Iterator[str]:
 
 def _volume(volume: Json) -> Iterator[str]:
     spec = part(volume, "spec")
-    if _BETA_CLASS in part(part(volume, "metadata"), "annotations"):
+    if BETA_STORAGE_CLASS in part(part(volume, "metadata"), "annotations"):
         why = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        yield f"metadata.annotations[{_BETA_CLASS}]: {why}"
+        yield f"metadata.annotations[{BETA_STORAGE_CLASS}]: {why}"
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         yield (
             "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the "

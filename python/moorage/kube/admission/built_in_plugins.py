@@ -1,0 +1,191 @@
+"""Plugins of the API server about accounts, claims and classes; some are off unless an option says so."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+
+from ..model.meta import Object
+from ..model.node import ServiceAccount
+from ..model.pod import Pod
+from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
+from ..model.workload import PriorityClass
+from ..workloads.ownership import has_made_up_uid
+from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
+
+DEFAULT_ACCOUNT = "default"
+_IS_DEFAULT = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Annotations of a class, ``true``: the class of claims without one. Either suffices."""
+_HOSTNAME = "kubernetes.io/hostname"
+_NO_RESIZE = (
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
+    "support resize"
+)
+_NOT_BOUND = "Only bound persistent volume claims can be expanded"
+
+
+class ServiceAccounts:
+    """The service accounts of each namespace, as far as the input tells them.
+
+    A controller makes the account ``default`` in each namespace, so a namespace without it is one whose
+    accounts are not listed: any may be there.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Service accounts; other kinds are ignored.
+    """
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._accounts: defaultdict[str, dict[str, ServiceAccount]] = defaultdict(dict)
+        for obj in objects:
+            if isinstance(obj, ServiceAccount):
+                self._accounts[obj.namespace][obj.name] = obj
+
+    def are_listed(self, namespace: str) -> bool:
+        """Whether the input lists the accounts of a namespace."""
+        return DEFAULT_ACCOUNT in self._accounts.get(namespace, ())
+
+    def refusal(self, namespace: str, name: str) -> str:
+        """Return why a pod with an account is refused; "" where it is not."""
+        if not name or not self.are_listed(namespace) or name in self._accounts[namespace]:
+            return ""
+        return f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+
+    def get(self, namespace: str, name: str) -> ServiceAccount:
+        """Return an account; one without anything where it is not listed."""
+        return self._accounts.get(namespace, {}).get(name, ServiceAccount())
+
+
+class ServiceAccountPlugin(AdmissionPlugin):
+    """The account of a pod must exist, in a namespace whose accounts the input lists."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._accounts = ServiceAccounts(objects)
+
+    def mark(self, request: AdmissionRequest) -> str:
+        """Return the account that a pod names."""
+        pod = request.obj
+        if not isinstance(pod, Pod) or not pod.unread or not self._accounts.are_listed(pod.namespace):
+            return ""
+        named = msgspec.json.decode(str(pod.unread), type=_Accounted)
+        return named.service_account_name or named.service_account
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Refuse a new pod without its account; what the account adds scheduling does not read."""
+        account = self.mark(request) if request.operation == "CREATE" else ""
+        if text := self._accounts.refusal(request.namespace, account):
+            raise NotAdmittedError(text)
+        return request.obj
+
+
+class _Accounted(msgspec.Struct, rename="camel"):
+    """The account among the fields of a pod that scheduling does not read."""
+
+    service_account_name: str = ""
+    service_account: str = ""
+
+
+class StorageClassPlugin(AdmissionPlugin):
+    """A new claim without a class gets the default one, and a claim grows only if its class allows it
+    (DefaultStorageClass, PersistentVolumeClaimResize)."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._classes = {obj.name: obj for obj in objects if isinstance(obj, StorageClass)}
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new claim with its class."""
+        claim = request.obj
+        if not isinstance(claim, PersistentVolumeClaim) or request.operation != "CREATE":
+            return claim
+        chosen = default_class(claim, self._classes.values())
+        if chosen is None:
+            return claim
+        return replace(claim, spec=replace(claim.spec, storage_class_name=chosen.name))
+
+    def validate(self, request: AdmissionRequest) -> Sequence[str]:
+        """Refuse a claim that may not grow."""
+        claim, old = request.obj, request.old
+        if not (isinstance(claim, PersistentVolumeClaim) and isinstance(old, PersistentVolumeClaim)):
+            return ()
+        if _storage(claim) > _storage(old):
+            if old.status.phase not in ("Bound", ""):  # manifests do not tell
+                raise NotAdmittedError(_NOT_BOUND)
+            name, own = _class_name(claim), self._classes.get(_class_name(claim))
+            is_known = own is not None or not name or bool(self._classes)
+            may_grow = own is not None and own.allow_volume_expansion and _class_name(old) == name
+            if is_known and not may_grow:
+                raise NotAdmittedError(_NO_RESIZE)
+        return ()
+
+
+def default_class(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> StorageClass | None:
+    """Return the default class for a claim without one; None where it has a class, or there is no default.
+
+    Of several default classes the newest is chosen, of equally old ones the first by name. A claim with the
+    class "" has a class.
+    """
+    if claim.spec.storage_class_name is not None or BETA_STORAGE_CLASS in claim.metadata.annotations:
+        return None
+    defaults = [item for item in classes if "true" in map(item.metadata.annotations.get, _IS_DEFAULT)]
+    return min(defaults, key=lambda item: (-_created(item), item.name), default=None)
+
+
+def _created(obj: Object) -> float:
+    """Creation time in seconds since 1970; minus infinity if unknown."""
+    stamp = obj.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
+
+
+def _storage(claim: PersistentVolumeClaim) -> Quantity:
+    return Quantity(claim.spec.resources.requests.get("storage", 0))
+
+
+def _class_name(claim: PersistentVolumeClaim) -> str:
+    return claim.metadata.annotations.get(BETA_STORAGE_CLASS) or claim.spec.storage_class_name or ""
+
+
+class PriorityClassPlugin(AdmissionPlugin):
+    """There is one default class of priority (Priority)."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._defaults = [
+            obj.name
+            for obj in objects
+            if isinstance(obj, PriorityClass) and obj.global_default and not has_made_up_uid(obj)
+        ]
+
+    def validate(self, request: AdmissionRequest) -> Sequence[str]:
+        """Refuse a second default class."""
+        obj = request.obj
+        if isinstance(obj, PriorityClass) and obj.global_default:
+            for name in self._defaults:
+                if name != obj.name:
+                    is_taken = f"PriorityClass {name} is already marked as default"
+                    raise NotAdmittedError(f"{is_taken}. Only one default can exist")
+        return ()
+
+
+class AntiAffinityTopologyPlugin(AdmissionPlugin):
+    """Required anti-affinity is about nodes alone (LimitPodHardAntiAffinityTopology)."""
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Refuse a new pod that keeps others from more than its node."""
+        pod = request.obj
+        if isinstance(pod, Pod) and request.operation == "CREATE" and pod.spec.affinity is not None:
+            terms = pod.spec.affinity.pod_anti_affinity
+            for term in () if terms is None else terms.required:
+                if term.topology_key != _HOSTNAME:
+                    field = "affinity.PodAntiAffinity.RequiredDuringScheduling"
+                    text = f"has TopologyKey {term.topology_key} but only key {_HOSTNAME} is allowed"
+                    raise NotAdmittedError(f"{field} {text}")
+        return pod

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/reference: `python docs/make_reference.py`.
+"""Writes the generated parts of the pages: `python docs/make_reference.py`.
 
 A part stands between a comment that says what it is made from and one that ends it.
 """
@@ -14,8 +14,10 @@ from front_doors import reference
 from schema_tables import SCHEMAS, table
 
 from moorage.cli.app import app
+from moorage.cluster.verbs import VERBS
 
-PAGES = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+PAGES = [*sorted((DOCS / "reference").glob("*.md")), DOCS / "changes.md", DOCS / "command_line.md"]
 PART = re.compile(r"(<!-- made from (\S+): ([^>\n]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -40,10 +42,28 @@ def schemas(pattern: str) -> Iterator[str]:
         yield from table(file)
 
 
+def verbs(form: str) -> Iterator[str]:
+    """Iterate over the lines of the table of verbs: as ``methods``, or as ``options``."""
+    of_methods = form == "methods"
+    yield from (
+        ("| method | option | what it does |", "|---|---|---|")
+        if of_methods
+        else ("| option | what it does |", "|---|---|")
+    )
+    for verb in VERBS:
+        words = f"--{verb.name} {verb.metavar}".rstrip().replace("|", "\\|")
+        yield (
+            f"| `{verb.method}` | `--{verb.name}` | {verb.help} |"
+            if of_methods
+            else f"| `{words}` | {verb.help} |"
+        )
+
+
 MAKERS: dict[str, Callable[[str], Iterable[str]]] = {
     "module": reference,
     "command": commands,
     "schemas": schemas,
+    "verbs": verbs,
 }
 
 
@@ -58,5 +78,5 @@ def made(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in sorted(PAGES.glob("*.md")):
+    for path in PAGES:
         path.write_text(made(path.read_text()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moorage.cluster.verbs import VERBS
 from moorage.errors import located
 from moorage.live.shares import Limits
 
@@ -299,6 +300,8 @@ POLICY = (
 
 def page_files() -> Mapping[str, Reply]:
     """Return the answers by path: the page at ``/``, and what it loads."""
+    from msgspec import json
+
     from moorage.live.web_server import Reply
 
     headers = (
@@ -313,4 +316,7 @@ def page_files() -> Mapping[str, Reply]:
         )
         for file in (*own, files("moorage.answers") / "assets/page.css")
     }
+    helps = json.encode({verb.name: verb.help for verb in VERBS})
+    script = b"export const HELP = " + helps + b";\n"
+    replies["/page/verbs.js"] = Reply(200, script, f"{TYPES['js']}; charset=utf-8", headers)
     return {"/": replies.pop("/page/index.html"), **replies}

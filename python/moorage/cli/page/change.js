@@ -1,36 +1,37 @@
 // The form that builds a question: changes in their order, a manifest, and what is asked.
 import {announce, byId, element} from "./dom.js";
+import {HELP} from "./verbs.js"; // of each change, by its option: the server makes it of its table of verbs
 
 const NODES = {name: "nodes", label: "Node, or LABEL=VALUE", list: "known-nodes"};
 const SEVERAL = {...NODES, label: "Nodes, or LABEL=VALUE"};
 const WORKLOAD = {name: "workload", label: "Workload", list: "known-workloads", hint: "deploy/shop/web"};
 const NUMBER = (label, value) => ({name: "number", label, type: "number", value});
-const onNodes = (option, text, help) => ({option, text, help, fields: [SEVERAL], value: ({nodes}) => namesIn(nodes)});
+const onNodes = (option, text) => ({option, text, fields: [SEVERAL], value: ({nodes}) => namesIn(nodes)});
 
 const CHANGES = [
-  onNodes("drain", "drain nodes", "Cordon nodes and evict their pods, as far as disruption budgets allow."),
-  onNodes("remove-nodes", "lose nodes", "Remove nodes and the pods on them."),
-  {option: "fail-zone", text: "lose a zone", help: "Remove all nodes of a zone and the pods on them.",
+  onNodes("drain", "drain nodes"),
+  onNodes("remove-nodes", "lose nodes"),
+  {option: "fail-zone", text: "lose a zone",
     fields: [{name: "zone", label: "Zone", list: "known-zones"}], value: ({zone}) => zone},
-  {option: "add-nodes", text: "add nodes", help: "Add copies of a node, in its zone or in another one.",
+  {option: "add-nodes", text: "add nodes",
     fields: [{name: "node", label: "Like node", list: "known-nodes"}, NUMBER("How many", "1"), {name: "zone", label: "Zone (its own)", list: "known-zones", optional: true}],
     value: ({node, number, zone}) => `${node}=${number}${zone ? `,zone=${zone}` : ""}`},
-  {option: "scale", text: "scale a workload", help: "Set the replicas of a workload.",
+  {option: "scale", text: "scale a workload",
     fields: [WORKLOAD, NUMBER("Replicas", "")], value: ({workload, number}) => `${workload}=${number}`},
-  {option: "restart", text: "restart a workload", help: "Roll it out anew, as kubectl rollout restart does.",
+  {option: "restart", text: "restart a workload",
     fields: [WORKLOAD], value: ({workload}) => workload},
-  {option: "restart-all", text: "restart all workloads", help: "One after the other; each needs room for its surge.", fields: [], value: () => ""},
-  {option: "upgrade-nodes", text: "replace nodes", help: "By copies one at a time, some new ones first: a node is drained and removed, and the next one comes.",
+  {option: "restart-all", text: "restart all workloads", fields: [], value: () => ""},
+  {option: "upgrade-nodes", text: "replace nodes",
     fields: [NODES, NUMBER("New ones first", "1")], value: ({nodes, number}) => `${quoted(nodes)} ${number}`},
-  onNodes("cordon", "cordon nodes", "Make nodes unschedulable."),
-  onNodes("uncordon", "uncordon nodes", "Make nodes schedulable."),
-  {option: "taint", text: "taint nodes", help: "KEY=VALUE:EFFECT, or KEY- to remove a taint.",
+  onNodes("cordon", "cordon nodes"),
+  onNodes("uncordon", "uncordon nodes"),
+  {option: "taint", text: "taint nodes",
     fields: [NODES, {name: "taint", label: "Taint", hint: "gpu=true:NoSchedule"}], value: ({nodes, taint}) => `${quoted(nodes)} ${quoted(taint)}`},
-  {option: "hpa", text: "scale by all autoscalers", help: "Scale all targets of HPAs and KEDA to their minimum or maximum: min or max.",
+  {option: "hpa", text: "scale by all autoscalers",
     fields: [{name: "bound", label: "min or max", value: "max"}], value: ({bound}) => bound},
 ];
 const quoted = (text) => /^[\w.:=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-const OPTIONS = new Set([...CHANGES.map((one) => one.option), "label", "cronjobs", "unsuspend", "set-requests"]);
+const OPTIONS = new Set(Object.keys(HELP));
 const TEMPLATE = {name: "pod", label: "Workload, or leave empty for the manifest", list: "known-workloads", optional: true};
 
 const QUESTIONS = [
@@ -102,7 +103,7 @@ export class ChangeForm {
 
   offer(values = {}) {
     byId("fields").replaceChildren(...(this.kind?.fields ?? []).map((field) => this.field(field, values)));
-    byId("help").textContent = this.kind?.help ?? "";
+    byId("help").textContent = HELP[this.kind?.option] ?? "";
     byId("add").hidden = !this.kind;
   }
 

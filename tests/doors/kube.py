@@ -115,6 +115,7 @@ from moorage.kube.model.meta import percent as percent
 
 # Names of resources in paths and rights.
 from moorage.kube.model.meta import plural as plural
+from moorage.kube.model.meta import plural_of as plural_of
 from moorage.kube.model.meta import resource as resource
 from moorage.kube.model.meta import whole_number as whole_number
 from moorage.kube.model.meta import with_condition as with_condition
@@ -145,6 +146,7 @@ from moorage.kube.read.block_yaml import resolve_plain as resolve_plain
 
 # Decoding of one object; the table of kinds is gone through.
 from moorage.kube.read.decode import _KINDS as _KINDS
+from moorage.kube.read.decode import CLUSTER_SCOPED as CLUSTER_SCOPED
 from moorage.kube.read.decode import decode as decode
 from moorage.kube.read.decode import decode_as as decode_as
 from moorage.kube.read.decode import decode_kind as decode_kind

@@ -205,6 +205,26 @@ def test_live() -> None:
     run_live(given("RELEASE", DEFAULT), *only())
 
 
+@job(
+    "10 min; Go first builds for 25 min",
+    needs=[GO],
+    takes=["RELEASE", "SEED", "SECONDS", "OUT"],
+    nightly=True,
+)
+def fuzz_admission() -> None:
+    """Valid objects with changes, which a real API server and moorage accept or refuse alike
+
+    Its log has the seed, which SEED gives again. Each difference is a vector in OUT; SECONDS are 600.
+    """
+    servers = {
+        "MOORAGE_SERVERS": python("-m", "tests.live.servers.build", given("RELEASE", DEFAULT), stdout=PIPE)
+    }
+    options = {name: given(name) for name in ("SEED", "SECONDS", "OUT")}
+    named = [word for name, value in options.items() if value for word in (f"--{name.lower()}", value)]
+    least = ["--least", "0"] if given("SECONDS") else []
+    python("-m", "tests.campaign.admission_fuzz", *named, *least, environment=servers)
+
+
 @job("11 min beside other work, 6 of a processor; Go first builds for an hour", needs=[GO], nightly=True)
 def live_releases() -> None:
     """The live tests that depend on the API server, for each release; says which were built

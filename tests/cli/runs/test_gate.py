@@ -82,4 +82,4 @@ def test_what_was_compared_is_said_in_all_forms(
     assert main([*gate, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["changes"] == ["--cordon old-a"]
-    assert document["upgrade"] == {"from": "1.35", "to": "1.37", "lost": 0, "ended": []}
+    assert document["upgrade"] == {"from": "1.35", "to": "1.37", "lost": 0, "ended": [], "touched": []}

@@ -38,6 +38,7 @@ from .simulation import (
     Status,
     by_workload,
 )
+from .upgrade_effects import TouchedObjects
 
 if TYPE_CHECKING:  # a check without losses and NodePools needs neither
     from ..survival import Survival, SurvivalDocument
@@ -94,6 +95,8 @@ class Upgrade(Document, frozen=True, rename={"earlier": "from", "later": "to"}):
     """Pods that only have a node in the first one."""
     ended: list[EndedObjectDocument]
     """Objects of the input in versions that the later release does not serve."""
+    touched: list[TouchedObjects]
+    """What else the later release takes otherwise, or is too new for."""
 
 
 class CheckDocument(Document, frozen=True, kw_only=True):
@@ -172,7 +175,8 @@ class CheckAnswer:
             verdict,
             findings=[_checked_pods(finding) for finding in verdict.findings],
             changes=compared.changes,
-            upgrade=compared.releases and Upgrade(*compared.releases, compared.lost, ended),
+            upgrade=compared.releases
+            and Upgrade(*compared.releases, compared.lost, ended, [*compared.touched]),
             new_nodes=compared.scale_up,
             survival=None if survival is None else survival.document(verdict.failed_losses),
             **structs.asdict(simulation.cluster.about([*self.facts, *self.warnings], simulation.not_asked)),

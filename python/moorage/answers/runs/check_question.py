@@ -126,6 +126,7 @@ class CheckQuestion:
             done = setup.run(stages, attempts.over)
         else:
             from .comparison import compare_releases, sides_of_upgrade
+            from .upgrade_effects import touched_objects
 
             stages()
             first, last, notes = sides_of_upgrade(*self.releases, self.scheduler.gates)
@@ -135,7 +136,10 @@ class CheckQuestion:
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.setup.settings
             ended = [obj for obj in self.after.ended if not obj.version.is_served(self.releases[1])]
-            compared = compared._replace(releases=self.releases, lost=len(causes), ended=ended)
+            touched = touched_objects(self.after, *self.releases)
+            compared = compared._replace(
+                releases=self.releases, lost=len(causes), ended=ended, touched=touched
+            )
         stages()
         verdict = judge(done, waiting, self.allowed, self.new_only, causes)
         removed = removed_pods(done, self.before.pods)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ..explain.explain_group import Fit
     from ..survival import Loss, LostPod, Survival
     from .coming_nodes import ScaleUpReport
+    from .upgrade_effects import TouchedObjects
 
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
@@ -134,6 +135,8 @@ class Compared(NamedTuple):
         See `Simulation.basis`.
     ended : sequence of EndedObject
         With ``--upgrade-from``, objects of the input in versions that the later release does not serve.
+    touched : sequence of TouchedObjects
+        With it, what else the later release takes otherwise, or is too new for.
     """
 
     changes: Sequence[str] = ()
@@ -142,6 +145,7 @@ class Compared(NamedTuple):
     scale_up: ScaleUpReport | None = None
     basis: Sequence[str] = ()
     ended: Sequence[EndedObject] = ()
+    touched: Sequence[TouchedObjects] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield whom the change evicts and what the answer rests on, who makes nodes, what was changed, and
@@ -155,6 +159,7 @@ class Compared(NamedTuple):
             what = number_of(self.lost, "pod loses its node", "pods lose their nodes")
             yield f"{' to '.join(self.releases)}: {what if self.lost else 'no pod loses its node'}"
             yield from (f"{self.releases[1]} does not serve {obj.text}" for obj in self.ended)
+            yield from (f"{self.releases[1]} {objects.line}" for objects in self.touched)
 
 
 class Verdict(NamedTuple):

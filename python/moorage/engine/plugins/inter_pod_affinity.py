@@ -158,8 +158,8 @@ class InterPodAffinity(
         if changed is None:
             return fwk.QUEUE_SKIP
         affinity, anti_affinity = self._required(pod)
-        asked = (() if new is None else affinity) + (() if old is None else anti_affinity)
-        labels = self._namespace_labels(changed, asked)
+        concerned = (() if new is None else affinity) + (() if old is None else anti_affinity)
+        labels = self._namespace_labels(changed, concerned)
         if labels is None:
             return fwk.QUEUE
         repelled = _any_matches if release.any_anti_affinity_term_wakes else _all_match

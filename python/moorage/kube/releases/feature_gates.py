@@ -371,8 +371,10 @@ def feature_gates(
     for name, value in changes.items():
         if not is_gate(name, release):
             here = f"{release.version} decides here, and "
-            is_other = any(name in gates_of(release_known) for release_known in RELEASES.values())
-            hint = _built_in(name, release, here) if is_other else nearest(name, (*known, *ALL))
+            others = [version for version, other in RELEASES.items() if name in gates_of(other)]
+            hint = _built_in(name, release, here) if others else nearest(name, (*known, *ALL))
+            if others and not hint:
+                hint = f"; Kubernetes {here}{others[-1]} is the last with it"
             raise ValueError(f"unrecognized feature gate: {name}{hint}")
         if not isinstance(value, bool):
             raise ValueError(f"invalid value of {name}={value}, err: not a boolean")

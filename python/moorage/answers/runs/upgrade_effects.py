@@ -1,0 +1,167 @@
+"""What an upgrade touches of the input though no pod moves: objects that the later release takes otherwise,
+and autoscalers that are not made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from moorage.document import Document
+from moorage.errors import first_of
+from moorage.kube import LabelSelector, Object, Pod, PodDisruptionBudget
+from moorage.kube.model.cluster import Cluster
+from moorage.kube.model.pod import PodSpec
+from moorage.kube.model.pod_group import CompositePodGroup
+from moorage.kube.model.workload import PodTemplateSpec
+from moorage.kube.releases import RELEASES, Version, gates_of, parse_version
+from moorage.kube.releases.feature_gates import Stage
+from moorage.kube.workloads.ownership import Workloads
+
+_MOST = 3
+
+
+class TouchedObjects(Document, frozen=True):
+    """Objects of the input that the later release takes otherwise, or that are not made for it."""
+
+    behaviour: str
+    """The behaviour of the release that makes the difference; empty where it is none."""
+    text: str
+    """What is otherwise, in a clause about the release."""
+    objects: list[str]
+
+    @property
+    def line(self) -> str:
+        """For the text of an answer: without the release."""
+        by = f" ({self.behaviour})" if self.behaviour else ""
+        return f"{self.text}{by}: {first_of(self.objects, _MOST)}"
+
+
+class _Touch(NamedTuple):
+    """What a behaviour does to some objects."""
+
+    text: str
+    of: Callable[[Cluster], Iterable[str]]
+
+
+def touched_objects(cluster: Cluster, earlier: str, later: str) -> list[TouchedObjects]:
+    """Return what an upgrade touches.
+
+    Parameters
+    ----------
+    earlier, later : str
+        The releases, for example "1.37" and "1.38".
+    """
+    releases = RELEASES[earlier], RELEASES[later]
+    touched = [
+        TouchedObjects(name, rule.text, objects)
+        for name, rule in _RULES.items()
+        if getattr(releases[0], name) is not getattr(releases[1], name)
+        and (objects := sorted({*rule.of(cluster)}))
+    ]
+    return [*touched, *_groups(cluster, earlier, later), *_autoscalers(cluster, later)]
+
+
+def _pods_with(cluster: Cluster, concerns: Callable[[PodSpec], bool]) -> Iterator[str]:
+    """Yield the workloads of pods, and single pods, whose spec is concerned."""
+    workloads = Workloads(cluster.others)
+    for pod in cluster.pods:
+        if concerns(pod.spec):
+            workload = workloads.of(pod)
+            yield f"{workload.namespace}/{workload.text}"
+    for obj in cluster.others:
+        spec: Any = getattr(obj, "spec", None)
+        template = getattr(getattr(getattr(spec, "job_template", None), "spec", spec), "template", None)
+        if isinstance(template, PodTemplateSpec) and obj.metadata.controller() is None:
+            yield from [_name(obj)] * concerns(template.spec)
+
+
+def _name(obj: Object) -> str:
+    return f"{obj.namespace}/{obj.kind.lower()}/{obj.name}"
+
+
+def _spreads_emptily(spec: PodSpec) -> bool:
+    return any(_is_empty(constraint.label_selector) for constraint in spec.topology_spread_constraints)
+
+
+def _empty_budgets(cluster: Cluster) -> Iterator[str]:
+    for budget in cluster.others:
+        if isinstance(budget, PodDisruptionBudget) and _is_empty(budget.spec.selector):
+            yield _name(budget)
+
+
+def _is_empty(selector: LabelSelector | None) -> bool:
+    """Whether there is a selector, and it selects everything."""
+    return selector is not None and not (selector.match_labels or selector.match_expressions)
+
+
+_RULES: Mapping[str, _Touch] = {
+    "scores_effective_requests": _Touch(
+        "scores nodes by the pod's own resources (spec.resources)",
+        lambda cluster: _pods_with(cluster, lambda spec: spec.resources is not None),
+    ),
+    "empty_selectors_spread": _Touch(
+        "counts all pods of the namespace for an empty selector of a spread constraint",
+        lambda cluster: _pods_with(cluster, _spreads_emptily),
+    ),
+    "empty_budgets_protect": _Touch(
+        "lets an empty selector of a budget protect all pods of the namespace from preemption",
+        _empty_budgets,
+    ),
+}
+
+
+def _groups(cluster: Cluster, earlier: str, later: str) -> Iterator[TouchedObjects]:
+    """Yield groups of groups, if they are alpha in the earlier release, which cannot read beta ones."""
+    gates = [gates_of(RELEASES[version]).get(CompositePodGroup.__name__) for version in (earlier, later)]
+    stages = [gate and gate.stage for gate in gates]
+    if stages == [Stage.ALPHA, Stage.BETA]:
+        names = sorted(_name(obj) for obj in cluster.others if isinstance(obj, CompositePodGroup))
+        text = f"stores these groups as scheduling.k8s.io/v1beta1, so that {earlier} cannot be rolled back to"
+        yield from [TouchedObjects("", text, names)] * bool(names)
+
+
+def _autoscalers(cluster: Cluster, later: str) -> Iterator[TouchedObjects]:
+    """Yield the autoscalers among the pods that are not known to support a release."""
+    for text, most in (
+        ("is newer than cluster-autoscaler is made for, which simulates its own release", _of_autoscaler),
+        ("is newer than Karpenter is known to support", _of_karpenter),
+    ):
+        images = {
+            image
+            for pod in cluster.pods
+            for image in _images(pod)
+            if Version(0, 0, 0) < most(image) < _of(later)
+        }
+        yield from [TouchedObjects("", text, sorted(images))] * bool(images)
+
+
+def _images(pod: Pod) -> Iterator[str]:
+    return (container.image.partition("@")[0] for container in pod.spec.containers)
+
+
+NEWEST_OF_KARPENTER = {"1.0": 31, "1.2": 32, "1.5": 33, "1.6": 34, "1.9": 35, "1.13": 36, "1.15": 37}
+"""The newest minor version of Kubernetes that Karpenter supports, from each of these releases on
+(karpenter.sh, table of compatibility of v1.15)."""
+
+
+def _of_autoscaler(image: str) -> Version:
+    """Return the release of Kubernetes that an image of cluster-autoscaler is made for: that of its tag."""
+    name, _, tag = image.rpartition(":")
+    known = parse_version(tag) if name.rpartition("/")[2].startswith("cluster-autoscaler") else None
+    return known or Version(0, 0, 0)
+
+
+def _of_karpenter(image: str) -> Version:
+    """Return the newest release that an image of Karpenter supports."""
+    name, _, tag = image.rpartition(":")
+    known = parse_version(tag) if name.endswith("karpenter/controller") else None
+    if known is None:
+        return Version(0, 0, 0)
+    minors = [minor for since, minor in NEWEST_OF_KARPENTER.items() if _of(since) <= known]
+    return Version(1, max(minors, default=30), 0)
+
+
+def _of(release: str) -> Version:
+    version = parse_version(release)
+    assert version is not None
+    return version._replace(patch=0)

@@ -2,7 +2,9 @@
 
 Prints ``python/moorage/kube/releases/gates/vVERSION.txt`` from the sources of a release, which
 ``go mod download k8s.io/kubernetes@vVERSION.PATCH`` and ``… k8s.io/client-go@…`` leave on the disk.
-docs/guide/releasing.md says when this is done.
+With two arguments, ``VECTORS BEFORE``, it prints it from ``gates.jsonl.gz`` (a gate per line, with the
+errors of setting it alone) and the file of the release before. docs/guide/adding_a_release.md says when
+this is done.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+
+from tests.conformance.vectors import decode, lines
 
 LIST = "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"
 NAMES = {"RuntimeClassInImageCriAPI": "RuntimeClassInImageCriApi"}
@@ -84,5 +88,36 @@ def table(version: str, kubernetes: Path, client: Path) -> str:
     return "\n".join(rows) + "\n"
 
 
+NEEDS = re.compile(r"(\w+) is enabled, but depends on features that are disabled: \[([\w ]+)\]")
+
+
+def recorded(vectors: Path, before: Path) -> str:
+    """The text of the file, from recorded gates. Errors do not tell what each gate needs; of the others it is
+    what they needed in the release before."""
+    gates = {gate["name"]: gate for gate in map(decode, lines(vectors))}
+    needed: dict[str, set[str]] = {}
+    for gate in gates.values():
+        for name, off in NEEDS.findall(f"{gate['on']} {gate['off']}"):
+            needed.setdefault(name, set()).update(off.split())
+    for line in before.read_text().splitlines():
+        name, *words = line.split()
+        wanted = {word.removeprefix("needs:") for word in words if word.startswith("needs:")}
+        needed.setdefault(name, set()).update(
+            one for one in wanted & gates.keys() if not gates[one]["locked"]
+        )
+    rows = []
+    for name, gate in sorted(gates.items()):
+        if name not in ("AllAlpha", "AllBeta"):
+            stage = gate["stage"].title() if gate["stage"] else "GA"
+            words = name, stage, "on" if gate["default"] else "off", "locked" * gate["locked"]
+            rows.append(
+                " ".join((*filter(None, words), *(f"needs:{one}" for one in sorted(needed.get(name, ())))))
+            )
+    return "\n".join(rows) + "\n"
+
+
 if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(recorded(Path(sys.argv[1]), Path(sys.argv[2])), end="")
+        sys.exit()
     print(table(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])), end="")

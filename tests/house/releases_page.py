@@ -46,6 +46,27 @@ PREVIEW = """
 Kubernetes {0.version} is not out yet: moorage follows its beta {0.patch}, so that you can ask early what an
 upgrade changes. A command whose answer rests on it warns of that.
 """
+OF_THE_BETA = """
+## What is not exact in the beta of 1.38
+
+The rules for plain pods, devices, volumes, the queue, preemption of single pods and configurations are
+corrections that are going to stay. What moorage does not decide as v1.38.0-beta.0, as no recorded
+decision shows it:
+
+- **Attributes of devices**: matchAttribute compares versions as text, as 1.37 does, and passes over an
+  attribute that cannot be read; the beta compares versions as versions, and fails.
+- **Shares**: a device that may no longer be shared, and of which a share is still in use, can be
+  allocated as a whole. An allocation that has consumed a negative capacity is read; in the beta, it
+  makes all allocations fail.
+- **Both spellings** of a capacity in one request are an error, in moorage's words.
+- **Extenders that preempt** are not offered nodes without victims.
+- **Sums at the bound of 64 bits**: a dry run of preemption does not count the pods of such a node anew.
+- **Several PlacementGenerate plugins** in one profile are refused.
+- **Texts**: where CEL suggests a name for an undeclared one, moorage takes a name that differs in one
+  letter.
+
+Feature gates are read from `--feature-gates`, not from the flags of a control plane's pods.
+"""
 NOT_EXACT = """
 ## What is not exact
 
@@ -88,7 +109,7 @@ def page() -> str:
     parts += [f"| `{name}` | {' | '.join(map(_value, _values(name)))} |\n" for name in several]
     parts.append("\n")
     parts += [f"- `{name}`: {texts[name]}\n" for name in several]
-    return "".join((*parts, NOT_EXACT))
+    return "".join((*parts, OF_THE_BETA, NOT_EXACT))
 
 
 def _values(name: str) -> list[object]:

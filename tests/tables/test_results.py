@@ -146,7 +146,7 @@ def test_a_difference_has_a_headline() -> None:
     found = one.diff(other)
     assert found.headline() == "pods_removed: 1, placements: 2, requested: 1"
     assert found.table().to_dict()["before"][:2] == [None, None]
-    assert found.to_dict()["pods_removed"] == ("default/c",)
+    assert found.to_dict()["pods_removed"] == ["default/c"]
 
 
 def test_a_change_and_a_rollout() -> None:

@@ -287,52 +287,28 @@ class Price(Document, frozen=True):
     """The nodes of the pool: those that take the same kinds of pods."""
 
 
-class BoundDocument(Document, frozen=True, kw_only=True):
-    """The answer of ``moorage plan bound``."""
+class Bound(Document, Tabular, frozen=True, kw_only=True):
+    """An upper bound of what can be placed, beside what the scheduler places: the answer of ``moorage plan
+    bound``."""
 
     api_version: Literal["plan.moorage.dev/v1"] = "plan.moorage.dev/v1"
     kind: Literal["Bound"] = "Bound"
     pods: Count
+    """Number of pods in question."""
     bound: float
+    """Upper bound of the weight that can be placed without evictions; their number if each has weight 1."""
     placed: float
+    """The weight that the scheduler places."""
     gap: float
+    """How much more than the scheduler places could be placed at most, as a part of the bound."""
     prices: tuple[Price, ...]
+    """The resources that bind, by pool, the highest price for all free units first."""
     relaxed: tuple[str, ...]
+    """What the bound does not take into account."""
     skipped: dict[str, Count]
+    """Number of pending pods that were left out, as the scheduler does not schedule them now, by reason."""
 
-
-@dataclass(frozen=True, repr=False)
-class Bound(Tabular):
-    """An upper bound of what can be placed, beside what the scheduler places.
-
-    Attributes
-    ----------
-    pods : int
-        Number of pods in question.
-    bound : float
-        Upper bound of the weight that can be placed without evictions; of the number, where each pod has
-        weight 1.
-    placed : float
-        The weight that the scheduler places.
-    prices : tuple of Price
-        The resources that bind, by pool, the highest price for all free units first.
-    relaxed : tuple of str
-        What the bound does not take into account.
-    skipped : dict of str to int
-        Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
-    """
-
-    pods: int
-    bound: float
-    placed: float
-    prices: tuple[Price, ...]
-    relaxed: tuple[str, ...]
-    skipped: dict[str, int]
-
-    @property
-    def gap(self) -> float:
-        """How much more than the scheduler places could be placed at most, as a part of the bound."""
-        return (self.bound - self.placed) / self.bound if self.bound else 0.0
+    __repr__ = Tabular.__repr__
 
     def headline(self) -> str:
         """Return bound, placed weight and gap in one line."""
@@ -361,9 +337,9 @@ class Bound(Tabular):
             }
         )
 
-    def document(self) -> BoundDocument:
-        """Return the answer of ``moorage plan bound``."""
-        return BoundDocument.from_object(self)
+    def document(self) -> Bound:
+        """Return the bound, which is its document."""
+        return self
 
 
 def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:
@@ -394,7 +370,15 @@ def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence
     if all(value == int(value) for value in values):
         top = float(np.floor(top))
     prices = _prices(scheduler, relaxation, _prices_by_limit(relaxation, constraints, costs, solution.prices))
-    return Bound(len(pods), top, placed, prices, relaxation.relaxed, skipped)
+    return Bound(
+        pods=len(pods),
+        bound=top,
+        placed=placed,
+        gap=(top - placed) / top if top else 0.0,
+        prices=prices,
+        relaxed=relaxation.relaxed,
+        skipped=skipped,
+    )
 
 
 def _prices_by_limit(

@@ -6,8 +6,9 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, shorten
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
@@ -19,28 +20,22 @@ from moorage.store import NotFoundError, ObjectClient, kind_named, parse_referen
 from moorage.table import Table, Tabular
 
 
-class Change(Struct, Tabular, frozen=True):
+class Change(Document, Tabular, frozen=True, omit_defaults=True, rename=None):
     """The objects that a change has written, each as ``Kind namespace/name``, in the order of the writes.
 
     What controllers do afterwards is not listed: `Scheduler.diff` with a fork from before shows everything.
 
-    Attributes
-    ----------
-    created, changed, deleted : tuple of str
-    kept : dict of str to str
-        What a change has left as it is, such as pods on a drained node, each with the reason.
-    preempted : dict of str to str
-        Those of the deleted pods that were evicted for others, each with ``namespace/name`` of the other.
-    notes : tuple of str
-        Sentences: what moorage does not know of the objects that it made.
     """
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: dict[str, str] = {}
+    """What a change has left as it is, such as pods on a drained node, each with the reason."""
     preempted: dict[str, str] = {}
+    """Those of the deleted pods that were evicted for others, each with ``namespace/name`` of the other."""
     notes: tuple[str, ...] = ()
+    """Sentences: what moorage does not know of the objects that it made."""
 
     __repr__ = Tabular.__repr__
 
@@ -71,9 +66,9 @@ class Change(Struct, Tabular, frozen=True):
         names = ("field", "name", "reason")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON value, without empty ones."""
-        return {field: value for field, value in structs.asdict(self).items() if value}
+    def document(self) -> Change:
+        """Return the change, which is its document."""
+        return self
 
     @property
     def unfinished(self) -> dict[str, str]:

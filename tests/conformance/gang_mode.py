@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.engine.framework import FilterPlugin
-from moorage.kube import Condition, Pod, PodGroup, decode_object
+from moorage.kube import AnyGroup, CompositePodGroup, Condition, Pod, decode_object
 from moorage.kube.releases import DEFAULT
 from tests.doors.engine import Loop, schedule_one
 from tests.scheduler.placing.alone import place_alone
@@ -19,7 +19,10 @@ from .world import ANY_STEP, STEP_KEYS, World, check_keys
 
 Json = dict[str, Any]
 
-GANG_STEPS: dict[str, set[str]] = STEP_KEYS | {"group": {"object", "members"}}
+GANG_STEPS: dict[str, set[str]] = STEP_KEYS | {
+    "group": {"object", "members"},
+    "hierarchy": {"namespace", "name", "groups", "members"},
+}
 MOST_ATTEMPTS = 4
 OPTIONAL_KEYS: Mapping[str, set[str]] = ANY_STEP | {"group": {"name"}}
 
@@ -62,7 +65,9 @@ class GangWorld(World):
         check_keys(step, GANG_STEPS, OPTIONAL_KEYS)
         match step["op"]:
             case "group":
-                found = self._group(decode_object(step["object"]), list(map(decode_object, step["members"])))
+                found = self._group([decode_object(step["object"])], step["members"])
+            case "hierarchy":
+                found = self._group(list(map(decode_object, step["groups"])), step["members"])
             case "schedule":
                 found = self._schedule(decode_object(step["pod"]))
             case _:
@@ -71,10 +76,13 @@ class GangWorld(World):
 
     # ---- groups --------------------------------------------------------------------------------------------
 
-    def _group(self, group: PodGroup, members: Sequence[Pod]) -> Json:
-        """Try a group until a cycle changes nothing, a few times at most. Members without a node go then."""
-        if not any(held.key == group.key for held in self.store.list(PodGroup)[0]):
-            self.add(group)
+    def _group(self, groups: Sequence[AnyGroup], objects: Sequence[Json]) -> Json:
+        """Try a group, or a tree of groups, until a cycle changes nothing, a few times at most. Members
+        without a node go then."""
+        for group in groups:
+            if not any(held.key == group.key for held in self.store.list(type(group))[0]):
+                self.add(group)
+        members: list[Pod] = [decode_object(pod) for pod in objects]
         for pod in members:
             self.add(pod)
         queue, attempts = self.scheduler.queue, list[Json]()
@@ -82,18 +90,17 @@ class GangWorld(World):
         while not attempts or (goes_on(attempts[-1]) and len(attempts) < MOST_ATTEMPTS):
             self.scheduler.sync()  # with the nominations of the attempt before
             queue.activate([self.pods[pod.key] for pod in members if pod.key in self.pods])
-            attempt = self._attempt(group, [pod.key for pod in members])
+            attempt = self._attempt(groups, [pod.key for pod in members])
             if attempt is None:
                 break
             attempts.append(attempt)
-        # Names of members end with their number.
-        result: Json = {"gated": sorted(gated, key=lambda key: (len(key), key))} if gated else {}
+        result: Json = {"gated": [pod.key for pod in members if pod.key in gated]} if gated else {}
         for pod in members:
             if not self.pods[pod.key].spec.node_name:
                 self.remove_pod(pod.key)
         return result | ({"attempts": attempts} if attempts else {})
 
-    def _attempt(self, group: PodGroup, members: Sequence[str]) -> Json | None:
+    def _attempt(self, groups: Sequence[AnyGroup], members: Sequence[str]) -> Json | None:
         """One cycle; None where there is nobody to try."""
         loop = Loop(self.scheduler.context)
         pods = one_cycle(loop, members)
@@ -106,11 +113,14 @@ class GangWorld(World):
             del self.pods[key]
         failed = {key: self._failed(key, one.message) for key, one in loop.result.unschedulable.items()}
         found = {"placed": placed, "failed": failed, "evicted": sorted(loop.result.evicted)}
-        found["condition"] = written = patch(
-            self.written.get(group.key, {}), self._condition(group), self.tells_whole
-        )
-        if written:
-            self.written[group.key] = written
+        conditions: dict[str, Json] = {}
+        for group in groups:
+            name = f"{group.kind.lower()}/{group.key}"
+            written = patch(self.written.get(name, {}), self._condition(group), self.tells_whole)
+            if written:
+                self.written[name] = conditions[name] = written
+        is_tree = isinstance(groups[0], CompositePodGroup)
+        found["conditions" if is_tree else "condition"] = conditions if is_tree else conditions.get(name)
         return {key: one for key, one in found.items() if one} | {
             "next": self.scheduler.context.rotation.start
         }
@@ -119,9 +129,9 @@ class GangWorld(World):
         node = self.scheduler.handle.nominator.nominated_node(self.pods[key])
         return {"message": message} | ({"nominated": node} if node else {})
 
-    def _condition(self, group: PodGroup) -> Condition | None:
-        conditions = self.store.get(PodGroup, group.name, group.namespace).status.conditions
-        return next((one for one in conditions if one.type == "PodGroupInitiallyScheduled"), None)
+    def _condition(self, group: AnyGroup) -> Condition | None:
+        conditions = self.store.get(type(group), group.name, group.namespace).status.conditions
+        return next((one for one in conditions if one.type.endswith("InitiallyScheduled")), None)
 
     # ---- pods without a group ------------------------------------------------------------------------------
 

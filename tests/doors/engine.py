@@ -272,6 +272,7 @@ from moorage.engine.framework.configuration.types import ARGS as ARGS
 # Events by which tests move pods, and hints that are called once for a class.
 from moorage.engine.framework.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.engine.framework.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
+from moorage.engine.framework.events import COMPOSITE_POD_GROUP as COMPOSITE_POD_GROUP
 from moorage.engine.framework.events import NODE_ADD as NODE_ADD
 from moorage.engine.framework.events import NODE_DELETE as NODE_DELETE
 from moorage.engine.framework.events import PodEvents as PodEvents

@@ -75,7 +75,26 @@ NOT_EXACT = """
   binding conditions have the messages of v1.36.3.
 - **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). Pods with bindMountOptions
   ask for no node that declares them (gate VolumeBindMountOptions, off by default).
-- **1.38**: It is a beta, and parts of it are still decided as in 1.37.
+- **1.38**: It is a beta, and parts of it are still decided as in 1.37. Of pod groups,
+  [some parts may change](#pod-groups-in-the-beta) before the release.
+
+### Pod groups in the beta
+
+moorage decides as v1.38.0-beta.0 does. Its sources call these parts unfinished, so the release may differ:
+
+- **The cost of a node** (`nodes_are_ranked_by_victims`): all victims on the node count, though some may stay.
+  Violated budgets are counted once, as if all victims of the cluster went. All nodes are searched, not only
+  those of the lowest rank.
+- **Nominations in trees** of groups: no placement is tried first for them.
+- **Sums of a placement** wrap beyond 64 bits, where those of a node no longer do.
+- **Steps of the cycle of a group** move to other extension points.
+- **Texts** changed between the alphas, and may change again; the gates of groups may come to be on by
+  default.
+
+Two things moorage cannot know. Where percentageOfPlacementsToScore asks for fewer placements than there are
+(by default from 56 nodes on), kube-scheduler draws them by chance; moorage takes them in the order of their
+first nodes. And no recorded decision shows the words in which it refuses a tree that is too deep, a group in
+mode single below one in mode all, or groups of different preemption policies; moorage has words of its own.
 
 ## Feature gates
 

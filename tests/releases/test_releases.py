@@ -50,7 +50,7 @@ def test_defaults_of_releases() -> None:
     assert of("StorageCapacityScoring") == [False, False, False, True, True]
     assert of("DRAFractionalCapacityRange") == [False, False, False, False, True]
     assert [release.tie_break for release in RELEASES.values()] == ["random", *["go-heap"] * 4]
-    assert default_gates(V136) is DEFAULT_GATES
+    assert default_gates(V136) == DEFAULT_GATES
 
 
 @pytest.mark.parametrize(

@@ -29,16 +29,27 @@ TOLD_BY = {
     "empty_budgets_protect": "new_budget_empty-3810003",
     "victims_tie_by_uid": "new_victim_ties-3810000",
     "plugins": "permit-groups",
+    "empty_domains_are_none": "new_tas_domains-3810001",
+    "group_without_victims_ends": "new_tas_domains-3810005",
+    "groups_tell_ancestor": "new_composite-3810017",
+    "groups_tell_threshold": "new_tas_domains-3810005",
+    "hierarchies_are_validated": "new_composite-3810016",
+    "lost_nodes_end_preemption": "gang_wap-3013",
+    "members_are_pods": "gang_wap-3002",
+    "nodes_are_ranked_by_victims": "gang_preempt-3020",
+    "nominated_placement_is_first": "new_tas_nominated-3810010",
+    "placements_are_sampled": "new_tas_percentage-3810000",
+    "trees_have_conditions": "new_composite-3810014",
 }
-"""The name of a vector by behaviour. `needless_evictions_reject` has a test of its own
-(preemption/test_dry_run.py), and pod groups have theirs (scheduler/groups)."""
+"""The name of a vector by behaviour. `needless_evictions_reject` and `groups_end_nominations` have tests of
+their own (preemption/test_dry_run.py, scheduler/groups/test_groups_1_38.py)."""
 
 
 @cache
 def recorded() -> dict[str, bytes]:
     """The lines of vectors by name."""
     of_name = {}
-    for file in ("v1.38", "configurations_gates"):
+    for file in ("v1.38", "gang_v1.38", "configurations_gates"):
         for line in lines(DATA / f"{file}.jsonl.gz"):
             vector = json.loads(line)
             of_name[vector.get("scenario", vector)["name"]] = line

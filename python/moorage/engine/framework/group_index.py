@@ -293,11 +293,13 @@ class PodGroups:
         Returns
         -------
         list of PodGroup or CompositePodGroup
-            The oldest first, then by name. Their conditions may be of an earlier state.
+            The oldest first, then by name and kind. Their conditions may be of an earlier state.
         """
         value, kinds = "/".join(key), (self._groups, self._composites)
         groups = [group for kind in kinds for group in kind.identities_by_index(CHILDREN, value)]
-        return sorted(groups, key=lambda group: (group.metadata.creation_timestamp or "", group.name))
+        return sorted(
+            groups, key=lambda group: (group.metadata.creation_timestamp or "", group.name, group.kind)
+        )
 
     def tree(self, key: UnitKey) -> GroupTree:
         """Return a group with the groups that belong to it.

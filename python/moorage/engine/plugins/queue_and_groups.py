@@ -13,7 +13,7 @@ import numpy.typing as npt
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
 from moorage.errors import MoorageError
-from moorage.kube import AnyGroup, Pod, PodGroup, PodSchedulingGate, UnitKey, group_of
+from moorage.kube import AnyGroup, Pod, PodSchedulingGate, UnitKey, group_of
 from moorage.kube.model.pod_group import COMPOSITE
 
 from ..framework.events import (
@@ -139,8 +139,9 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         """Queue if the pod's group, or one of the same tree of groups, was added."""
         return queue_if(self._is_of(pod, new.unit))
 
-    def after_group_updated(self, pod: Pod, old: PodGroup, new: PodGroup) -> fwk.QueueingHint:
-        """Queue if the pod's group, or one of the same tree of groups, needs fewer pods than before."""
+    def after_group_updated(self, pod: Pod, old: AnyGroup, new: AnyGroup) -> fwk.QueueingHint:
+        """Queue if the pod's group, or one of the same tree of groups, needs fewer pods or groups than
+        before."""
         return queue_if(0 < new.min_count < old.min_count and self._is_of(pod, new.unit))
 
 
@@ -148,6 +149,10 @@ class GangSchedulingFeasible(GangScheduling, without="permit"):
     """GangScheduling since v1.38: Permit is gone, and PlacementFeasible has a name in configurations."""
 
     extension_points = ("placementFeasible",)
+
+    def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
+        needs_fewer = on(COMPOSITE_POD_GROUP, ActionType.UPDATE, self.after_group_updated, of_unit=True)
+        return [*super().events_to_register(), needs_fewer]
 
 
 # ---- pod group pods count ----------------------------------------------------------------------------------

@@ -379,10 +379,10 @@ class MemberPlacing(Placing, kw_only=True):
         context.cache.assume_pod(assumed)
         context.handle.nominator.delete_nominated_pod_if_exists(pod)
         self.result.rows[at] = self.engine.row_in_view(decision.node)
-        if ranking is not None:
-            ranking.condemn(self.result.rows[at])
         if self.segment.whole_cycle:
             self._reserve(at, Started(engine, state, pod, assumed))
+        if ranking is not None and self.result.rows[at] >= 0:
+            ranking.condemn(self.result.rows[at])
 
     def _schedule_ranked(
         self,
@@ -392,8 +392,7 @@ class MemberPlacing(Placing, kw_only=True):
         unranked: tuple[Decision, CycleState],
         ranking: NodeRanking,
     ) -> tuple[Decision, CycleState]:
-        """Choose among the nodes of the lowest rank that a pod fits, which all of the placement are searched
-        for."""
+        """Choose among the nodes of the lowest rank that a pod fits, of all nodes of the placement."""
         decision, state = unranked
         if decision.node is None:
             return unranked

@@ -7,6 +7,7 @@ with the assignments of the group.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -161,7 +162,8 @@ class FailedAttempt:
         """Place the pods in the cluster as it is now, and undo it; return why the group fails."""
         for member in self._members:
             member.ranking = ranking
-        attempt = decide_whole(self._members, commit=False)
+        with _searching_all(self._members.engines if ranking is not None else ()):
+            attempt = decide_whole(self._members, commit=False)
         self._next_start = self._members.context.rotation.start
         for engine in self._members.engines:
             engine.search.search_in(None)
@@ -247,6 +249,19 @@ class FailedAttempt:
         """Return the nominations of the pods to the nodes that were found for them."""
         row_name = self._members.context.cache.state.table.row_name
         return {assignment.at: NominatingInfo(row_name(assignment.row)) for assignment in self._assignments}
+
+
+@contextmanager
+def _searching_all(engines: Sequence[Engine]) -> Iterator[None]:
+    """Have engines search all nodes, however many fit."""
+    before = [(engine.decider, engine.decider.percentage) for engine in engines]
+    for decider, _ in before:
+        decider.percentage = 100
+    try:
+        yield
+    finally:
+        for decider, percentage in before:
+            decider.percentage = percentage
 
 
 def _filters(engine: Engine, target: Target, pod: Pod) -> Filters:

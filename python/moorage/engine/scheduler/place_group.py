@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 
 from msgspec import Struct
@@ -158,6 +159,8 @@ def _are(number: int) -> str:
 
 # ---- place group -------------------------------------------------------------------------------------------
 
+ABOVE_FAILED = 'ancestor composite pod group "{}" is unschedulable'
+ABOVE_ERROR = 'ancestor composite pod group "{}" encountered an error'
 PARENT_ERROR = 'parent pod group "{}" encountered an error'
 CLEAR = NominatingInfo()
 
@@ -194,17 +197,24 @@ def outcomes_of(
     indexes : sequence of int
         The pods of the group, among those of the whole tree.
     above : Status, optional
-        Why the group above it failed, if it did.
+        What the group has if it has not failed by itself, as a group above it did.
     """
-    if attempt is None or (above is not None and attempt.succeeded):
-        attempt, status = None, above
+    tells_ancestor = members.context.handle.release.groups_tell_ancestor
+    status = None if attempt is None else attempt.status
+    if attempt is not None and tells_ancestor and above is not None and above.code == Code.ERROR:
+        status = status if attempt.is_error else None  # an error above takes the place of another failure
+    if above is not None and status is None:
+        attempt, status = None, replace(above) if tells_ancestor else above
+    elif status is not None and tells_ancestor:
+        text = ABOVE_ERROR if status.code == Code.ERROR else ABOVE_FAILED
+        above = Status(status.code, (text.format(members.group.name),))
     else:
-        status = attempt.status
+        above = status
     yield Outcome(members, indexes, attempt, status)
     tried = [] if attempt is None else attempt.children
     for at, child in enumerate(members.children):
         own = [indexes[index] for index in members.indexes[at]]
-        yield from outcomes_of(child, tried[at] if at < len(tried) else None, own, status)
+        yield from outcomes_of(child, tried[at] if at < len(tried) else None, own, above)
 
 
 def rejected(context: SchedulerState, pods: Sequence[Pod], group: AnyGroup | None, error: str) -> GroupResult:
@@ -365,7 +375,7 @@ def _add(
     attempt, failures = outcome.attempt, result.failures
     text = "" if status is None else status.message()
     if outcome.members.context.handle.release.groups_tell_threshold:
-        text = PARENT_ERROR.format(outcome.members.group.name)
+        text = PARENT_ERROR.format(outcome.members.group.name) if attempt is not None else text
     for own, at in enumerate(outcome.indexes):
         failure = None if attempt is None else attempt.failures.get(own)
         if status is None:

@@ -129,6 +129,9 @@ class Release:
         A group is not tried in further placements once it fits percentageOfPlacementsToScore of them: by
         default fewer the more nodes there are, and one without plugins that score them. Without it, it is
         tried in all.
+    groups_tell_ancestor : bool
+        The message of a group that did not fail by itself names the composite group above it that did.
+        Without it, it is the message of that group.
     namespaces_by_value : bool
         A namespaceSelector in a pod's own affinity that asks for no label (only NotIn or
         DoesNotExist) selects every namespace.
@@ -280,6 +283,7 @@ class Release:
     nominated_placement_is_first: bool
     groups_end_nominations: bool
     placements_are_sampled: bool
+    groups_tell_ancestor: bool
     namespaces_by_value: bool
     replaced_nodes_lose_claims: bool
     devices_are_exact: bool
@@ -405,6 +409,7 @@ _V134 = Release(
     nominated_placement_is_first=False,
     groups_end_nominations=False,
     placements_are_sampled=False,
+    groups_tell_ancestor=False,
     namespaces_by_value=True,
     replaced_nodes_lose_claims=False,
     devices_are_exact=False,
@@ -529,6 +534,7 @@ _V138 = replace(
     nominated_placement_is_first=True,
     groups_end_nominations=True,
     placements_are_sampled=True,
+    groups_tell_ancestor=True,
     groups_tell_threshold=True,
     scores_effective_requests=True,
     quantities_saturate=True,

@@ -31,7 +31,7 @@ cdef class Decider:
     cdef readonly ClusterState state
     cdef ClassStates states
     cdef readonly TieBreak tie_break
-    cdef readonly int32_t percentage
+    cdef public int32_t percentage
     cdef int32_t rotation  # upstream's nextStartNodeIndex
     cdef readonly bint failed
     cdef uint64_t random

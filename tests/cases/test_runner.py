@@ -130,7 +130,7 @@ metadata.labels[a.b/c]: d → pods: p
 ```
 
 ```changes pod.yaml after pod.yaml
-spec.nodeName: node → 1 pod is bound to nodes that are not in the input: default/p on node
+spec.activeDeadlineSeconds: 9 → pods: p
 spec.priority: 1 → Pod "p" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)
 ```
 

@@ -143,7 +143,7 @@ def _refusals(vector: Json) -> list[str]:
     given: Any = request["object"]
     if request["verb"] == "update":  # the whole object: as if it had been applied before
         given = _as_manifest(given)
-        setup = [_as_applied(obj) if _name(obj) == _name(given) else obj for obj in setup]
+        setup = [as_applied(obj) if names(obj) == names(given) else obj for obj in setup]
     mode = request.get("fieldValidation", "Strict").lower()
     try:
         cluster = mo.load(setup, request.get("raw", given), validate=mode)
@@ -152,7 +152,8 @@ def _refusals(vector: Json) -> list[str]:
     return [*(obj.message for obj in cluster.refused_objects), *(pod.message for pod in cluster.refused)]
 
 
-def _name(obj: Json) -> tuple[str, ...]:
+def names(obj: Json) -> tuple[str, ...]:
+    """Return kind, namespace and name of an object."""
     meta = obj.get("metadata") or {}
     return obj.get("kind", ""), meta.get("namespace", ""), meta.get("name", "")
 
@@ -163,7 +164,7 @@ def _as_manifest(obj: Json) -> Json:
     return {key: value for key, value in obj.items() if key != "status"} | {"metadata": meta}
 
 
-def _as_applied(obj: Json) -> Json:
+def as_applied(obj: Json) -> Json:
     """Return an object of a server with the note that all its fields were applied."""
     meta, text = obj["metadata"], json.dumps(_as_manifest(obj))
     return obj | {"metadata": meta | {"annotations": meta.get("annotations", {}) | {_LAST_APPLIED: text}}}

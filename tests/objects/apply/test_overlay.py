@@ -220,8 +220,9 @@ def test_a_later_status_is_told() -> None:
     ]
 
 
-def test_a_pending_pod_may_get_a_node() -> None:
-    assert load([pod(), node("n2")], pod(spec={"nodeName": "n2"})).pods[0].spec.node_name == "n2"
+def test_a_node_is_no_field_that_changes() -> None:
+    cluster = load([pod(), node("n2")], pod(spec={"nodeName": "n2"}))
+    assert "pod updates may not change fields other than" in cluster.refused_objects[0].message
 
 
 def reading(version: str, phase: str, **spec: Any) -> Json:
@@ -259,10 +260,10 @@ def test_a_directory_is_one_path(tmp_path: Path) -> None:
 
 def test_both_places_in_an_argument_are_named() -> None:
     """An earlier one does not hide it."""
-    twice = [pod(), pod(spec={"priority": 1})]
+    twice, other = [pod(), pod(spec={"activeDeadlineSeconds": 1})], pod(spec={"activeDeadlineSeconds": 3})
     for layers, text in (
         ([[pod("x"), *twice]], r"^input: Pod p: listed twice, and different in input, items\[1\]$"),
-        ([pod(spec={"priority": 3}), twice], r"argument 2.* different in argument 2, items\[0\]$"),
+        ([other, twice], r"argument 2.* different in argument 2, items\[0\]$"),
     ):
         with pytest.raises(InputError, match=text):
             load(*layers)

@@ -14,7 +14,7 @@ from math import inf
 from msgspec import Struct
 
 from moorage.kube import EC2NodeClass, Node, NodeClaim, NodePool, Pod
-from moorage.kube.admission.job_rules import parse_schedule
+from moorage.kube.admission.rules.job_rules import parse_schedule
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import share

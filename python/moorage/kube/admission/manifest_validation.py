@@ -1,7 +1,8 @@
 """Validates manifests as the API server does: all fields, and all that is wrong at once.
 
-Rules of single fields are in validation_rules.txt, by struct and field; those between fields are functions
-beside it. They see the JSON value of a manifest, so that fields count that scheduling does not read.
+Rules of single fields are in rules/validation_rules.txt, by struct and field; those between fields are
+functions beside it. They see the JSON value of a manifest, so that fields count that scheduling does not
+read.
 """
 
 from __future__ import annotations
@@ -13,10 +14,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from moorage.errors import InputError
+
+from ..apiserver.apply_manifest import applied_value
 from ..apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
+from ..model.meta import Object, is_dns_label
+from ..plain import plain
 from ..read.decode import is_json
 from .field_checks import CHECKS, Check, Fault, Json, Rule, is_absent, required
+from .rules.decoding import decoding_fault
+from .rules.update_rules import update_causes
+from .stored.version_defaults import with_version_defaults
+from .validate_object import validate
 
 
 class _Field(NamedTuple):
@@ -47,7 +57,7 @@ def _table() -> dict[str, list[_Field]]:
     """
     table: dict[str, list[_Field]] = {}
     listed: list[_Field] = []
-    for line in pathlib.Path(__file__).with_name("validation_rules.txt").read_text().splitlines():
+    for line in (pathlib.Path(__file__).with_name("rules") / "validation_rules.txt").read_text().splitlines():
         if not line or line.startswith("#"):
             continue
         if not line.startswith(" "):
@@ -69,11 +79,10 @@ def _table() -> dict[str, list[_Field]]:
 
 @cache
 def _plan(struct: str) -> _Plan:
-    from .pod_rules import RULES as OF_PODS  # rules between fields are many, and no dump needs them
-    from .scheduling_rules import RULES as OF_SCHEDULING
-    from .validation_rules import RULES
+    from .rules import job_rules, pod_rules, quota_rules, scheduling_rules, validation_rules, workload_rules
 
-    tables = [RULES, OF_PODS, OF_SCHEDULING]
+    modules = [validation_rules, workload_rules, job_rules, quota_rules, pod_rules, scheduling_rules]
+    tables = [module.RULES for module in modules]
     if struct.startswith("admissionregistration."):
         from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions
 
@@ -115,7 +124,7 @@ def _version(kind: str, api_version: str) -> str:
 @cache
 def _judged() -> frozenset[str]:
     """The kinds that are judged, with their versions."""
-    from .validation_rules import KINDS
+    from .rules.validation_rules import KINDS
 
     return frozenset((*KINDS, *(f"{struct().api_version}/{struct.__name__}" for struct in POLICY_KINDS)))
 
@@ -140,13 +149,28 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     value = msgspec.json.decode(text) if is_json(text) else text
     if not isinstance(value, dict):
         return []
-    from .validation_rules import as_checked, metadata_causes
+    from .rules.validation_rules import as_checked, metadata_causes
 
+    struct = struct_of(kind, _version(kind, api_version))
+    if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
+        return [fault]
     value = as_checked(value, kind) | {"kind": kind}
-    causes = _causes(value, struct_of(kind, _version(kind, api_version)), "", value)
-    listed = [*dict.fromkeys([*metadata_causes(value, kind), *causes])]
-    undecodable = [cause for cause in listed if not cause.field]
-    return undecodable[:1] or listed
+    causes = [*dict.fromkeys([*metadata_causes(value, kind), *_causes(value, struct, "", value)])]
+    surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
+    return [cause for cause in causes if not (surplus and cause.field.startswith(surplus))]
+
+
+MORE_VOLUMES = "may not specify more than 1 volume type"
+"""End of the text about a source that is one too many; nothing in it is looked at."""
+
+
+def _shown(source: str) -> str:
+    """Return what errors call a source of a volume."""
+    return source.replace("gcePersistentDisk", "persistentDisk")
+
+
+_VALUES = ("spec", "template", "jobTemplate", "pool")
+"""Fields that are no pointers: one that is absent is as if it were empty."""
 
 
 def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
@@ -166,7 +190,7 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
     for name, part, form in plan.structs:
         item = value.get(name)
         if item is None:
-            if name != "spec" or path:
+            if name not in _VALUES or struct == "core.v1.ReplicationControllerSpec":
                 continue
             item = {}
         at = prefix + name
@@ -180,3 +204,102 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
                     yield from _causes(each, part, f"{at}[{key}]", root)
         elif not form and isinstance(item, dict):
             yield from _causes(item, part, at, root)
+
+
+# ---- changes -----------------------------------------------------------------------------------------------
+
+
+def check_new(obj: Object, text: bytes) -> None:
+    """Check a manifest of a change by all its fields, also those that are not read.
+
+    Parameters
+    ----------
+    obj : Object
+        As it was decoded.
+    text : bytes
+        Its JSON text.
+
+    Raises
+    ------
+    InputError
+        It is refused. The text has all causes.
+    """
+    if (name := obj.namespace) and not is_dns_label(name):
+        raise InputError(f'namespaces "{name}" not found')
+    refuse(manifest_causes(text, obj.kind, obj.api_version))
+    validate(obj)
+
+
+_REQUIRED, _ON_CREATE = "Required value", "Forbidden: cannot be set on create"
+
+
+def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None = None) -> None:
+    """Check what becomes of an object when a manifest is applied. What was wrong before is no error.
+
+    Parameters
+    ----------
+    old, changed : Object
+        Before and after.
+    text : bytes
+        The manifest.
+    stored : dict, optional
+        The JSON value of `old` with all its fields. Without it, of fields that are not read only what the
+        manifest has is known: that the object lacks one is no error.
+
+    Raises
+    ------
+    InputError
+        It is refused. The text has all causes.
+    """
+    kind, version = changed.kind, changed.api_version
+    is_whole = stored is not None
+    if stored is not None:
+        before, after = stored, applied_value(old, stored, text)
+        value: Json = after
+    else:
+        head = {"kind": kind, "apiVersion": version}
+        before, after = plain(old) | head, plain(changed) | head
+        value = _with_fields(after, msgspec.json.decode(text))
+    known = {cause.field for cause in manifest_causes(before, kind, version)}
+    causes = [
+        cause
+        for cause in manifest_causes(value, kind, version)
+        if cause.field not in known and cause.text != _ON_CREATE
+        if is_whole or not cause.text.startswith(_REQUIRED)
+    ]
+    if not (causes and not causes[0].field):  # it can be decoded
+        causes += update_causes(*[with_version_defaults(each, kind, version) for each in (before, after)])
+    refuse([*dict.fromkeys(causes)])
+
+
+def _with_fields(value: Any, manifest: Any) -> Any:
+    """Return a value with the fields of a manifest that it lacks; items of lists are known by their names."""
+    if isinstance(value, dict) and isinstance(manifest, dict):
+        own = {name: _with_fields(item, manifest.get(name)) for name, item in value.items()}
+        return {name: item for name, item in manifest.items() if item is not None} | own
+    if isinstance(value, list) and isinstance(manifest, list):
+        named = {item.get("name"): item for item in manifest if isinstance(item, dict) and item.get("name")}
+        return [
+            _with_fields(item, named.get(item.get("name"))) if isinstance(item, dict) else item
+            for item in value
+        ]
+    return value
+
+
+def check_unread(document: Any, kind: str, api_version: str) -> None:
+    """Check a manifest of a kind that is not read; the parameters are those of `check_new`.
+
+    Raises
+    ------
+    InputError
+        It is refused.
+    """
+    refuse(manifest_causes(document, kind, api_version))
+
+
+def refuse(causes: list[Fault]) -> None:
+    """Raise an InputError about all causes, if there are any."""
+    if len(causes) == 1:
+        raise InputError(causes[0].text, path=causes[0].field)
+    if causes:
+        raise InputError(f"[{', '.join(': '.join(cause) for cause in causes)}]")

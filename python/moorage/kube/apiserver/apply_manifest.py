@@ -323,16 +323,10 @@ def apply_manifest(live: T, manifest: bytes | dict[str, Any]) -> T:
         A field has a wrong type.
     """
     given = to_v1(decode(manifest, dict[str, Any]), live.kind)
-    new, struct = _applied_part(given), _struct(live)
-    present = _applied_part(_value(live))
+    new, present = _applied_part(given), _applied_part(_value(live))
     original = _last_applied(live, present)
     _drop_computed(present, (original, new))
-    before = without_applied(present, live.metadata.managed_fields, new)
-    if struct:
-        patch = three_way_strategic_patch(original, new, before, struct)
-        after = strategic_merge(before, patch, struct)
-    else:
-        after = merge_patch(before, three_way_patch(original, new, before))
+    after = _merged(live, present, original, new)
     if after == present:
         return live
     meta, text = after.setdefault("metadata", {}), live.metadata.annotations.get(LAST_APPLIED)
@@ -340,6 +334,30 @@ def apply_manifest(live: T, manifest: bytes | dict[str, Any]) -> T:
         text = text if text and original == new else _text(given)
         meta["annotations"] = meta.get("annotations", {}) | {LAST_APPLIED: text}
     return _read(live, after)
+
+
+def _merged(live: Object, present: _Map, original: _Map, new: _Map) -> _Map:
+    """Return what an object has after a manifest was applied to what it has at present."""
+    struct = _struct(live)
+    before = without_applied(present, live.metadata.managed_fields, new)
+    if struct:
+        patch = three_way_strategic_patch(original, new, before, struct)
+        return cast("_Map", strategic_merge(before, patch, struct))
+    return cast("_Map", merge_patch(before, three_way_patch(original, new, before)))
+
+
+def applied_value(live: Object, stored: _Map, manifest: bytes) -> _Map:
+    """Return an object with all its fields after ``kubectl apply`` of a manifest; see `apply_manifest`.
+
+    Parameters
+    ----------
+    stored : dict
+        The JSON value of `live`, which has the fields that are not read, too.
+    """
+    new, present = _applied_part(decode(manifest, dict[str, Any])), _applied_part(stored)
+    after = _merged(live, present, _last_applied(live, present), new)
+    kept = {key: stored[key] for key in ("apiVersion", "kind", "status") if key in stored}
+    return kept | after | {"metadata": {**stored["metadata"], **after.get("metadata", {})}}
 
 
 def _read(live: T, after: dict[str, Any]) -> T:

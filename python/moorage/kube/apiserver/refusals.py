@@ -17,6 +17,7 @@ from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.workload import full_kind
 from ..read.decode import decode, is_json
+from ..read.object_defaults import default_namespace
 from ..releases import DEFAULT
 from .unknown_fields import Path, has_only_known_fields, path_text, struct_of, unknown_fields
 
@@ -201,7 +202,7 @@ class Refusals:
         if not (is_manifest and self.is_change(origin)):
             raise located from None
         self._first = self._first or located
-        names = obj.kind, obj.api_version, obj.namespace, obj.name or located.obj
+        names = obj.kind, obj.api_version, default_namespace(obj), obj.name or located.obj
         self._refused[origin] = refused_object(error, names, origin.source)
 
     def raise_any(self) -> None:

@@ -254,6 +254,16 @@ def _digests(value: Any) -> Any:
     return list(map(_digest, value)) if isinstance(value, list) else _digest(value)
 
 
+_SECRET = frozenset().union(*_CONTENTS.values())
+
+
+def masked(value: Any) -> Any:
+    """Return a value with digests in place of texts that may be secret, for errors."""
+    if isinstance(value, dict):
+        return {key: _digests(item) if key in _SECRET else masked(item) for key, item in value.items()}
+    return [masked(item) for item in value] if isinstance(value, list) else value
+
+
 def _digest(text: Any) -> Any:
     """Return what stands for a text; a digest stands for itself."""
     if not isinstance(text, str) or not text or _DIGEST.fullmatch(text):

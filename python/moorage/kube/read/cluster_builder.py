@@ -14,10 +14,9 @@ from typing import NamedTuple
 from moorage.errors import InputError, examples, number_of, shorten
 
 from ..admission.chain import NewPods, is_new
-from ..admission.manifest_rules import check_manifest, check_new
 from ..admission.siblings import Siblings
 from ..admission.validate_object import validate
-from ..apiserver.overlay import ListedTwiceError, Overlay, check_update, key_of
+from ..apiserver.overlay import ListedTwiceError, Overlay, key_of
 from ..apiserver.refusals import Origin, Refusals, located_at
 from ..model.cluster import Cluster, LeftOut, OutsidePolicy, RefusedPod, Suspended, seconds
 from ..model.meta import Object, ObjectMeta
@@ -235,6 +234,8 @@ def complete(
             if name and not names.take(obj.full_kind, default_namespace(obj), name):
                 overlay.put(at)
             elif (text := texts.get(at)) is not None and _is_manifest(obj) and refusals.is_change(places[at]):
+                from ..admission.manifest_validation import check_new  # only changes are judged
+
                 check_new(obj, text)
             else:
                 validate(obj)
@@ -271,8 +272,6 @@ def complete(
         try:
             _check_priority(obj, classes, refusals.is_change(places[at]) and not is_applied)
             completed = default_object(obj, classes, names, admitted=True)
-            if is_applied:
-                check_update(before[key_of(completed)], completed)
             if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
@@ -335,8 +334,6 @@ def _check_changes(
         try:
             if is_new and (name := _missing_namespace(obj, listed)):
                 raise InputError(_NOT_FOUND.format(name))
-            if refusals.is_change(place):
-                check_manifest(obj, overlay.before.get(key_of(obj)))
         except InputError as error:
             refusals.add(error, obj, place)
     refusals.raise_any()

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
 
-from ..admission.manifest_rules import check_unread
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
     FieldValidation,
@@ -30,6 +29,7 @@ from ..apiserver.refusals import (
 from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
+from ..model.node import Node
 from ..model.workload import full_kind
 from ..releases.release import EndedVersion, ended_version
 from ..workloads.custom_objects import makes_pods, metadata_of, read_custom
@@ -139,6 +139,7 @@ def read_objects(
     """
     reader = _Reader(FieldValidation(validate), all_texts, parts)
     for at, source in enumerate(sources, 1):
+        reader.has_more = at < len(sources)
         if isinstance(source, WithHooks):
             reader.takes_hooks = True
             continue
@@ -235,6 +236,7 @@ class _Reader:
         self.origins: Sequence[Origin] = self._origins
         self.texts: dict[int, bytes] = {}
         self._all_texts = all_texts
+        self.has_more = False  # whether another argument follows
         self._earlier: dict[tuple[str, str], Object] = {}  # one of each kind and name in earlier arguments
         self._indexed = 0  # number of the objects that are among them
         self.skipped: Counter[str] = Counter()
@@ -266,11 +268,13 @@ class _Reader:
         self._indexed = len(self.objects)
 
     def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
-        """Keep the text of the object that is stored next, if it is of a change."""
+        """Keep the text of the object that is stored next, if it is of a change, or may be changed: people
+        change what no controller makes."""
         earlier = self._earlier.get((obj.kind, obj.name))
         is_manifest = not (obj.metadata.uid or obj.metadata.resource_version)
         is_change = is_manifest if earlier is None else not is_newer(obj, earlier)
-        if self._all_texts or (is_change and self._is_changing()):
+        may_change = self.has_more and not isinstance(obj, Node) and obj.metadata.controller() is None
+        if self._all_texts or may_change or (is_change and self._is_changing()):
             document = texts[at]
             self.texts[len(self.objects)] = (
                 bytes(document) if is_json(document) else msgspec.json.encode(document)
@@ -427,7 +431,7 @@ class _Reader:
             return None
         is_served = obj.metadata.uid or obj.metadata.resource_version
         if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):
-            if self._earlier or self._all_texts:
+            if self._earlier or self._all_texts or self.has_more:
                 self._keep_text(obj, texts, at)
             return obj
         return None
@@ -557,6 +561,8 @@ class _Reader:
         """Whether an API server refuses a manifest of a change of a kind that is not read."""
         if not self._is_changing():
             return False
+        from ..admission.manifest_validation import check_unread  # only changes are judged
+
         try:
             check_unread(document, kind, api_version)
         except InputError as error:
@@ -567,7 +573,8 @@ class _Reader:
 
     def _is_changing(self) -> bool:
         """Whether what is read now changes objects that were read before, or elsewhere."""
-        return self._all_texts or (bool(self.objects) and self.origins[0].argument < self._origins.argument)
+        first = self.origins[0].argument if self.objects else 0
+        return self._all_texts or first < self._origins.argument
 
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
         """Note an object of a change that may let the API server admit what it refused, and an event that

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from moorage._core.base.quantity import Quantity
+import msgspec
 
-from ..model.meta import is_native
-from .field_checks import (
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
+from moorage.errors import InputError
+
+from ...go_texts import go_json
+from ...model.meta import is_native
+from ...model.pod import Pod, PodSpec
+from ...read.decode import decode
+from ..field_checks import (
     HEADER,
     SYSCTL,
     Fault,
@@ -28,13 +35,13 @@ from .field_checks import (
     port_name_errors,
     quantity,
     required,
-    undecodable,
     unsupported,
     wrong,
 )
-from .validate_object import can_exceed, name_errors
+from ..validate_object import can_exceed, name_errors, with_limits_requested
 
 _LISTS = ("initContainers", "containers")
+_HUGE = "hugepages-"
 _GRACE = 30
 ALWAYS = "Always"
 
@@ -75,6 +82,8 @@ def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[
     if _MIRROR in annotations and not spec.get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
         yield Fault(f"{path}[{_MIRROR}]", invalid(annotations[_MIRROR], why))
+    if _MIRROR in annotations and spec.get("resourceClaims"):
+        yield Fault("[]", forbidden("static pods do not support resource claims"))
     names = {item.get("name") for name in (*_LISTS, "ephemeralContainers") for item in parts(spec, name)}
     for key, value in annotations.items():
         if (key == _SECCOMP or key.startswith(_SECCOMP_OF)) and not (
@@ -92,15 +101,17 @@ def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[
 
 def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     restarts = spec.get("restartPolicy") or ALWAYS
-    if restarts not in (ALWAYS, "OnFailure", "Never") and root.get("kind") in ("Pod", "PodTemplate"):
+    if restarts not in (ALWAYS, "OnFailure", "Never"):
         yield Fault(f"{path}.restartPolicy", unsupported(restarts, (ALWAYS, "OnFailure", "Never")))
     if spec.get("ephemeralContainers"):
         why = "ephemeral containers not allowed in pod template"
-        why = "cannot be set on create" if root.get("kind") == "Pod" else why
+        why = ON_CREATE if root.get("kind") == "Pod" else why
         yield Fault(f"{path}.ephemeralContainers", forbidden(why))
+        yield from _ephemeral_errors(spec, path)
     yield from _volume_list_errors(spec, path)
     yield from _name_errors(spec, path)
     yield from _container_errors(spec, path, root)
+    yield from _pod_level_errors(spec, path, root.get("kind") == "Pod")
     yield from _dns_errors(spec, path)
     yield from _host_errors(spec, path)
     yield from _system_errors(spec, path)
@@ -120,6 +131,27 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(
             f"{path}.nodeName", forbidden("cannot be set until all schedulingGates have been cleared")
         )
+
+
+ON_CREATE = "cannot be set on create"
+"""Why a new pod has no ephemeral containers."""
+_NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
+
+
+def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
+    """What containers lack that come to a running pod."""
+    known = {item.get("name") for name in _LISTS for item in parts(spec, name)}
+    names = {*known}
+    for at, container in enumerate(parts(spec, "ephemeralContainers")):
+        field, target = f"{path}.ephemeralContainers[{at}]", container.get("targetContainerName")
+        if container.get("name") in names:
+            yield Fault(f"{field}.name", duplicate(container.get("name")))
+        names.add(container.get("name"))
+        if target and target not in known:
+            yield Fault(f"{field}.targetContainerName", not_found(target))
+        for name in _NOT_EPHEMERAL:
+            if container.get(name):
+                yield Fault(f"{field}.{name}", forbidden("cannot be set for an Ephemeral Container"))
 
 
 def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -149,6 +181,66 @@ def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
         for name in ("resourceClaimName", "resourceClaimTemplateName"):
             if claim.get(name) is not None:
                 yield from format_causes("dns1123Subdomain", claim[name], f"{field}.{name}")
+
+
+_WHOLE = ("cpu", "memory", _HUGE)
+
+
+def _pod_level_errors(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
+    """Requests and limits of a whole pod, against those of its containers; ports of the host."""
+    seen: set[str] = set()
+    for at, container in enumerate(parts(spec, "containers")):
+        for index, port in enumerate(parts(container, "ports")):
+            if not (number := port.get("hostPort")):
+                continue
+            key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
+            if key in seen:
+                yield Fault(f"{path}.containers[{at}].ports[{index}].hostPort", duplicate(key))
+            seen.add(key)
+    resources, field = part(spec, "resources"), f"{path}.resources"
+    if not resources:
+        return
+    names = ", ".join(go_json(name) for name in ("cpu", _HUGE, "memory"))
+    if resources.get("claims"):
+        yield Fault(f"{field}.claims", forbidden("claims may not be set for Resources at pod-level"))
+    known = {claim.get("name") for claim in parts(spec, "resourceClaims")}
+    for at, claim in enumerate(parts(resources, "claims")):
+        if claim.get("name") not in known:
+            yield Fault(f"{field}.claims[{at}]", not_found(claim.get("name")) + _one_of(known))
+    for which in ("limits", "requests"):
+        for name in part(resources, which):
+            if not name.startswith(_WHOLE):
+                text = f"Unsupported value: {go_json(name)}: supported values: {names}"
+                yield Fault(f"{field}.{which}[{name}]", text)
+    yield from _resource_errors({"resources": resources | {"claims": None}}, path, is_pod)
+    yield from _sum_errors(spec, resources, path)
+
+
+def _one_of(claims: Set[Any]) -> str:
+    """Return the end of the text about a claim that a pod lacks."""
+    listed = f": {', '.join(sorted(map(str, claims)))}" if claims else " which is empty"
+    return f": must be one of the names in pod.spec.resourceClaims{listed}"
+
+
+def _sum_errors(spec: Json, resources: Json, path: str) -> Iterator[Fault]:
+    """Requests of a pod that are less than those of its containers, limits of containers above its own."""
+    bare = {name: spec[name] for name in _LISTS if spec.get(name)}
+    try:
+        alone = with_limits_requested(decode(msgspec.json.encode(bare), PodSpec))
+        total = pod_requests(Pod(spec=alone), CONTAINERS_ALONE, resizes=False)
+    except (InputError, ValueError):
+        return  # what cannot be summed is told at its place
+    for name, given in part(resources, "requests").items():
+        request, needed = quantity(given), total.get(name)
+        if request is not None and needed is not None and needed > request:
+            why = f"must be greater than or equal to aggregate container requests of {needed}"
+            yield Fault(f"{path}.resources.requests[{name}]", invalid(str(request), why))
+    for at, container in enumerate(parts(spec, "containers")):
+        for name, given in part(part(container, "resources"), "limits").items():
+            own, limit = quantity(given), quantity(part(resources, "limits").get(name))
+            if own is not None and limit is not None and own > limit:
+                field = f"{path}.resources.containers[{at}][{name}].limits"  # as the API server writes it
+                yield Fault(field, invalid(str(own), f"must be less than or equal to pod limits of {limit}"))
 
 
 def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -286,7 +378,7 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             yield from _mount_errors(container, volumes, field)
             yield from _resize_errors(container, restarts, field)
             yield from _claim_errors(container, field)
-            yield from _resource_errors(container, field)
+            yield from _resource_errors(container, field, root.get("kind") == "Pod")
             yield from _privilege_errors(container, spec, field)
             if name == "initContainers" and own != ALWAYS:
                 for part_name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
@@ -432,16 +524,14 @@ def _claim_errors(container: Json, field: str) -> Iterator[Fault]:
         seen.add((name, request))
 
 
-_HUGE = "hugepages-"
-
-
-def _resource_errors(container: Json, field: str) -> Iterator[Fault]:
-    """Names and amounts of resources; a limit is the request, too, where that is not given."""
+def _resource_errors(container: Json, field: str, is_pod: bool) -> Iterator[Fault]:
+    """Names and amounts of resources; in a pod a limit is the request, too, where that is not given."""
     resources, path = part(container, "resources"), f"{field}.resources"
     limits = part(resources, "limits")
-    requests = limits | part(resources, "requests")
-    huge = {name for name in requests if name.startswith(_HUGE)}
-    if huge and not requests.keys() & {"cpu", "memory"}:
+    requests = (limits if is_pod else {}) | part(resources, "requests")
+    names = limits | requests
+    huge = {name for name in names if name.startswith(_HUGE)}
+    if huge and not names.keys() & {"cpu", "memory"}:
         yield Fault(path, forbidden("HugePages require cpu or memory"))
     for which, amounts in (("limits", limits), ("requests", requests)):
         for name, given in amounts.items():
@@ -533,8 +623,6 @@ def _handler_errors(handler: Json, path: str, grace: int | None) -> Iterator[Fau
             yield Fault(field, invalid(seconds, why))
 
 
-QUANTITIES = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
 # ---- env ---------------------------------------------------------------------------------------------------
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -564,12 +652,7 @@ _COMPUTED = tuple(
 
 
 def _env_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    text = value.get("value")
-    if text is not None and not isinstance(text, str):
-        given = "bool" if isinstance(text, bool) else "number"
-        field = ".".join(["EnvVar", re.sub(r"\[\d+\]", "", path), "value"])
-        why = f"json: cannot unmarshal {given} into Go struct field {field} of type string"
-        yield undecodable(root, why)
+    del root
     source = value.get("valueFrom")
     if not isinstance(source, dict):
         return
@@ -805,9 +888,8 @@ def _flocker_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 
 def _empty_dir_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
     size = quantity(value.get("sizeLimit"))
-    if size is None and value.get("sizeLimit") is not None:
-        yield undecodable(root, QUANTITIES)
     if size is not None and size < Quantity("0"):
         yield Fault(f"{path}.sizeLimit", forbidden("SizeLimit field must be a valid resource quantity"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 
-from .field_checks import (
+from ..field_checks import (
     IDENTIFIER,
     Fault,
     Json,
@@ -27,9 +27,8 @@ from .field_checks import (
     unsupported,
     wrong,
 )
+from ..pod_security import label_faults
 from .pod_rules import labels_causes, pod_annotation_causes
-from .pod_security import label_faults
-from .scheduling_rules import selector_causes
 
 KINDS = (
     *(
@@ -80,22 +79,21 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
         yield from format_causes("qualifiedName", finalizer, "metadata.finalizers")
         if "/" not in str(finalizer) and finalizer not in _STANDARD and kind != "PodDisruptionBudget":
             yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
-    yield from _owner_errors(parts(meta, "ownerReferences"), kind)
+    yield from _owner_errors(parts(meta, "ownerReferences"))
     if kind == "Pod":
         yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
     if kind == "Namespace":
         yield from _namespace_errors(value)
 
 
-def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
+def _owner_errors(owners: list[Json]) -> Iterator[Fault]:
     field = "metadata.ownerReferences"
     for owner in owners:
         version = str(owner.get("apiVersion") or "")
         if not version or version.count("/") > 1 or version.endswith("/"):
             yield Fault(f"{field}.apiVersion", invalid(version, "version must not be empty"))
         for name in ("kind", "name", "uid"):
-            # Slices are written by drivers, and published without the UID of their node.
-            if not owner.get(name) and (kind, name) != ("ResourceSlice", "uid"):
+            if not owner.get(name):
                 yield Fault(f"{field}.{name}", invalid("", "must not be empty"))
         if (version, owner.get("kind")) == ("v1", "Event"):
             yield Fault(field, invalid(owner, "/v1, Kind=Event is disallowed from being an owner"))
@@ -106,7 +104,9 @@ def _owner_errors(owners: list[Json], kind: str) -> Iterator[Fault]:
 
 
 def _namespace_errors(value: Json) -> Iterator[Fault]:
-    yield from label_faults(part(part(value, "metadata"), "labels"))
+    meta = part(value, "metadata")
+    yield from format_causes("labelValue", meta.get("name"), "metadata.labels")  # the label of its name
+    yield from label_faults(part(meta, "labels"))
     for finalizer in part(value, "spec").get("finalizers") or ():
         if "/" not in str(finalizer) and finalizer not in _STANDARD:
             yield Fault("spec.finalizers", invalid(finalizer, _NOT_STANDARD))
@@ -129,44 +129,6 @@ def as_checked(value: Json, kind: str) -> Json:
     volumes += [volume for volume in parts(pod, "volumes") if volume.get("name") not in names]
     template = template | {"spec": pod | {"volumes": volumes}}
     return value | {"spec": spec | {"template": template}}
-
-
-def _job_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
-    for at, rule in enumerate(parts(part(value, "podFailurePolicy"), "rules")):
-        for index, condition in enumerate(parts(rule, "onPodConditions")):
-            field = f"{path}.podFailurePolicy.rules[{at}].onPodConditions[{index}].type"
-            yield from format_causes("qualifiedName", condition.get("type") or "", field)
-
-
-def _template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    """A template without a spec."""
-    del root
-    if value.get("spec") is None:
-        yield Fault(f"{path}.spec.containers", required())
-
-
-def _holder_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    """A PodTemplate without a template."""
-    del root
-    if value.get("template") is None:
-        yield Fault("template.spec.containers", required())
-
-
-def _workload_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    """Selectors that are none, and ways of an update."""
-    selector, kind = value.get("selector"), root.get("kind")
-    if isinstance(selector, dict) and selector and selector_causes(selector, ""):
-        yield Fault(f"{path}.selector", invalid(selector, "invalid label selector"))
-    strategy = part(value, "strategy").get("type") or "RollingUpdate"
-    if kind == "Deployment" and strategy not in ("Recreate", "RollingUpdate"):
-        yield Fault(f"{path}.strategy", unsupported(strategy, ("Recreate", "RollingUpdate")))
-    strategy = part(value, "updateStrategy").get("type") or "RollingUpdate"
-    if kind == "StatefulSet" and strategy not in ("OnDelete", "RollingUpdate"):
-        why = "must be 'RollingUpdate' or 'OnDelete'"
-        yield Fault(f"{path}.updateStrategy", invalid(value.get("updateStrategy"), why))
-    if kind == "DaemonSet" and strategy not in ("OnDelete", "RollingUpdate"):
-        yield Fault(f"{path}.updateStrategy.type", unsupported(strategy, ("OnDelete", "RollingUpdate")))
 
 
 # ---- services ----------------------------------------------------------------------------------------------
@@ -339,7 +301,7 @@ def _mode_errors(spec: Json, path: str, why: str) -> Iterator[Fault]:
 
 def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     if root.get("kind") != "PersistentVolume":
-        yield from _inline_errors(spec, path)
+        yield from _inline_errors(spec, path, root)
         return
     yield from _mode_errors(spec, path, "")
     capacity = part(spec, "capacity")
@@ -389,7 +351,9 @@ def _source_turn(name: str) -> int:
     return _TURNS.index(name) if name in _TURNS else len(_TURNS)
 
 
-def _inline_errors(spec: Json, path: str) -> Iterator[Fault]:
+def _inline_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    if part(part(root, "spec"), "source").get("persistentVolumeName") is not None:
+        return  # one of them is too many
     for name in ("capacity", "claimRef", "persistentVolumeReclaimPolicy", "volumeAttributesClassName"):
         if spec.get(name):
             yield Fault(f"{path}.{name}", forbidden("may not be specified in the context of inline volumes"))
@@ -413,6 +377,8 @@ def _claim_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         source = None  # it is dropped
     if part(spec, "dataSourceRef").get("namespace"):
         ref = None
+    elif ref is None:
+        ref = source  # the API server copies it
     for name, given in (("dataSource", source), ("dataSourceRef", ref)):
         if not isinstance(given, dict):
             continue
@@ -682,11 +648,17 @@ def _node_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 def _overhead_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     del path, root
-    from .validate_object import name_errors  # few manifests are RuntimeClasses
+    from ..validate_object import name_errors  # few manifests are RuntimeClasses
 
-    for name in part(part(value, "overhead"), "podFixed"):
+    for name, given in part(part(value, "overhead"), "podFixed").items():
+        field, amount = f"overhead.limits[{name}]", quantity(given)
         for text in name_errors(name, "container"):
-            yield Fault(f"overhead.limits[{name}]", invalid(name, text))
+            yield Fault(field, invalid(name, text))
+        if amount is not None and amount < Quantity("0"):
+            yield Fault(field, invalid(str(amount), "must be greater than or equal to 0"))
+    for key, text in part(part(value, "scheduling"), "nodeSelector").items():
+        yield from format_causes("qualifiedName", key, "scheduling.nodeSelector")
+        yield from format_causes("labelValue", text, "scheduling.nodeSelector")
     listed = parts(part(value, "scheduling"), "tolerations")
     for at, toleration in enumerate(listed):
         if toleration in listed[:at]:
@@ -715,7 +687,7 @@ def _constraint_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 
 def _extended_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     del root
-    from .validate_object import is_extended  # few manifests are DeviceClasses
+    from ..validate_object import is_extended  # few manifests are DeviceClasses
 
     name = value.get("extendedResourceName")
     if isinstance(name, str) and not is_extended(name):
@@ -836,9 +808,6 @@ def _slice_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "batch.v1.JobSpec": (_job_errors,),
-    "core.v1.PodTemplateSpec": (_template_errors,),
-    "core.v1.PodTemplate": (_holder_errors,),
     "core.v1.ServiceSpec": (_service_errors,),
     "core.v1.PersistentVolumeSpec": (_volume_errors,),
     "core.v1.PersistentVolumeClaimSpec": (_claim_errors,),
@@ -855,10 +824,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "resource.v1.DeviceSubRequest": (_request_errors,),
     "resource.v1.DeviceToleration": (_device_toleration_errors,),
     "resource.v1.DeviceSelector": (_device_selector_errors,),
-    **{
-        f"apps.v1.{kind}Spec": (_workload_errors,)
-        for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-    },
     "resource.v1.OpaqueDeviceConfiguration": (_opaque_errors,),
     "resource.v1.DeviceConstraint": (_constraint_errors,),
     "resource.v1.DeviceClassSpec": (_extended_errors,),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .field_checks import (
+from ..field_checks import (
     Fault,
     Json,
     Rule,
@@ -58,6 +58,18 @@ def selector_causes(selector: Json, path: str) -> list[Fault]:
     for at, rule in enumerate(parts(selector, "matchExpressions")):
         causes += _requirement_errors(rule, f"{path}.matchExpressions[{at}]", {})
     return causes
+
+
+def selects(selector: Json, labels: Json) -> bool:
+    """Whether a selector without errors matches labels."""
+    if any(labels.get(key) != text for key, text in part(selector, "matchLabels").items()):
+        return False
+    for rule in parts(selector, "matchExpressions"):
+        key, operator, values = rule.get("key"), rule.get("operator"), rule.get("values") or ()
+        is_in = key in labels and (operator in _EXISTING or labels[key] in values)
+        if is_in != (operator in ("In", "Exists")):
+            return False
+    return True
 
 
 def _node_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:

@@ -1,0 +1,1 @@
+"""What the API server wants of the fields of objects, by struct."""

@@ -1,0 +1,331 @@
+"""What may not change of a stored object (kubernetes v1.36, pkg/apis/*/validation, ValidateUpdate)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...apiserver.unread_fields import masked
+from ..field_checks import Fault, Json, forbidden, invalid, part, parts, quantity
+
+_FIXED = "field is immutable"
+
+
+def conflict(old: Json, new: Json, resource: str) -> str:
+    """Return the text about an object that was changed meanwhile, or is another one; "" where neither is so.
+
+    Parameters
+    ----------
+    resource : str
+        That of both, with its group.
+    """
+    stored, meta = part(old, "metadata"), part(new, "metadata")
+    why, uid = "", stored.get("uid")
+    if meta.get("uid") and meta["uid"] != uid:
+        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {uid}"
+    elif (version := meta.get("resourceVersion")) and version != stored.get("resourceVersion"):
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+    return why and f'Operation cannot be fulfilled on {resource} "{stored.get("name")}": {why}'
+
+
+def update_causes(old: Json, new: Json) -> list[Fault]:
+    """Return what changes that may not.
+
+    Parameters
+    ----------
+    old, new : dict
+        Of one kind, both with defaults and canonical quantities.
+    """
+    rule = _RULES.get(str(new.get("kind")))
+    return [] if rule is None else [*rule(old, new)]
+
+
+def _without(value: Json, *names: str) -> Json:
+    return {name: item for name, item in value.items() if name not in names and item not in (None, {}, [])}
+
+
+def _same(old: Any, new: Any, field: str, why: str = _FIXED) -> Iterator[Fault]:
+    """Check that a value is as before; nothing and an empty one are alike."""
+    if _bare(old) != _bare(new):
+        yield Fault(field, invalid(masked(new), why))
+
+
+def _bare(value: Any) -> Any:
+    """Return a value without fields that are empty."""
+    if isinstance(value, dict):
+        bare = {name: _bare(item) for name, item in value.items()}
+        return {name: item for name, item in bare.items() if item not in (None, "", {}, [], False)}
+    return [_bare(item) for item in value] if isinstance(value, list) else value
+
+
+def _fixed(*fields: str) -> Callable[[Json, Json], Iterator[Fault]]:
+    """Return the rule that fields, named by their paths, stay."""
+
+    def rule(old: Json, new: Json) -> Iterator[Fault]:
+        for field in fields:
+            before: Any = old
+            after: Any = new
+            for name in field.split("."):
+                before = before.get(name) if isinstance(before, dict) else None
+                after = after.get(name) if isinstance(after, dict) else None
+            yield from _same(before, after, field)
+
+    return rule
+
+
+# ---- workloads ---------------------------------------------------------------------------------------------
+
+_MUTABLE = (
+    *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),
+    *("persistentVolumeClaimRetentionPolicy", "minReadySeconds"),
+)
+_OF_STATEFUL_SET = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def _stateful_set(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = (_without(part(value, "spec"), *_MUTABLE) for value in (old, new))
+    for spec in (before, after):
+        claims = parts(spec, "volumeClaimTemplates")
+        spec["volumeClaimTemplates"] = [_without(claim, "status", "apiVersion", "kind") for claim in claims]
+    if _bare(before) != _bare(after):
+        yield Fault("spec", forbidden(_OF_STATEFUL_SET))
+
+
+_JOB_FIELDS = (
+    *("selector", "completionMode", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "managedBy"),
+)
+_SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
+
+
+def _job(old: Json, new: Json) -> Iterator[Fault]:
+    """A template may change where the pods of a suspended Job run, and what they request."""
+    before, after = part(old, "spec"), part(new, "spec")
+    is_elastic = before.get("completionMode") == "Indexed"
+    if not is_elastic:
+        yield from _same(before.get("completions"), after.get("completions"), "spec.completions")
+    elif before.get("completions") != after.get("completions") != after.get("parallelism"):
+        why = "can only be modified in tandem with spec.parallelism"
+        yield Fault("spec.completions", invalid(after.get("completions"), why))
+    for name in _JOB_FIELDS:
+        yield from _same(before.get(name), after.get(name), f"spec.{name}")
+    templates = [part(spec, "template") for spec in (before, after)]
+    started = part(old, "status").get("startTime") is not None
+    kept = [_kept(template) if before.get("suspend") and not started else template for template in templates]
+    if _bare(kept[0]) != _bare(kept[1]):
+        yield Fault("spec.template", invalid(masked(templates[1]), _FIXED))
+
+
+def _kept(template: Json) -> Json:
+    """Return the part of a template that may not change while its Job is suspended."""
+    spec = _without(part(template, "spec"), *_SCHEDULING)
+    for name in ("containers", "initContainers"):
+        spec[name] = [_without(container, "resources") for container in parts(spec, name)]
+    meta = _without(part(template, "metadata"), "labels", "annotations")
+    return template | {"metadata": meta, "spec": spec}
+
+
+# ---- volumes -----------------------------------------------------------------------------------------------
+
+_OF_CLAIM = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+    "claims"
+)
+_CLASS = "volumeAttributesClassName"
+
+
+def _claim(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), part(new, "spec")
+    is_bound = part(old, "status").get("phase") == "Bound"
+    sizes = [part(part(spec, "resources"), "requests").get("storage") for spec in (before, after)]
+    allowed = dict(before)
+    if before.get("volumeName") in (None, ""):
+        allowed["volumeName"] = after.get("volumeName")
+        if before.get("storageClassName") is None:
+            allowed["storageClassName"] = after.get("storageClassName")
+    if is_bound:
+        resources = dict(part(before, "resources"))
+        resources["requests"] = part(resources, "requests") | {"storage": sizes[1]}
+        allowed["resources"] = resources
+        if after.get(_CLASS) or not before.get(_CLASS):
+            allowed[_CLASS] = after.get(_CLASS)
+    classes = {spec.get("storageClassName") for spec in (allowed, after)}
+    if _bare(allowed) != _bare(after) or classes == {None, ""}:
+        yield Fault("spec", forbidden(_OF_CLAIM))
+    elif is_bound:
+        given = [*sizes[::-1], part(part(old, "status"), "capacity").get("storage")]
+        request, size, capacity = map(quantity, given)
+        least = min([amount for amount in (size, capacity) if amount is not None], default=None)
+        if request is not None and least is not None and request < least:
+            why = "field can not be less than status.capacity"
+            yield Fault("spec.resources.requests.storage", forbidden(why))
+    yield from _same(before.get("volumeMode"), after.get("volumeMode"), "volumeMode")
+
+
+_OF_VOLUME = (
+    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+    *("storageClassName", _CLASS, "volumeMode"),
+)
+
+
+def _volume(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), part(new, "spec")
+    if _bare(_without(before, *_OF_VOLUME)) != _bare(_without(after, *_OF_VOLUME)):
+        why = "spec.persistentvolumesource is immutable after creation"
+        yield Fault("spec.persistentvolumesource", forbidden(why))
+    yield from _same(before.get("volumeMode"), after.get("volumeMode"), "volumeMode")
+    if before.get("nodeAffinity") is not None:
+        why = f"{_FIXED}, except for updating from beta label to GA"
+        yield from _same(before["nodeAffinity"], after.get("nodeAffinity"), "nodeAffinity", why)
+
+
+# ---- pods --------------------------------------------------------------------------------------------------
+
+_OF_POD = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_LISTS = ("containers", "initContainers")
+_ADDED = [
+    {
+        "key": f"node.kubernetes.io/{why}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for why in ("not-ready", "unreachable")
+]
+"""What DefaultTolerationSeconds adds, to a pod that is changed, too."""
+
+
+def _pod(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), dict(part(new, "spec"))
+    differ = False
+    for name in _LISTS:
+        if len(parts(before, name)) != len(parts(after, name)):
+            yield Fault(f"spec.{name}", forbidden("pod updates may not add or remove containers"))
+            differ = True
+    gates = [gate.get("name") for gate in parts(before, "schedulingGates")]
+    for at, gate in enumerate(parts(after, "schedulingGates")):
+        if gate.get("name") not in gates:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield Fault(f"spec.schedulingGates[{at}].name", forbidden(why))
+            differ = True
+    if differ:
+        return
+    after["schedulingGates"] = before.get("schedulingGates")
+    for name in _LISTS:
+        pairs = zip(parts(before, name), parts(after, name), strict=True)
+        after[name] = [container | {"image": own.get("image")} for own, container in pairs]
+    after["activeDeadlineSeconds"] = before.get("activeDeadlineSeconds")
+    tolerations = [*parts(after, "tolerations"), *_ADDED]
+    if all(own in tolerations for own in parts(before, "tolerations")):
+        after["tolerations"] = before.get("tolerations")
+    if not (before.get("nodeSelector") or after.get("nodeSelector")):
+        after["nodeSelector"] = before.get("nodeSelector")
+    if gates:
+        yield from _gated(before, after)
+    if _bare(after) != _bare(before):
+        yield Fault("spec", forbidden(_OF_POD))
+
+
+def _gated(before: Json, after: Json) -> Iterator[Fault]:
+    """What may change of a pod with scheduling gates: where it may run becomes narrower."""
+    own, selector = part(before, "nodeSelector"), part(after, "nodeSelector")
+    why = "only additions to {} are allowed (no mutations or deletions)"
+    if not own.items() <= selector.items():
+        yield Fault("spec.nodeSelector", invalid(selector, why.format("spec.nodeSelector")))
+    after["nodeSelector"] = before.get("nodeSelector")
+    field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    terms, wanted = _node_terms(before), _node_terms(after)
+    if terms and len(terms) != len(wanted):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield Fault(field, invalid(wanted, text))
+    for at, (old, new) in enumerate(zip(terms, wanted, strict=False)):
+        if not _narrows(old, new):
+            yield Fault(f"{field}[{at}]", invalid(new, why.format("a term")))
+    kept = part(before, "affinity").get("nodeAffinity")
+    after["affinity"] = part(after, "affinity") | {"nodeAffinity": kept}
+
+
+def _node_terms(spec: Json) -> list[Json]:
+    affinity = part(part(spec, "affinity"), "nodeAffinity")
+    return parts(part(affinity, "requiredDuringSchedulingIgnoredDuringExecution"), "nodeSelectorTerms")
+
+
+def _narrows(old: Json, new: Json) -> bool:
+    """Whether a term has all requirements of another one."""
+    return all(
+        rule in parts(new, name) for name in ("matchExpressions", "matchFields") for rule in parts(old, name)
+    )
+
+
+# ---- other kinds -------------------------------------------------------------------------------------------
+
+
+def _service(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), part(new, "spec")
+    kinds = [spec.get("type") or "ClusterIP" for spec in (before, after)]
+    if "ExternalName" in kinds:
+        return
+    addresses = [_addresses(spec) for spec in (before, after)]
+    if addresses[0] and addresses[1] and addresses[0][0] != addresses[1][0]:
+        yield Fault("spec.clusterIPs[0]", invalid(addresses[1], "may not change once set"))
+    families = after.get("ipFamilies") or ()
+    first = addresses[1][0] if addresses[1] else "None"
+    if families and first != "None" and (families[0] == "IPv6") != (":" in first):
+        why = f"expected an {families[0]} value as indicated by `ipFamilies[0]`"
+        yield Fault("spec.clusterIPs[0]", invalid(first, why))
+    port, is_local = after.get("healthCheckNodePort"), after.get("externalTrafficPolicy") == "Local"
+    if port and not (kinds[1] == "LoadBalancer" and is_local):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield Fault("spec.healthCheckNodePort", invalid(port, why))
+
+
+def _addresses(spec: Json) -> Sequence[str]:
+    if (address := spec.get("clusterIP")) and not spec.get("clusterIPs"):
+        return [address]
+    return spec.get("clusterIPs") or []
+
+
+def _node(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), part(new, "spec")
+    for name, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+        if before.get(name) and before[name] != after.get(name):
+            why = f'node updates may not change {shown} except from "" to valid'
+            yield Fault(f"spec.{name}", forbidden(why))
+
+
+def _priority_class(old: Json, new: Json) -> Iterator[Fault]:
+    if (old.get("value") or 0) != (new.get("value") or 0):
+        yield Fault("value", forbidden("may not be changed in an update."))
+    yield from _same(old.get("preemptionPolicy"), new.get("preemptionPolicy"), "preemptionPolicy")
+
+
+def _driver(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = part(old, "spec"), part(new, "spec")
+    for name, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
+        yield from _same(before.get(name), after.get(name), f"spec.{shown}")
+
+
+_RULES: dict[str, Callable[[Json, Json], Iterator[Fault]]] = {
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), _fixed("spec.selector")),
+    "StatefulSet": _stateful_set,
+    "Job": _job,
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "Pod": _pod,
+    "Service": _service,
+    "Node": _node,
+    "PriorityClass": _priority_class,
+    "StorageClass": _fixed("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
+    "RuntimeClass": _fixed("handler"),
+    "CSIDriver": _driver,
+    "ResourceQuota": _fixed("spec.scopes"),
+    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate"), _fixed("spec")),
+    "ResourceSlice": _fixed("spec.nodeName", "spec.driver", "spec.pool.name"),
+}
+"""By kind, what yields the changes that are refused."""

@@ -1,0 +1,243 @@
+"""Rules of workloads whose pods last, of what scales and protects them, and of their classes
+(kubernetes v1.36, pkg/apis/{apps,autoscaling,policy,scheduling,core}/validation)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...model.workload import unselected
+from ..field_checks import (
+    Fault,
+    Json,
+    Rule,
+    forbidden,
+    format_causes,
+    invalid,
+    part,
+    parts,
+    required,
+    unsupported,
+)
+from .scheduling_rules import selector_causes, selects
+
+# ---- workloads ---------------------------------------------------------------------------------------------
+
+_CALLED = {"ReplicaSet": "deployment"}
+"""What the API server calls a kind in the text about an empty selector."""
+_DEADLINE = 600
+"""Default of the seconds in which a rollout has to progress."""
+
+
+def _lasting_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """What would end pods that have to last."""
+    pod, kind = part(part(spec, "template"), "spec"), root.get("kind")
+    restarts = pod.get("restartPolicy") or "Always"
+    if restarts != "Always":
+        yield Fault(f"{path}.template.spec.restartPolicy", unsupported(restarts, ("Always",)))
+    if pod.get("activeDeadlineSeconds") is not None:
+        shown = "ReplicaSet" if kind == "Deployment" else kind
+        why = f"activeDeadlineSeconds in {shown} is not Supported"
+        yield Fault(f"{path}.template.spec.activeDeadlineSeconds", forbidden(why))
+
+
+def _labels(spec: Json) -> Json:
+    return part(part(part(spec, "template"), "metadata"), "labels")
+
+
+def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Selectors that are missing or empty, and those that do not match the pods. One that is missing matches
+    no pod."""
+    selector, kind, field = spec.get("selector"), str(root.get("kind")), f"{path}.selector"
+    if selector is None and kind != "DaemonSet":
+        yield Fault(field, required())
+    if selector == {}:
+        called = _CALLED.get(kind, kind.lower())
+        yield Fault(field, invalid({}, f"empty selector is invalid for {called}"))
+    elif isinstance(selector, dict) and selector_causes(selector, ""):
+        if kind != "DaemonSet":
+            yield Fault(field, invalid(selector, "invalid label selector"))
+    elif selector is None or not selects(selector, _labels(spec)):
+        yield Fault(f"{path}.template.metadata.labels", unselected(_labels(spec)))
+
+
+def _controller_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """The selector and the template of a ReplicationController; the labels are the default selector."""
+    del root
+    labels = _labels(spec)
+    selector = part(spec, "selector") or labels
+    if not selector:
+        yield Fault(f"{path}.selector", required())
+    if spec.get("template") is None:
+        yield Fault(f"{path}.template", required())
+    elif not selector.items() <= labels.items():
+        yield Fault(f"{path}.template.metadata.labels", unselected(labels))
+
+
+_PERCENT = re.compile("[0-9]+%")
+_NO_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
+    "used for validation is '[0-9]+%')"
+)
+
+
+def _scaled_errors(value: Any, field: str, least: bool = False) -> Iterator[Fault]:
+    """A number of pods, or a share of them; `least` says that it may exceed all of them."""
+    if isinstance(value, str):
+        if _PERCENT.fullmatch(value) is None:
+            yield Fault(field, invalid(value, _NO_PERCENT))
+        elif not least and int(value[:-1]) > 100:
+            yield Fault(field, invalid(value, "must not be greater than 100%"))
+    elif isinstance(value, int) and value < 0:
+        yield Fault(field, invalid(value, "must be greater than or equal to 0"))
+
+
+def _number(value: Any, absent: int) -> int:
+    """Return the number of a value, or that of its percent sign; 0 for what is neither."""
+    if value is None:
+        return absent
+    if isinstance(value, str):
+        return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
+    return int(value)
+
+
+def _deployment_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """What no rollout gets through: it may neither add a pod first nor remove one first, or has to end before
+    new pods are ready."""
+    del root
+    strategy, field = part(spec, "strategy"), f"{path}.strategy"
+    type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
+    if type_ not in ("Recreate", "RollingUpdate"):
+        yield Fault(field, unsupported(type_, ("Recreate", "RollingUpdate")))
+    elif rolling is not None and type_ == "Recreate":
+        why = "may not be specified when strategy `type` is 'Recreate'"
+        yield Fault(f"{field}.rollingUpdate", forbidden(why))
+    elif isinstance(rolling, dict):
+        at = f"{field}.rollingUpdate"
+        unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        yield from _scaled_errors(unavailable, f"{at}.maxUnavailable")
+        yield from _scaled_errors(surge, f"{at}.maxSurge", least=True)
+        if not _number(unavailable, 25) and not _number(surge, 25):
+            yield Fault(f"{at}.maxUnavailable", invalid(unavailable, "may not be 0 when `maxSurge` is 0"))
+    given = spec.get("progressDeadlineSeconds")
+    deadline, at = _DEADLINE if given is None else given, f"{path}.progressDeadlineSeconds"
+    if deadline < 0:
+        yield Fault(at, invalid(deadline, "must be greater than or equal to 0"))
+    if deadline <= (spec.get("minReadySeconds") or 0):
+        yield Fault(at, invalid(deadline, "must be greater than minReadySeconds"))
+
+
+def _stateful_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Names that no host can have, and ways of an update."""
+    del root
+    if name := spec.get("serviceName"):
+        yield from format_causes("dns1123Label", name, f"{path}.serviceName")
+    policy = spec.get("podManagementPolicy") or "OrderedReady"
+    if policy not in ("OrderedReady", "Parallel"):
+        why = "must be 'OrderedReady' or 'Parallel'"
+        yield Fault(f"{path}.podManagementPolicy", invalid(policy, why))
+    strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
+    type_, rolling = strategy.get("type") or "RollingUpdate", part(strategy, "rollingUpdate")
+    if type_ not in ("OnDelete", "RollingUpdate"):
+        yield Fault(field, invalid(strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+    elif type_ == "OnDelete" and strategy.get("rollingUpdate") is not None:
+        shown = {"Partition": rolling.get("partition"), "MaxUnavailable": None}
+        why = "only allowed for updateStrategy 'RollingUpdate'"
+        yield Fault(f"{field}.rollingUpdate", invalid(shown, why))
+    elif (partition := rolling.get("partition")) is not None and partition < 0:
+        why = "must be greater than or equal to 0"
+        yield Fault(f"{field}.rollingUpdate.partition", invalid(partition, why))
+
+
+def _daemon_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Ways of an update: it adds pods first, or removes them first."""
+    del root
+    strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
+    type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
+    if type_ not in ("OnDelete", "RollingUpdate"):
+        shown = {"Type": type_, "RollingUpdate": rolling}
+        yield Fault(field, unsupported(shown, ("RollingUpdate", "OnDelete")))
+    if type_ != "RollingUpdate" or not isinstance(rolling, dict):
+        return
+    at = f"{field}.rollingUpdate"
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    yield from _scaled_errors(unavailable, f"{at}.maxUnavailable")
+    yield from _scaled_errors(surge, f"{at}.maxSurge")
+    removes, adds = _number(unavailable, 1), _number(surge, 0)
+    if removes and adds:
+        why = "may not be set when maxUnavailable is non-zero"
+        yield Fault(f"{at}.maxSurge", invalid(surge, why))
+    if not removes and not adds:
+        yield Fault(f"{at}.maxUnavailable", required("cannot be 0 when maxSurge is 0"))
+
+
+# ---- scaling and disruption --------------------------------------------------------------------------------
+
+
+def _scaler_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Bounds of replicas that are not positive, or not in order."""
+    del root
+    greatest, given = spec.get("maxReplicas") or 0, spec.get("minReplicas")
+    least = 1 if given is None else given
+    if least < 1:
+        yield Fault(f"{path}.minReplicas", invalid(least, "must be greater than or equal to 1"))
+    types = {metric.get("type") for metric in parts(spec, "metrics")}
+    if least == 0 and not types & {"Object", "External"}:
+        why = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield Fault(f"{path}.metrics", forbidden(why))
+    if greatest < 1:
+        yield Fault(f"{path}.maxReplicas", required("must be set and greater than 0"))
+    if greatest < least:
+        yield Fault(
+            f"{path}.maxReplicas", invalid(greatest, "must be greater than or equal to `minReplicas`")
+        )
+
+
+def _budget_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    del root
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if least is not None and most is not None:
+        shown = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
+        yield Fault(path, invalid(shown, "minAvailable and maxUnavailable cannot be both set"))
+    yield from _scaled_errors(least, f"{path}.minAvailable")
+    yield from _scaled_errors(most, f"{path}.maxUnavailable")
+
+
+_SYSTEM = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+_RESERVED = "priority class names with 'system-' prefix are reserved for system use only. error: "
+_HIGHEST = 1000000000
+
+
+def _class_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """Names that begin with ``system-``, as only those of the API server itself do, and values."""
+    del path, root
+    name, number = str(part(value, "metadata").get("name") or ""), value.get("value") or 0
+    if name.startswith("system-"):
+        why = f"{name} is not a known system priority class"
+        if name in _SYSTEM:
+            why = f"value of {name} PriorityClass must be {_SYSTEM[name]}"
+        if number != _SYSTEM.get(name):
+            yield Fault("metadata.name", forbidden(_RESERVED + why))
+    elif number > _HIGHEST:
+        why = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+        yield Fault("value", forbidden(why))
+    policy = value.get("preemptionPolicy")
+    if policy == "":
+        yield Fault("preemptionPolicy", required())
+    elif policy not in (None, "PreemptLowerPriority", "Never"):
+        yield Fault("preemptionPolicy", unsupported(policy, ("PreemptLowerPriority", "Never")))
+
+
+_LASTING = (_selector_errors, _lasting_errors)
+RULES: dict[str, tuple[Rule, ...]] = {
+    "apps.v1.DeploymentSpec": (*_LASTING, _deployment_errors),
+    "apps.v1.ReplicaSetSpec": _LASTING,
+    "apps.v1.StatefulSetSpec": (*_LASTING, _stateful_set_errors),
+    "apps.v1.DaemonSetSpec": (*_LASTING, _daemon_set_errors),
+    "core.v1.ReplicationControllerSpec": (_controller_errors, _lasting_errors),
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": (_scaler_errors,),
+    "policy.v1.PodDisruptionBudgetSpec": (_budget_errors,),
+    "scheduling.v1.PriorityClass": (_class_errors,),
+}
+"""By struct, the rules between its fields."""

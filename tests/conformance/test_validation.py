@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.admission import check_admission
+from tests.conformance.clusters.false_refusals import accepted, refusals
 from tests.conformance.vectors import decode, lines
 from tests.doors.kube import manifest_causes
 
@@ -35,3 +38,25 @@ def test_no_example_is_refused() -> None:
                 assert manifest_causes(value, value["kind"], value["apiVersion"]) == [], path
                 judged += 1
     assert judged > 50
+
+
+def test_nothing_that_a_server_has_accepted_is_refused() -> None:
+    judged = 0
+    for path in sorted((DATA.parent / "cluster").glob("*.json.gz")):
+        for value in accepted(path):
+            assert refusals(value) == [], (path.name, value["kind"], value["metadata"]["name"])
+            judged += 1
+    assert judged > 1000
+
+
+def test_what_a_server_has_not_accepted_is_left_out(tmp_path: Path) -> None:
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    record = {
+        "scenario": "s",
+        "dump": {"apiVersion": "v1", "kind": "List", "items": []},
+        "change": [{"file": [pod]}, {"file": [pod]}, {"args": ["--drain", "n"]}],
+        "kubectl": [{"rc": 1}, {"rc": 0}, {"rc": 0}],
+    }
+    (path := tmp_path / "record.json").write_text(json.dumps(record))
+    assert [*accepted(path)] == [pod]
+    assert refusals(pod) == ["spec.containers: Required value"]

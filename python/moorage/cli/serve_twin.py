@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cluster.verbs import VERBS
 from moorage.errors import located
 from moorage.live.shares import Limits
 
@@ -302,6 +301,7 @@ def page_files() -> Mapping[str, Reply]:
     """Return the answers by path: the page at ``/``, and what it loads."""
     from msgspec import json
 
+    from moorage.cluster.verbs import VERBS
     from moorage.live.web_server import Reply
 
     headers = (

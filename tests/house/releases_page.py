@@ -75,8 +75,7 @@ NOT_EXACT = """
   binding conditions have the messages of v1.36.3.
 - **1.37**: Pod groups have [a list of their own](groups.md#what-is-not-exact). Pods with bindMountOptions
   ask for no node that declares them (gate VolumeBindMountOptions, off by default).
-- **1.38**: It is a beta, and parts of it are still decided as in 1.37. Of pod groups,
-  [some parts may change](#pod-groups-in-the-beta) before the release.
+- **1.38**: A beta: see above. Of pod groups, [some parts may change](#pod-groups-in-the-beta).
 
 ### Pod groups in the beta
 

@@ -187,7 +187,9 @@ def test_what_a_distribution_would_add_is_told(name: str, of_node: dict[str, Any
 
     asking = workload(limits={GPU: "1"})
     text = f"{name} lets pods that ask for {GPU} tolerate the taint of this key (ExtendedResourceToleration)"
-    assert told(asking) == [f"{text}: --admission ExtendedResourceToleration does so, too."] * bool(name)
+    assert told(asking) == [
+        f"{text}: --enable-admission-plugins ExtendedResourceToleration does so, too."
+    ] * bool(name)
     assert told(PLUGINS, asking) == []
     assert told(workload()) == []
     assert told(workload(limits={GPU: "1"}, tolerations=[{"operator": "Exists"}])) == []

@@ -15,6 +15,7 @@ from moorage.errors import NO_NODE, InputError, located, with_hint
 from moorage.kube.read.files import STDIN
 from moorage.kube.releases import (
     DEFAULT,
+    DEFAULT_PLUGINS,
     OPTIONAL_PLUGINS,
     RELEASES,
     changed_gates,
@@ -174,12 +175,19 @@ def _input_options(shows_synthetic: bool = False) -> Decorator:
         ),
         connection_options,
         input_option(
-            "--admission",
+            "--enable-admission-plugins",
             metavar="PLUGIN,…",
             callback=some_of(OPTIONAL_PLUGINS),
             default="",
             help="Admission plugins of the API server that are off by default: "
             f"{', '.join(OPTIONAL_PLUGINS)}.",
+        ),
+        input_option(
+            "--disable-admission-plugins",
+            metavar="PLUGIN,…",
+            callback=some_of(DEFAULT_PLUGINS),
+            default="",
+            help="Those that are on by default, and that the cluster switched off, such as PodSecurity.",
         ),
         input_option(
             "--exempt",
@@ -315,7 +323,10 @@ def _prepared(options: Mapping[str, Any]) -> Cluster | None:
 def cluster_key(options: Mapping[str, Any]) -> object:
     """Return what a cluster depends on whose objects all name their namespace."""
     gates = changed_gates(options["gates"]) if "gates" in options else {}
-    names = ("validate", "recursive", "like_siblings", "admission", "exempt", "version")
+    names = (
+        *("validate", "recursive", "like_siblings", "exempt", "version"),
+        *("enable_admission_plugins", "disable_admission_plugins"),
+    )
     return [*(options.get(name) for name in names), gates]
 
 
@@ -421,13 +432,16 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         from moorage.kube.read.read_objects import WithHooks
 
         files.insert(0, WithHooks())
-    plugins, (namespaces, classes) = options.get("admission", ()), options.get("exempt") or ((), ())
-    if plugins or namespaces or classes:
+    plugins = options.get("enable_admission_plugins", ())
+    disabled = options.get("disable_admission_plugins", ())
+    namespaces, classes = options.get("exempt") or ((), ())
+    if plugins or disabled or namespaces or classes:
         from moorage.kube.model.meta import ObjectMeta
         from moorage.kube.model.policy import AdmissionPlugins
 
         exempt: dict[str, Any] = {"exempt_namespaces": namespaces, "exempt_runtime_classes": classes}
-        files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=plugins, **exempt))
+        switched: dict[str, Any] = {"plugins": plugins, "disabled_plugins": disabled}
+        files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), **switched, **exempt))
     return files
 
 

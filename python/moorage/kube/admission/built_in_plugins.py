@@ -16,6 +16,7 @@ from ..model.node import ServiceAccount
 from ..model.pod import Pod
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
 from ..model.workload import PriorityClass
+from ..releases import ANTI_AFFINITY_TOPOLOGY
 from ..workloads.ownership import has_made_up_uid
 from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
 
@@ -69,6 +70,8 @@ class ServiceAccounts:
 class ServiceAccountPlugin(AdmissionPlugin):
     """The account of a pod must exist, in a namespace whose accounts the input lists."""
 
+    name = "ServiceAccount"
+
     def __init__(self, objects: Iterable[Object]) -> None:
         self._accounts = ServiceAccounts(objects)
 
@@ -95,9 +98,10 @@ class _Accounted(msgspec.Struct, rename="camel"):
     service_account: str = ""
 
 
-class StorageClassPlugin(AdmissionPlugin):
-    """A new claim without a class gets the default one, and a claim grows only if its class allows it
-    (DefaultStorageClass, PersistentVolumeClaimResize)."""
+class DefaultStorageClassPlugin(AdmissionPlugin):
+    """A new claim without a class gets the default one."""
+
+    name = "DefaultStorageClass"
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._classes = {obj.name: obj for obj in objects if isinstance(obj, StorageClass)}
@@ -111,6 +115,15 @@ class StorageClassPlugin(AdmissionPlugin):
         if chosen is None:
             return claim
         return replace(claim, spec=replace(claim.spec, storage_class_name=chosen.name))
+
+
+class ClaimResizePlugin(AdmissionPlugin):
+    """A claim grows only if its class allows it."""
+
+    name = "PersistentVolumeClaimResize"
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._classes = {obj.name: obj for obj in objects if isinstance(obj, StorageClass)}
 
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse a claim that may not grow."""
@@ -157,6 +170,8 @@ def _class_name(claim: PersistentVolumeClaim) -> str:
 class PriorityClassPlugin(AdmissionPlugin):
     """There is one default class of priority (Priority)."""
 
+    name = "Priority"
+
     def __init__(self, objects: Iterable[Object]) -> None:
         self._defaults = [
             obj.name
@@ -176,7 +191,9 @@ class PriorityClassPlugin(AdmissionPlugin):
 
 
 class AntiAffinityTopologyPlugin(AdmissionPlugin):
-    """Required anti-affinity is about nodes alone (LimitPodHardAntiAffinityTopology)."""
+    """Required anti-affinity is about nodes alone; off by default."""
+
+    name = ANTI_AFFINITY_TOPOLOGY
 
     def mutate(self, request: AdmissionRequest) -> Object:
         """Refuse a new pod that keeps others from more than its node."""

@@ -16,10 +16,16 @@ from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec
-from ..model.policy import ResourceQuota
-from ..releases import DEFAULT
+from ..model.policy import AdmissionPlugins, ResourceQuota
+from ..releases import DEFAULT, RESOURCE_QUOTA
 from ..workloads.ownership import has_made_up_uid, stable_uid
-from .built_in_plugins import PriorityClassPlugin, ServiceAccountPlugin, StorageClassPlugin
+from .built_in_plugins import (
+    AntiAffinityTopologyPlugin,
+    ClaimResizePlugin,
+    DefaultStorageClassPlugin,
+    PriorityClassPlugin,
+    ServiceAccountPlugin,
+)
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
 from .request import (
@@ -41,6 +47,8 @@ TERMINATING = "unable to create new content in namespace {} because it is being 
 
 class NamespaceLifecyclePlugin(AdmissionPlugin):
     """Nothing is created in a namespace that is being deleted."""
+
+    name = "NamespaceLifecycle"
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._terminating = {
@@ -119,19 +127,24 @@ class Admission:
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions
-        storage_classes = StorageClassPlugin(listed)
+        switched = [obj for obj in listed if isinstance(obj, AdmissionPlugins)]
+        enabled = {name for obj in switched for name in obj.plugins}
+        disabled = {name for obj in switched for name in obj.disabled_plugins}
         self.mutating: list[AdmissionPlugin] = [
             NamespaceLifecyclePlugin(listed),
+            *([AntiAffinityTopologyPlugin()] if AntiAffinityTopologyPlugin.name in enabled else ()),
             ServiceAccountPlugin(listed),
             *self._policies.plugins,
-            storage_classes,
+            DefaultStorageClassPlugin(listed),
         ]
         self.validating: list[AdmissionPlugin] = [
             self._policies.limit_ranger,
             PodSecurityPlugin(self.security),
             PriorityClassPlugin(listed),
-            storage_classes,
+            ClaimResizePlugin(listed),
         ]
+        for plugins_of_phase in (self.mutating, self.validating):
+            plugins_of_phase[:] = [plugin for plugin in plugins_of_phase if plugin.name not in disabled]
         plugins = dict.fromkeys([*self.mutating, *self.validating])
         self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
@@ -139,7 +152,7 @@ class Admission:
         self._usages: dict[str, list[QuotaUsage]] = {}
         self._templates: dict[tuple[object, ...], _Template] = {}
         for obj in listed:
-            if isinstance(obj, ResourceQuota):
+            if isinstance(obj, ResourceQuota) and RESOURCE_QUOTA not in disabled:
                 self._quotas[obj.namespace].append(obj)
 
     # ---- pods ----

@@ -106,7 +106,7 @@ class Additions(AdmissionPlugin):
                     "pod tolerations (possibly merged with namespace default tolerations) conflict with its "
                     "namespace whitelist"
                 )
-        return with_resource_tolerations(spec) if self._plugins else spec
+        return with_resource_tolerations(spec) if EXTENDED_RESOURCE_TOLERATION in self._plugins else spec
 
     def _with_selectors(self, spec: PodSpec, of_namespace: Mapping[str, str], pod: Pod) -> PodSpec:
         owner = pod.metadata.controller()
@@ -146,11 +146,12 @@ class Additions(AdmissionPlugin):
         if texts:
             shown = examples(texts, _EXAMPLES)
             yield f"New pods get the node selectors and tolerations that their namespaces have: {shown}."
-        if not self._plugins and (lacking := _untolerated(pods, nodes)):
+        if EXTENDED_RESOURCE_TOLERATION not in self._plugins and (lacking := _untolerated(pods, nodes)):
             name, resource = lacking
+            option = f"--enable-admission-plugins {EXTENDED_RESOURCE_TOLERATION}"
             yield (
                 f"{name} lets pods that ask for {resource} tolerate the taint of this key "
-                f"({EXTENDED_RESOURCE_TOLERATION}): --admission {EXTENDED_RESOURCE_TOLERATION} does so, too."
+                f"({EXTENDED_RESOURCE_TOLERATION}): {option} does so, too."
             )
 
 
@@ -237,6 +238,8 @@ class LimitRangerPlugin(AdmissionPlugin):
         By namespace.
     """
 
+    name = "LimitRanger"
+
     def __init__(self, limit_ranges: Mapping[str, list[LimitRange]]) -> None:
         self._limit_ranges = limit_ranges
 
@@ -275,6 +278,8 @@ class PriorityPlugin(AdmissionPlugin):
         By name.
     """
 
+    name = "Priority"
+
     def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
         self._classes = classes
 
@@ -300,6 +305,8 @@ class RuntimeClassPlugin(AdmissionPlugin):
     classes : mapping of str to RuntimeClass
         By name.
     """
+
+    name = "RuntimeClass"
 
     def __init__(self, classes: Mapping[str, RuntimeClass]) -> None:
         self._classes = classes

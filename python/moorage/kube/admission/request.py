@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -158,7 +158,15 @@ class Answer(NamedTuple):
 
 
 class AdmissionPlugin:
-    """A step of the chain. The steps before validation may change the object, those after it only refuse."""
+    """A step of the chain. The steps before validation may change the object, those after it only refuse.
+
+    Attributes
+    ----------
+    name : str
+        By which an API server switches it on or off; "" of one that is always on.
+    """
+
+    name: ClassVar[str] = ""
 
     def mark(self, request: AdmissionRequest) -> Any:
         """Return what the step reads of a pod beside its namespace and spec, as a value that can be hashed:

@@ -178,6 +178,8 @@ class PodSecurityPlugin(AdmissionPlugin):
     """What the labels of the namespace forbid in a pod, and warn of in pods and templates: as they were sent,
     since what webhooks add is known in part only."""
 
+    name = "PodSecurity"
+
     def __init__(self, namespaces: SecuredNamespaces) -> None:
         self._namespaces = namespaces
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from moorage.errors import InputError
 
-from ..releases import OPTIONAL_PLUGINS
+from ..releases import DEFAULT_PLUGINS, OPTIONAL_PLUGINS
 from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
 from .pod import Toleration
 
@@ -167,12 +167,13 @@ class Scheduler(Object, frozen=True):
 
 
 class AdmissionPlugins(Object, frozen=True):
-    """Admission plugins of the API server besides those that are on by default, and the namespaces and
-    runtime classes that PodSecurity does not look at."""
+    """Admission plugins of the API server that are on besides the default ones, or off, and the namespaces
+    and runtime classes that PodSecurity does not look at."""
 
     kind: str = "AdmissionPlugins"
     api_version: str = "admission.moorage.dev/v1"
     plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
+    disabled_plugins: tuple[Annotated[str, one_of(*DEFAULT_PLUGINS)], ...] = ()
     exempt_namespaces: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
 

@@ -13,10 +13,14 @@ from .feature_gates import gates_of as gates_of
 from .feature_gates import groups_pods as groups_pods
 from .feature_gates import pod_gates as pod_gates
 from .feature_gates import selected_gates as selected_gates
+from .release import ALWAYS_PULL_IMAGES as ALWAYS_PULL_IMAGES
+from .release import ANTI_AFFINITY_TOPOLOGY as ANTI_AFFINITY_TOPOLOGY
 from .release import DEFAULT as DEFAULT
+from .release import DEFAULT_PLUGINS as DEFAULT_PLUGINS
 from .release import EXTENDED_RESOURCE_TOLERATION as EXTENDED_RESOURCE_TOLERATION
 from .release import OPTIONAL_PLUGINS as OPTIONAL_PLUGINS
 from .release import RELEASES as RELEASES
+from .release import RESOURCE_QUOTA as RESOURCE_QUOTA
 from .release import Release as Release
 from .release import Version as Version
 from .release import nearest_release as nearest_release

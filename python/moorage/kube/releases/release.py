@@ -16,9 +16,16 @@ from typing import NamedTuple
 DEFAULT = "1.36"
 """The release that decides where none is named, and nothing else tells one."""
 EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
-OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
+ALWAYS_PULL_IMAGES, ANTI_AFFINITY_TOPOLOGY = "AlwaysPullImages", "LimitPodHardAntiAffinityTopology"
+OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION, ALWAYS_PULL_IMAGES, ANTI_AFFINITY_TOPOLOGY)
 """Admission plugins of kube-apiserver that are off by default in each release, and that run here if they are
 named."""
+RESOURCE_QUOTA = "ResourceQuota"
+DEFAULT_PLUGINS = (
+    *("NamespaceLifecycle", "LimitRanger", "ServiceAccount", "PodSecurity", "Priority", "RuntimeClass"),
+    *("DefaultStorageClass", "PersistentVolumeClaimResize", RESOURCE_QUOTA),
+)
+"""Admission plugins that are on by default in each release, and that do not run here if they are named."""
 
 
 @dataclass(frozen=True, kw_only=True)

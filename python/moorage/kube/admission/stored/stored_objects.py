@@ -11,10 +11,11 @@ from ...apiserver.unread_fields import unread_type
 from ...model.meta import Object
 from ...model.node import Node
 from ...model.pod import PREEMPTS, Pod
-from ...model.policy import LimitRange
+from ...model.policy import AdmissionPlugins, LimitRange
 from ...model.storage import PersistentVolumeClaim
 from ...plain import joined, plain
 from ...read.object_defaults import missing_tolerations
+from ...releases import ALWAYS_PULL_IMAGES
 from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
 from ..pod_requests import container_defaults
@@ -41,6 +42,8 @@ class StoredObjects:
     def __init__(self, objects: Iterable[Object]) -> None:
         listed = list(objects)
         self._accounts = ServiceAccounts(listed)
+        switched = [obj for obj in listed if isinstance(obj, AdmissionPlugins)]
+        self._pulls = any(ALWAYS_PULL_IMAGES in obj.plugins for obj in switched)
         self._nodes = {obj.name: obj for obj in listed if isinstance(obj, Node)}
         self._limit_ranges = [obj for obj in listed if isinstance(obj, LimitRange)]
 
@@ -66,6 +69,8 @@ class StoredObjects:
             self._annotate(value)
             value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
             with_account(value, self._accounts)
+            for container in _containers(value) if self._pulls else ():
+                container["imagePullPolicy"] = "Always"
             if (node := self._nodes.get(obj.spec.node_name)) is not None:
                 of_node = {key: node.metadata.labels[key] for key in _TOPOLOGY if key in node.metadata.labels}
                 part(value, "metadata").setdefault("labels", {}).update(of_node)
@@ -104,6 +109,10 @@ class StoredObjects:
 
 
 _CONTAINERS = {"containers": "container", "initContainers": "init container"}
+
+
+def _containers(pod: Json) -> list[Json]:
+    return [container for kind in _CONTAINERS for container in parts(part(pod, "spec"), kind)]
 
 
 def with_read_fields(value: Json, pod: Pod) -> Json:

@@ -125,15 +125,15 @@ def test_aliases_that_expand_to_too_much_are_refused(tmp_path: Path) -> None:
 
 
 def test_second_file_is_named(tmp_path: Path) -> None:
+    """An object that cannot be decoded is refused in a change, and the others are read."""
     (tmp_path / "a.yaml").write_text(POD)
-    (tmp_path / "b.yaml").write_text(POD.replace("name: p", "name: 1"))
-    with pytest.raises(InputError) as caught:
-        load(tmp_path / "a.yaml", tmp_path / "b.yaml")
-    assert (
-        str(caught.value)
-        == f"{tmp_path}/b.yaml: Pod (document 1): metadata.name: expected string, got integer"
-    )
-    assert (caught.value.source, caught.value.obj) == (f"{tmp_path}/b.yaml", "Pod (document 1)")
+    other = POD.replace("name: p", "name: q")
+    (tmp_path / "b.yaml").write_text(f"{POD.replace('name: p', 'name: 1')}\n---\n{other}")
+    cluster = load(tmp_path / "a.yaml", tmp_path / "b.yaml")
+    (refused,) = cluster.refused_objects
+    text = "Pod (document 1): metadata.name: expected string, got integer"
+    assert refused.text == f"{tmp_path}/b.yaml: {text}"
+    assert [pod.name for pod in cluster.pods] == ["p", "q"]
 
 
 @pytest.mark.parametrize("digits", [20, 5000])

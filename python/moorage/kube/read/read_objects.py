@@ -475,6 +475,9 @@ class _Reader:
                 path = shorten(error.path)
                 if is_template(document, error.path):
                     error = no_manifest(error, TEMPLATE_HINT)
+                elif self._is_undecodable(document, error):
+                    self._refuse(document, kind, error, origin)
+                    continue
                 is_whole = isinstance(error, NoManifestError) and origin.item is None
                 wrapped = NoManifestError if is_whole else InputError
                 raise wrapped(error.message, source=origin.source, obj=obj, path=path) from None
@@ -542,6 +545,22 @@ class _Reader:
         if (ended := ended_version(kind, head.api_version)) is not None:
             self._note_ended(ended, document, origin.source, first)
         return []
+
+    def _is_undecodable(self, document: Any, error: InputError) -> bool:
+        """Whether an error is one of an API server, which cannot decode a manifest of a change."""
+        if isinstance(error, NoManifestError) or not self._is_changing():
+            return False
+        with suppress(InputError):
+            return not _is_of_server(document)
+        return False
+
+    def _refuse(self, document: Any, kind: str, error: InputError, origin: Origin) -> None:
+        """Note that an API server cannot decode a manifest."""
+        named, namespace, name = _identity(document, kind)
+        version = decode(document, Head[Any]).api_version
+        text = f"{error.path}: {error.message}" if error.path else error.message
+        names = named, version, namespace, name or f"(document {origin.document})"
+        self.refused.append(refused_object(InputError(text), names, origin.source))
 
     def _is_unserved(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
         """Whether a manifest of a change is of a kind and version that no release serves, so that it is left

@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import COMPOSITE_POD_GROUP, GangScheduling
+from tests.make import node
 from tests.preemption.world import nominated, victim
-from tests.scheduler.groups.gang_kit import composite, gang, member, members, nodes, on_nodes, store_of, world
+from tests.scheduler.groups.gang_kit import (
+    composite,
+    gang,
+    member,
+    members,
+    nodes,
+    on_nodes,
+    store_of,
+    topology,
+    world,
+)
 
 from moorage import Scheduler
 from moorage.engine.framework import QueueingHint
@@ -144,3 +155,27 @@ def test_a_tree_that_needs_fewer_groups_wakes_its_pods(version: str, wakes: bool
     assert len(hints) == 1 + wakes
     for fewer, hint in ((1, QueueingHint.QUEUE), (2, QueueingHint.QUEUE_SKIP)) if wakes else ():
         assert hints[1](tree[2][0], composite("r", 2), composite("r", fewer)) is hint
+
+
+@pytest.mark.parametrize(("group_on", "pods_on"), [("a", "b"), ("b", "a")])
+def test_a_group_is_a_dearer_victim_than_as_many_pods(group_on: str, pods_on: str) -> None:
+    whole = [member(f"w-{at}", "w", 2, on=group_on, priority=1) for at in range(2)]
+    single = [victim(f"v-{at}", pods_on, cpu=2, priority=1) for at in range(2)]
+    groups = [gang("w", 1, priority=1, **ALL), gang("p", 1, priority=10)]
+    one = of("1.38", nodes(4, 4), groups, [*whole, *single], members("p", 1, 3, priority=10))
+    assert {*one.run().evicted} == {"default/v-0", "default/v-1"}
+
+
+@pytest.mark.parametrize(("percentage", "where"), [(50, {"a"}), (100, {"b", "c"})])
+def test_a_group_takes_the_best_of_the_placements_that_are_wanted(percentage: int, where: set[str]) -> None:
+    """The second rack has room for both pods."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfPlacementsToScore": percentage,
+    }
+    racks = [node(name, cpu=4, labels={"rack": "1" if name == "a" else "2"}) for name in "abc"]
+    group = gang("p", 1, **topology("rack"))
+    one = of("1.38", racks, group, members("p", 2, 3), config=config)
+    one.run()
+    assert {*on_nodes(one).values()} == where

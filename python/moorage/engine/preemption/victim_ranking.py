@@ -24,8 +24,8 @@ class VictimRanking:
     """The units that may have to go for a group, and those that certainly have to.
 
     A node where a pod of the group is placed condemns its units, on all of their nodes. What is still there
-    makes a node dear: violated budgets, then priorities and pods from the highest priority down, then the
-    number of pods, then kinds and sizes of the units.
+    makes a node dear: violated budgets, then priorities and pods from the highest priority down, then
+    kinds and sizes of the units.
 
     Parameters
     ----------
@@ -76,4 +76,4 @@ class VictimRanking:
             levels[priority] += pods
         violated = sum(self._violations.get(at, 0) for at in units)
         sizes = tuple(self._units[at][1] for at in units)
-        return violated, tuple(sorted(levels.items(), reverse=True)), levels.total(), sizes, len(units)
+        return violated, tuple(sorted(levels.items(), reverse=True)), sizes

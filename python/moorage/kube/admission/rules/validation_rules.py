@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -785,26 +786,114 @@ _NO_IDENTIFIER = (
 )
 
 
+_NODES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_EXACTLY = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+_VALUES = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
+_MOST_TEXT = 64
+
+
 def _slice_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+    """The pool of a slice, and the nodes that its devices are on."""
     del root
-    for text in str(part(spec, "pool").get("name") or "").split("/"):
+    pool = part(spec, "pool")
+    if not (name := str(pool.get("name") or "")):
+        yield Fault(f"{path}.pool.name", required())
+    for text in name.split("/") if name else ():
         yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
+    if (pool.get("resourceSliceCount") or 0) < 1:
+        number = pool.get("resourceSliceCount") or 0
+        yield Fault(f"{path}.pool.resourceSliceCount", invalid(number, "must be greater than zero"))
+    if (pool.get("generation") or 0) < 0:
+        why = "must be greater than or equal to zero"
+        yield Fault(f"{path}.pool.generation", invalid(pool["generation"], why))
+    yield from format_causes("dns1123Subdomain", spec.get("nodeName"), f"{path}.nodeName")
+    given = [f"`{name}`" for name in _NODES if spec.get(name)]
+    if not given:
+        yield Fault(path, required(_EXACTLY))
+    elif len(given) > 1:
+        yield Fault(path, invalid(f"{{{', '.join(given)}}}", f"{_EXACTLY}, but multiple fields are set"))
+    terms = part(spec, "nodeSelector").get("nodeSelectorTerms")
+    if spec.get("nodeSelector") is not None and len(terms or ()) != 1:
+        field = f"{path}.nodeSelector.nodeSelectorTerms"
+        yield Fault(field, invalid(terms or [], "must have exactly one node selector term"))
     if spec.get("sharedCounters") and spec.get("devices") is not None:
         yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
+    for at, counters in enumerate(parts(spec, "sharedCounters")):
+        if not counters.get("counters"):
+            yield Fault(f"{path}.sharedCounters[{at}].counters", required())
+    names: list[Any] = []
     for at, device in enumerate(parts(spec, "devices")):
-        field = f"{path}.devices[{at}]"
-        for which in ("attributes", "capacity"):
-            for name in part(device, which):
-                domain, slash, short = name.rpartition("/")
-                if IDENTIFIER.fullmatch(short) is None:
-                    yield Fault(f"{field}.{which}", invalid(short, _NO_IDENTIFIER))
-                if slash:
-                    yield from format_causes("dns1123Subdomain", domain, f"{field}.{which}")
-        conditions = device.get("bindingConditions") or ()
-        for index, name in enumerate(device.get("bindingFailureConditions") or ()):
-            if name in conditions:
-                why = "bindingFailureConditions must not overlap with bindingConditions"
-                yield Fault(f"{field}.bindingFailureConditions[{index}]", invalid(name, why))
+        field, name = f"{path}.devices[{at}]", device.get("name") or ""
+        yield from format_causes("dns1123Label", name, f"{field}.name")
+        if name in names:
+            yield Fault(field, duplicate(name))
+        names.append(name)
+        yield from _slice_device_errors(device, field, bool(spec.get("perDeviceNodeSelection")))
+
+
+def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[Fault]:
+    given = [name for name in _NODES[:3] if device.get(name)]
+    if given and not has_nodes:
+        why = (
+            "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to "
+        )
+        yield Fault(path, invalid(None, f"{why}true in the ResourceSlice spec"))
+    if has_nodes and not given:
+        yield Fault(path, required("exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required"))
+    for which in ("attributes", "capacity"):
+        for name in part(device, which):
+            domain, slash, short = name.rpartition("/")
+            if IDENTIFIER.fullmatch(short) is None:
+                yield Fault(f"{path}.{which}", invalid(short, _NO_IDENTIFIER))
+            if slash:
+                yield from format_causes("dns1123Subdomain", domain, f"{path}.{which}")
+    for name, value in part(device, "attributes").items():
+        yield from _attribute_errors(value if isinstance(value, dict) else {}, f"{path}.attributes[{name}]")
+    for at, taint in enumerate(parts(device, "taints")):
+        field, effect = f"{path}.taints[{at}]", taint.get("effect") or ""
+        yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
+        yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
+        if not effect:
+            yield Fault(f"{field}.effect", required())
+        elif effect not in ("NoExecute", "NoSchedule", "None"):
+            yield Fault(f"{field}.effect", unsupported(effect, ("NoExecute", "NoSchedule", "None")))
+    for at, counters in enumerate(parts(device, "consumesCounters")):
+        if not counters.get("counters"):
+            yield Fault(f"{path}.consumesCounters[{at}].counters", required())
+    conditions, failures = device.get("bindingConditions") or (), device.get("bindingFailureConditions") or ()
+    if conditions and not failures:
+        why = "bindingFailureConditions are required to use bindingConditions"
+        yield Fault(f"{path}.bindingFailureConditions", invalid(None, why))
+    for index, name in enumerate(failures):
+        if name in conditions:
+            why = "bindingFailureConditions must not overlap with bindingConditions"
+            yield Fault(f"{path}.bindingFailureConditions[{index}]", invalid(name, why))
+    for name, capacity in part(device, "capacity").items():
+        most = quantity(part(part(capacity, "requestPolicy"), "validRange").get("max"))
+        amount = quantity(part(device, "capacity")[name].get("value"))
+        if most is not None and amount is not None and most > amount:
+            why = f"max is larger than capacity value: {amount}"
+            yield Fault(f"{path}.capacity[{name}].requestPolicy.validRange.max", invalid(str(most), why))
+
+
+def _attribute_errors(value: Json, path: str) -> Iterator[Fault]:
+    given = [name for name in _VALUES if value.get(name) is not None]
+    if len(given) != 1:
+        shown: Any = value if given else ""
+        yield Fault(path, invalid(shown, "exactly one value must be specified"))
+    for name in ("string", "version"):
+        if isinstance(text := value.get(name), str) and len(text.encode()) > _MOST_TEXT:
+            yield Fault(f"{path}.{name}", f"Too long: may not be more than {_MOST_TEXT} bytes")
+    if isinstance(text := value.get("version"), str) and _VERSION.fullmatch(text) is None:
+        yield Fault(
+            f"{path}.version", invalid(text, "must be a string compatible with semver.org spec 2.0.0")
+        )
+
+
+_PRE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_VERSION = re.compile(
+    rf"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-{_PRE}(\.{_PRE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?"
+)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

@@ -53,7 +53,8 @@ def test_a_manifest_is_refused(
     assert printed == ("", f"error: f.json: {place}.cel.expression: {MESSAGE}\n")
     (tmp_path / "g.json").write_text(json.dumps(NODE))
     assert main(["check", "-f", "g.json", "-f", "f.json"]) == 1
-    refused = f'{kind}.resource.k8s.io "x" is invalid: {place.partition(": ")[2]}.cel.expression: {MESSAGE}'
+    where = f'{kind}.resource.k8s.io "x" is invalid: {place.partition(": ")[2]}.cel.expression'
+    refused = f"{where}: Invalid value: \"device.drivr == 'x'\": {MESSAGE}"
     assert f"error: f.json: {refused}" in capsys.readouterr().err.splitlines()
 
 

@@ -221,9 +221,6 @@ from moorage.engine.devices.device_properties import comparable_value as compara
 from moorage.engine.devices.device_properties import consumed_amounts as consumed_amounts
 from moorage.engine.devices.device_properties import find_attribute as find_attribute
 from moorage.engine.devices.device_properties import has_capacity as has_capacity
-
-# Expressions by themselves: bounds, errors, cost, and what they see of a device.
-from moorage.engine.devices.device_selector import FIELDS as FIELDS
 from moorage.engine.devices.device_selector import CompiledSelector as CompiledSelector
 from moorage.engine.devices.device_selector import compile_selector as compile_selector
 from moorage.engine.devices.device_selector import device_value as device_value
@@ -570,6 +567,9 @@ from moorage.engine.volume.volumes_in_use import LostUses as LostUses
 # Volumes in use, compared with a recomputation; uses that a release loses.
 from moorage.engine.volume.volumes_in_use import VolumesInUse as VolumesInUse
 from moorage.engine.volume.volumes_in_use import disk_of as disk_of
+
+# Expressions by themselves: bounds, errors, cost, and what they see of a device.
+from moorage.kube.cel.device_expressions import FIELDS as FIELDS
 
 # Attributes that are computed once, by themselves.
 from moorage.lazy import lazy_attribute as lazy_attribute

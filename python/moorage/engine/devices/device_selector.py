@@ -16,26 +16,18 @@ from moorage.kube.cel.cel_errors import (
     EvaluationError,
     Problem,
     ProgramError,
-    ResultTypeError,
     begin_work,
 )
+from moorage.kube.cel.device_expressions import checked_device_expression
 from moorage.kube.cel.kubernetes_functions import library
-from moorage.kube.cel.parser import TOO_DEEP, Expression, Identifier, Select, parse
-from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression, literal_problems
+from moorage.kube.cel.parser import TOO_DEEP, Expression, Identifier, Select
+from moorage.kube.cel.program import Evaluate, Evaluation, compile_expression
 from moorage.kube.cel.text_formats import parse_semver
-from moorage.kube.cel.type_checker import Library, TypeChecker
-from moorage.kube.cel.values import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, MapValue, map_of, type_of_value
+from moorage.kube.cel.type_checker import Library
+from moorage.kube.cel.values import MapValue, type_of_value
 from moorage.kube.model.resource_slices import Device, DeviceAttribute
 
 from .claim_requests import SelectorError
-
-FIELDS = {
-    "driver": STRING,
-    "allowMultipleAllocations": BOOL,
-    "attributes": map_of(STRING, map_of(STRING, ANY)),
-    "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
-}
-LISTS = {"attributes": map_of(STRING, map_of(STRING, DYN))}
 
 
 class CompiledSelector:
@@ -104,21 +96,8 @@ def compile_selector(
         Errors about names may suggest others, as since 1.38.
     """
     try:
-        root = parse(text)
-        fields = FIELDS | LISTS if list_attributes else FIELDS
-        functions = library().functions
-        if not includes:
-            functions = {name: overloads for name, overloads in functions.items() if name != "includes"}
-        structs = {DEVICE.name: fields.get}.get
-        checker = TypeChecker(
-            text, functions, {"device": DEVICE}, structs, _suggestions() if suggests else None
-        )
-        result = checker.check(root)
-        problems = literal_problems(root, checker.final)
-        if problems:
-            raise CompileError(text, problems)
-        if result not in (BOOL, ANY, *([DYN] if list_attributes else ())):
-            raise ResultTypeError(str(result))
+        suggestions = _suggestions() if suggests else None
+        root = checked_device_expression(text, list_attributes, includes, suggestions)
         begin_work()
         return CompiledSelector(compile_expression(root), _reads_driver_alone(root))
     except CompileError as error:

@@ -764,10 +764,16 @@ def _device_selector_errors(value: Json, path: str, root: Json) -> Iterator[Faul
     del root
     if value.get("cel") is None:
         yield Fault(f"{path}.cel", required())
-    elif not part(value, "cel").get("expression"):
-        yield Fault(
-            f"{path}.cel.expression", invalid("", "compilation failed: unexpected end of the expression")
-        )
+        return
+    from ...cel.cel_errors import CompileError, EvaluationError, ProgramError
+    from ...cel.device_expressions import checked_device_expression  # few clusters have devices
+
+    text = str(part(value, "cel").get("expression") or "")
+    try:
+        checked_device_expression(text, list_attributes=True)
+    except (CompileError, EvaluationError, RecursionError) as error:
+        known = error if isinstance(error, CompileError) else ProgramError(str(error))
+        yield Fault(f"{path}.cel.expression", invalid(text, str(known).partition("\n")[0]))
 
 
 def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:

@@ -80,6 +80,10 @@ class World:
     def after(self, change: HelpfulChange) -> list[str]:
         """Nodes that the pod fits after a change."""
         assert change.pod is not None
+        if change.kind == "add-node" and change.values.get("label"):
+            one = self.scheduler()
+            one.add_nodes(1, like=change.values["like"], labels=change.values["label"])
+            return one.examine(change.pod).feasible
         if change.kind in ("add-label", "add-node", "uncordon-node"):
             edit = change.edits[0]
             old = next((node for node in self.nodes if node.name == edit.key), None)

@@ -130,4 +130,7 @@ def test_three_conflicts_have_no_pair() -> None:
 def test_a_taint_and_a_request_are_a_pair_without_a_drop_of_the_taint() -> None:
     one = scheduler(node("a", cpu=2, taints=[Taint(key="team", value="x", effect="NoSchedule")]))
     lowered = "lower the cpu request of container c from 3 to 2"
-    assert pairs(one, pod("p", requests={"cpu": 3})) == [f"{lowered}, and tolerate team=x:NoSchedule"]
+    assert pairs(one, pod("p", requests={"cpu": 3})) == [
+        f"{lowered}, and remove the taint team=x:NoSchedule from node a",
+        f"{lowered}, and tolerate team=x:NoSchedule",
+    ]

@@ -606,6 +606,7 @@ def test_what_helps_a_pod_that_a_tainted_node_keeps_from_spreading() -> None:
     of = f"topology-spread {HOST} (maxSkew 1)"
     assert changes(text) == [
         "tolerate control-plane:NoSchedule",
+        "remove the taint control-plane:NoSchedule from node cp",
         f"set nodeTaintsPolicy: Honor (now Ignore) in {of}",
         f"set maxSkew: 2 (now 1) in {of}",
         "add a node like worker (4 cpu, 8Gi memory)",

@@ -15,7 +15,7 @@ SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 
 FIELDS = (
     "apiVersion kind pod boundTo skipped situation fits message nodes sampling preFilter skippedFilters "
-    "skippedScores groups weights ranking changes changePairs conflicts blocked notes preemption claims "
+    "skippedScores groups weights ranking changes tried changePairs conflicts blocked notes preemption claims "
     "extenders group details"
 )
 
@@ -84,6 +84,7 @@ def test_every_kind_of_change_in_the_document() -> None:
     made = document(one.explain(pod("p", containers=(spare,), node_selector={"d": "x"})))["changes"]
     assert [{key: change[key] for key in list(change)[3:]} for change in made] == [
         {"toleration": {"key": "spot", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}},
+        {"node": "a", "eligibleNodes": 1},
         {"label": {"d": "x"}, "node": "b", "eligibleNodes": 1},
         {"like": "c", "allocatable": {"cpu": 2, "memory": "8Gi", "pods": "1"}},
         {"constraint": {"kind": "node-selector", "name": "d=x"}},

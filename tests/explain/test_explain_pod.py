@@ -192,6 +192,7 @@ def test_changes_come_by_kind_then_by_amount() -> None:
         ("lower the cpu request of container c from 4 to 3", 2),
         ("lower the memory request of container c from 8Gi to 6Gi", 1),
         ("tolerate spot=yes:NoSchedule", 1),
+        ("remove the taint spot=yes:NoSchedule from node a", 1),
     ]
     amounts = [change.amount for change in one.explain(asked).changes]
     assert amounts == [0.25, 0.25, 0.0]
@@ -253,7 +254,7 @@ def test_only_so_much_is_tried() -> None:
     kinds = [{"taints": [Taint(key=f"k{at}", effect="NoSchedule")]} for at in range(40)]
     tainted = scheduler(*(node(f"n{at}", pods="1", **each) for at, each in enumerate(kinds)))
     changes = tainted.explain(pod("p")).changes
-    assert [change.kind for change in changes] == ["add-toleration"] * 32
+    assert [change.kind for change in changes] == ["add-toleration"] * 32 + ["remove-taint"] * 32
     asked = pod("p", node_selector={"disk": "ssd"}, affinity=near(ZONE, "podAntiAffinity"))
     (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
     assert (label.text, label.values["eligibleNodes"]) == ("label node n0 with disk=ssd", 32)

@@ -59,6 +59,10 @@ class Kind(StrEnum):
     SMALLER_CLAIM = "smaller-claim", 0, "smaller claims"
     FEWER_DEVICES = "fewer-devices", 0, "fewer devices"
     TOLERATE = "add-toleration", 1, "tolerations"
+    UNTAINT = "remove-taint", 1, "removed taints"
+    OTHER_CLAIM = "other-claim", 1, "claims with similar names"
+    CLAIM_CLASS = "claim-class", 1, "other storage classes"
+    STORAGE_CLASS = "create-storage-class", 1, "a storage class"
     UNCORDON = "uncordon-node", 1, "uncordoned nodes"
     LABEL = "add-label", 1, "labels of nodes"
     NODE = "add-node", 1, "new nodes"
@@ -83,6 +87,10 @@ class Kind(StrEnum):
     DROP = "drop", 2, "dropped constraints"
     DROP_DEVICE_RULE = "drop-device-rule", 2, "dropped rules of devices"
     MOVE = "move-pod", 2, "pods that move or end"
+
+
+MOST_REDUCTION, LAST = 0.75, 3
+"""Which reductions people may accept; larger ones come last."""
 
 
 class ObjectEdit(NamedTuple):
@@ -144,7 +152,8 @@ class HelpfulChange(Struct, frozen=True):
     feasible_nodes : int
         Number of feasible nodes for the pod after the change.
     placed : int
-        Number of pods of its group that have a node then.
+        Number of pods that wait like it, or of pods of its group, that have a node then; 0 for a pod that
+        waits alone.
     pod : Pod or None
         The pod after the change, where it was tried for one.
     node : str
@@ -229,7 +238,11 @@ def edited(
 
 def cost(change: HelpfulChange) -> tuple[int, float, int]:
     """Return where a change stands among others: those that ask for the least come first."""
-    return change.kind.rank, change.amount, -change.feasible_nodes
+    return (
+        change.kind.rank if change.amount <= MOST_REDUCTION else LAST,
+        change.amount,
+        -change.feasible_nodes,
+    )
 
 
 def tried_text(kinds: Container[Kind]) -> str:

@@ -5,10 +5,10 @@ of the engine.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, put
-from moorage.engine.framework.evidence import offered, quantity_text, readable
-from moorage.engine.plugins.claim_evidence import STORAGE, claims_of, largest_volume
-from moorage.engine.plugins.volume_binding import VolumeBinding
+from moorage.engine.framework.evidence import readable
 from moorage.engine.requirements import (
     Constraint,
     finer_constraints,
@@ -34,14 +32,13 @@ from moorage.engine.requirements import (
     without_node_selection,
     without_pod_terms,
 )
-from moorage.engine.volume.claims import SELECTED_NODE, claim_class, parse_bytes, requested_storage
-from moorage.kube import Node, PersistentVolumeClaim, PodSpec
+from moorage.kube import Node, PodSpec
 from moorage.kube.model.node import HOSTNAME, ZONE
-from moorage.kube.model.storage import CSIStorageCapacity
 
-from .constraints import remedies, tolerations, uncordons
+from .claim_changes import claim_changes, volume_labels
+from .constraints import remedies, tolerations, uncordons, untainted
 from .device_changes import device_changes
-from .probe import Probe, claim_values
+from .probe import Probe, largest
 
 # ---- single changes ----------------------------------------------------------------------------------------
 
@@ -61,7 +58,7 @@ MOST_DOMAINS = 4
 def find_changes(probe: Probe) -> list[HelpfulChange]:
     """Find the single changes that place the pod, those that ask for the least first."""
     pod = probe.pod
-    changes = [*smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
+    changes = [*claim_changes(probe), *tolerations(probe), *untainted(probe)]
     listed = (request_constraints(probe.resources), term_constraints(pod), finer_constraints(pod))
     for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
         changes += remedies(probe, constraint)
@@ -69,65 +66,13 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
     return sorted(changes, key=cost)
 
 
-def smaller_claims(probe: Probe) -> Iterator[HelpfulChange]:
-    """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
-    beside what its other claims of the class take."""
-    plugin = probe.volume_binding
-    if plugin is None or plugin.sources is None:
-        return
-    unbound = _unbound_claims(probe, plugin)
-    for claim in unbound:
-        size, name = requested_storage(claim), claim_class(claim)
-        others = sum(requested_storage(other) for other in unbound if claim_class(other) == name) - size
-        listed = plugin.lister(CSIStorageCapacity).list()
-        rooms = {_room(capacity, others) for capacity in listed if capacity.storage_class_name == name}
-        for smaller in sorted((room for room in rooms if 0 < room < size), reverse=True):
-            texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
-            requests = claim.spec.resources.requests | {STORAGE: texts[1]}
-            resources = replace(claim.spec.resources, requests=requests)
-            edits = put(replace(claim, spec=replace(claim.spec, resources=resources)))
-            sizes = offered(STORAGE, size), offered(STORAGE, smaller)
-            text = f"lower the request of claim {claim.key} from {sizes[0]} to {sizes[1]}"
-            amount, values = float(Fraction(size - smaller, size)), claim_values(claim.key, *texts)
-            helpful = [*probe.tried(HelpfulChange(Kind.SMALLER_CLAIM, text, edits, amount, values))]
-            yield from helpful
-            if helpful:
-                break
-
-
-def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolumeClaim]:
-    claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
-    return [claim for claim in claims if not claim.spec.volume_name]
-
-
-def _reprovisioned(probe: Probe) -> Iterator[HelpfulChange]:
-    """Yield, for each claim that is being provisioned for a node that does not exist, an end to that."""
-    plugin = probe.volume_binding
-    if plugin is None or plugin.sources is None:
-        return
-    for claim in _unbound_claims(probe, plugin):
-        node = claim.metadata.annotations.get(SELECTED_NODE)
-        if node is None or probe.engine.cache.state.has_node(node):
-            continue
-        kept = {key: value for key, value in claim.metadata.annotations.items() if key != SELECTED_NODE}
-        edits = put(replace(claim, metadata=replace(claim.metadata, annotations=kept)))
-        text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
-        values = claim_values(claim.key, node)
-        yield from probe.tried(HelpfulChange(Kind.REPROVISION, text, edits, values=values))
-
-
-def _room(capacity: CSIStorageCapacity, others: int) -> int:
-    """Return the largest volume that a capacity allows beside others, in bytes."""
-    largest = largest_volume(capacity)
-    return largest if capacity.capacity is None else min(largest, parse_bytes(capacity.capacity) - others)
-
-
 # ---- labels ------------------------------------------------------------------------------------------------
 
 
 def _labels(probe: Probe) -> Iterator[HelpfulChange]:
-    """Yield changes that add one label to a node."""
-    depends_on_pods = has_pod_terms(probe.pod.spec)
+    """Yield changes that add one label to a node; of a topology that no node has, to all nodes."""
+    of_volumes = volume_labels(probe)
+    depends_on_pods = has_pod_terms(probe.pod.spec) or bool(of_volumes)
     nodes = _candidates(probe)
     runtime_class = probe.runtime_class
     scheduling = None if runtime_class is None else runtime_class.scheduling
@@ -136,7 +81,8 @@ def _labels(probe: Probe) -> Iterator[HelpfulChange]:
     labels = dict.fromkeys(label for label in _wanted_labels(probe.pod.spec) if label[0] not in fixed)
     if depends_on_pods:
         others = probe.nodes(probe.rows())
-        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
+        labels |= dict.fromkeys([*of_volumes.items(), *_topology_labels(probe.pod.spec, others)])
+        yield from _new_topologies(probe, others)
         nodes = list({node.name: node for node in (*nodes, *others)}.values())
     budget = MOST_LABELS
     for key, value in labels:
@@ -153,6 +99,15 @@ def _labels(probe: Probe) -> Iterator[HelpfulChange]:
         values = {"label": {key: value}, "node": node, "eligibleNodes": len(helped)}
         edits = (_label(helped[0], key, value),)
         yield from probe.tried(HelpfulChange(Kind.LABEL, text, edits, values=values))
+
+
+def _new_topologies(probe: Probe, nodes: list[Node]) -> Iterator[HelpfulChange]:
+    """Yield topologies of the pod that no node has, on all nodes, as one domain."""
+    keys = topology_keys(probe.pod.spec) - {key for node in nodes for key in node.metadata.labels}
+    for key in sorted(keys - {HOSTNAME}):
+        edits = tuple([_label(node, key, "one") for node in nodes[:MOST_LABELS]])
+        text = f"label the nodes with {key}"
+        yield from probe.tried(HelpfulChange(Kind.LABEL, text, edits))
 
 
 def _candidates(probe: Probe) -> list[Node]:
@@ -219,7 +174,7 @@ def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
     Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
     larger ones, too.
     """
-    spec = probe.pod.spec
+    spec, of_volumes = probe.pod.spec, volume_labels(probe)
     selected = {requirement.key for requirement in label_requirements(spec)} | (
         spec.node_selector or {}
     ).keys()
@@ -246,18 +201,45 @@ def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
         if alike in done or in_zone in tried:
             continue
         tried.add(in_zone)
-        edits = put(copy, *probe.slices_of_copy(node, copy))
-        values = {"like": node.name, "allocatable": copy.status.allocatable}
-        text = f"add a node like {node.name} ({size_of(copy)})"
-        helpful = [*probe.tried(HelpfulChange(Kind.NODE, text, edits, values=values))]
+        helpful = [*_copies(probe, node, {})] or [*_copies(probe, node, of_volumes)]
         yield from helpful
         if helpful:
             done.add(alike)
 
 
-def copied(probe: Probe, node: Node, ending: str = "-copy") -> tuple[ObjectEdit, ...]:
-    """Return the edits that add a copy of a node with its devices; its name ends as given."""
-    copy = probe.copy_of(node, ending)
+def _copies(probe: Probe, node: Node, labels: dict[str, str]) -> Iterator[HelpfulChange]:
+    """Yield the change that adds a copy of a node, with labels; and how many place all pods that wait, if one
+    does not."""
+    where = f", with {', '.join(f'{key}={value}' for key, value in labels.items())}" if labels else ""
+
+    def added(number: int) -> Iterator[HelpfulChange]:
+        endings = [f"-copy-{at}" for at in range(1, number + 1)] if number > 1 else ["-copy"]
+        edits = [edit for ending in endings for edit in copied(probe, node, ending, labels)]
+        many = "a node" if number == 1 else f"{number} nodes"
+        text = f"add {many} like {node.name} ({size_of(node)}){where}"
+        values: dict[str, Any] = {"like": node.name, "allocatable": node.status.allocatable}
+        values |= ({"nodes": number} if number > 1 else {}) | ({"label": labels} if labels else {})
+        return probe.tried(HelpfulChange(Kind.NODE, text, tuple(edits), values=values))
+
+    waiting = len(probe.waiting)
+    for change in added(1):
+        yield change
+        if 0 < change.placed < waiting:
+            number = fewest(lambda number: any(each.placed == waiting for each in added(number)), waiting)
+            yield from added(number) if number else ()
+
+
+def fewest(is_enough: Callable[[int], bool], most: int) -> int:
+    """Return the smallest number from 2 to `most` that is enough, as far as a bisection finds it; 0 for
+    none."""
+    if most < 2 or not is_enough(most):
+        return 0
+    return most - largest(most - 2, lambda spared: is_enough(most - spared))
+
+
+def copied(probe: Probe, node: Node, ending: str, labels: Mapping[str, str] = {}) -> tuple[ObjectEdit, ...]:
+    """Return the edits that add a copy of a node with its devices and with labels; its name ends as given."""
+    copy = probe.copy_of(node, ending, labels)
     return put(copy, *probe.slices_of_copy(node, copy))
 
 

@@ -42,7 +42,7 @@ from moorage.engine.requirements import (
     without_pod_terms,
 )
 from moorage.kube import Node, Pod, Taint, Toleration
-from moorage.kube.model.node import is_leaving
+from moorage.kube.model.node import is_leaving, is_of_a_moment
 
 from .probe import Probe, largest
 
@@ -76,6 +76,24 @@ def tolerations(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that add one toleration."""
     for taints in _single_key_taints(probe):
         yield from probe.tried(tolerated(taints))
+
+
+def untainted(probe: Probe) -> Iterator[HelpfulChange]:
+    """Yield changes that remove the taints of one key from a node, but for those that come back, and those of
+    control planes."""
+    for taints in _single_key_taints(probe):
+        if is_of_a_moment(taints[0]) or taints[0].key.startswith("node-role.kubernetes.io/"):
+            continue
+        nodes = [node for node in probe.nodes(probe.rows()) if _of_node(probe, node) == taints]
+        edit = ObjectEdit(Node, nodes[0].name, partial(_without_taints, key=taints[0].key))
+        text = f"remove the taint {taints[0].text} from node {nodes[0].name}"
+        values = {"node": nodes[0].name, "eligibleNodes": len(nodes)}
+        yield from probe.tried(HelpfulChange(Kind.UNTAINT, text, (edit,), values=values))
+
+
+def _without_taints(node: Node, key: str) -> Node:
+    taints = tuple([taint for taint in node.spec.taints if taint.key != key])
+    return replace(node, spec=replace(node.spec, taints=taints))
 
 
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, convert, defstruct, field
 
-from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.cluster.helpful_changes import HelpfulChange, Kind
 from moorage.document import Count, Document, Positive
 from moorage.engine.devices.request_survey import SurveyStep
 from moorage.engine.framework.evidence import Evidence
@@ -126,7 +126,7 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     feasible_nodes: Count | UnsetType = UNSET
     """Of a change of the pod: how many nodes are feasible after it."""
     placed: Count | UnsetType = UNSET
-    """Of a change of the group: its pods that have a node then."""
+    """How many pods that wait like it have a node then; of a change of the group, its pods with a node."""
     resource: str | UnsetType = UNSET
     """Of lower-request."""
     workload: str | UnsetType = UNSET
@@ -149,7 +149,7 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     toleration: dict[str, str | int] | UnsetType = UNSET
     """Of add-toleration."""
     label: dict[str, str] | UnsetType = UNSET
-    """Of add-label."""
+    """Of add-label; of add-node, what the copy has in any case."""
     node: str | UnsetType = UNSET
     """Of add-label and uncordon-node: one node on which it helps."""
     eligible_nodes: Count | UnsetType = UNSET
@@ -157,7 +157,7 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     like: str | UnsetType = UNSET
     """Of add-node: the node to copy."""
     nodes: Positive | UnsetType = UNSET
-    """Of add-node for a group: how many copies."""
+    """Of add-node: how many copies, if more than one."""
     allocatable: dict[str, str | int | float] | UnsetType = UNSET
 
 
@@ -382,6 +382,8 @@ class ExplanationDocument(Document, frozen=True, kw_only=True):
     """The best nodes."""
     changes: list[ChangeDocument]
     """Single changes that place the pod, best first."""
+    tried: list[str]
+    """The kinds of changes that were tried."""
     change_pairs: list[ChangePairDocument]
     """Where no single change places the pod."""
     conflicts: list[list[NamedConstraint]]
@@ -458,6 +460,7 @@ def document(
         groups=[_group(group, limit) for group in explanation.groups],
         ranking=explanation.ranking(limit),
         changes=[_change(change) for change in explanation.changes],
+        tried=[kind.value for kind in Kind if kind in explanation.kinds],
         change_pairs=[
             ChangePairDocument([_change(pair.first), _change(pair.second)], pair.feasible_nodes)
             for pair in explanation.pairs

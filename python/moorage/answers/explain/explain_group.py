@@ -30,7 +30,7 @@ from moorage.kube.model.pod_group import (
     unit_name,
 )
 
-from .changes import copied, size_of
+from .changes import copied, fewest, size_of
 from .explain_document import Explanation
 from .explain_pod import explain
 from .explanation import AlikeNodes, ExplainedGroup, GroupEvictions
@@ -449,20 +449,13 @@ def _more_nodes(
         def count(nodes: int, node: Node = node) -> int:
             return _with_copies(trial, probe, node, nodes)
 
-        number = 1 if count(1) else _fewest(count, max(lacking, 1))
+        number = 1 if count(1) else fewest(lambda nodes: bool(count(nodes)), max(lacking, 1))
         if number:
             many = "a node" if number == 1 else f"{number} nodes"
             text = f"add {many} like {node.name} ({size_of(node)})"
             values = {"nodes": number, "like": node.name}
             yield HelpfulChange(Kind.NODE, text, values=values, placed=count(number))
             return
-
-
-def _fewest(count: Callable[[int], int], most: int) -> int:
-    """Return the smallest number from 2 to `most` that counts, as far as a bisection finds it; 0 for none."""
-    if most < 2 or not count(most):
-        return 0
-    return most - largest(most - 2, lambda spared: bool(count(most - spared)))
 
 
 def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
-from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.cluster.helpful_changes import HelpfulChange, Kind
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
 from moorage.engine.framework.status import Status
@@ -354,6 +354,10 @@ class ExplainedPod(Tabular):
         Returns the evidence of nodes, given their indexes in list order and their verdicts.
     changes : list of Change
         Single changes that place the pod, where no node is feasible: by kind, then by amount.
+    kinds : frozenset of Kind
+        The kinds of changes that were tried.
+    waiting : int
+        Number of pods that wait like it for which changes were tried, itself included.
     pairs : list of ChangePair
         Where no single change places the pod: pairs of changes that do, where there are such.
     conflicts : list of list of Constraint
@@ -393,6 +397,8 @@ class ExplainedPod(Tabular):
     groups: list[AlikeNodes]
     find_evidence: FindEvidence = field(repr=False)
     changes: list[HelpfulChange] = field(default_factory=list)
+    kinds: frozenset[Kind] = frozenset()
+    waiting: int = 1
     pairs: list[ChangePair] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""

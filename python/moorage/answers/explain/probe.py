@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace as replace_fields
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates
 from moorage._core.state.node_table import NodeTable
+from moorage._core.state.pod_spec import bound
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.controllers.store_control import admission_of
@@ -22,7 +23,7 @@ from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Sta
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.requirements import asked_by_container
 from moorage.engine.scheduler.cycle.engine import Engine
-from moorage.engine.scheduler.cycle.examine import examine
+from moorage.engine.scheduler.cycle.examine import examine, score_rows
 from moorage.engine.scheduler.cycle.node_search import NO_ROWS
 from moorage.engine.volume.assume_cache import PVCAssumeCache
 from moorage.engine.volume.volumes_in_use import VolumesInUse
@@ -35,10 +36,14 @@ from moorage.kube.model.resource_slices import ResourceSlice
 from moorage.kube.model.storage import CSIStorageCapacity
 from moorage.kube.model.workload import PodTemplateSpec
 from moorage.kube.workloads.missing_pods import MAKERS
+from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
 from .claim_explanations import PodClaims
 
+ObjectT = TypeVar("ObjectT", bound=Object)
+MOST_WAITING = 20
+"""Maximum number of pods that wait alike for which changes are tried."""
 WITH_TEMPLATE = {kind.__name__: kind for kind in MAKERS}
 
 
@@ -107,7 +112,10 @@ class Probe:
         (n,) int32 array
             Rows in list order; empty where the cycle fails with an error.
         """
-        state, ran = self.begin(pod)
+        return self._search(*self.begin(pod))
+
+    def _search(self, state: CycleState, ran: PreFilterRun) -> npt.NDArray[np.int32]:
+        """Return the feasible nodes of a cycle that has begun."""
         if ran.rejection is not None:
             return NO_ROWS
         try:
@@ -137,7 +145,12 @@ class Probe:
         context manager
             Its value is the pod after the changes.
         """
-        state, pod, devices, nodes = self.engine.cache.state, self.pod, dict[type[Object], list[Any]](), []
+        state, pod, devices, nodes = (
+            self.engine.cache.state,
+            self.pod,
+            dict[type[Object] | None, list[Any]](),
+            [],
+        )
         with ExitStack() as stack:
             stack.enter_context(self.engine.cache.transaction())
             for about, key, change in edits:
@@ -147,9 +160,13 @@ class Probe:
                     before = self.nodes_named([key])[0] if state.has_node(key) else None
                     nodes.append((before, change(before)))
                 elif about is PersistentVolumeClaim:
-                    stack.enter_context(self._assumed(change(self._pvc_cache.get(key))))
-                elif about is not None:
+                    claim = change(self._pvc_cache.get(key))
+                    stack.enter_context(self._stored(claim))
+                    stack.enter_context(self._assumed(claim))
+                elif about in (ResourceClaim, ResourceSlice):
                     devices.setdefault(about, []).append(change(None))
+                elif about is not None:
+                    stack.enter_context(self._stored(change(None)))
             if self.devices is not None and devices:
                 claims, slices = devices.get(ResourceClaim, ()), devices.get(ResourceSlice, ())
                 stack.enter_context(self.devices.state.assuming(claims, slices))
@@ -174,6 +191,21 @@ class Probe:
             if cache.get(claim.key) is not before:
                 cache.assume(before)
 
+    @contextmanager
+    def _stored(self, obj: Object) -> Iterator[None]:
+        """Have plugins see an object inside the context."""
+        indexer = self.engine.handle.informers.informer(type(obj)).indexer
+        before = indexer.put(obj.key, obj)
+        try:
+            yield
+        finally:
+            indexer.put(obj.key, before)
+
+    def lister(self, kind: type[ObjectT]) -> Lister[ObjectT]:
+        """Return the lister of a kind."""
+        lister: Lister[ObjectT] = self.engine.handle.informers.lister(kind)
+        return lister
+
     def tried(self, change: HelpfulChange) -> Iterator[HelpfulChange]:
         """Yield a change if it places the pod, as the API server would store it."""
         yield from tried(self, change, partial(self._judge, change))
@@ -186,7 +218,43 @@ class Probe:
         if change.changes_pods:
             stored = self.stored(pod) if self._is_of_template(change) else None
         feasible = 0 if stored is None else self.count_feasible(stored)
-        return {"feasible_nodes": feasible, "pod": stored} if feasible else {}
+        if not feasible:
+            return {}
+        placed = self._count_placed(change) if len(self.waiting) > 1 else 0
+        return {"feasible_nodes": feasible, "pod": stored, "placed": placed}
+
+    @cached_property
+    def waiting(self) -> tuple[Pod, ...]:
+        """The pods of its controller that wait like it, itself first; at most `MOST_WAITING`."""
+        controller, state = self.pod.metadata.controller(), self.engine.cache.state
+        if controller is None:
+            return (self.pod,)
+        client, intern = cast(ObjectClient, self.engine.handle.client), state.classes.intern
+        alike = [
+            pod
+            for pod in client.list(Pod, self.pod.namespace)[0]
+            if pod.metadata.is_controlled_by(controller.uid)
+            and is_active(pod)
+            and pod.key != self.pod.key
+            and not (pod.spec.node_name or state.has_pod(pod))
+            and intern(pod) == intern(self.pod)
+        ]
+        return (self.pod, *alike)[:MOST_WAITING]
+
+    def _count_placed(self, change: HelpfulChange) -> int:
+        """Return how many of the pods that wait get a node one after the other, each on its best one."""
+        state = self.engine.cache.state
+        with self.engine.cache.transaction():
+            for placed, pod in enumerate(self.waiting):
+                changed = change.of(pod)
+                cycle, ran = self.begin(changed)
+                rows = self._search(cycle, ran)
+                if not len(rows):
+                    return placed
+                *_, total = score_rows(self.engine, cycle, rows)
+                best = state.table.row_name(int(rows[np.argmax(total)]))
+                state.assume_pod(bound(changed, best))
+        return len(self.waiting)
 
     def _is_of_template(self, change: HelpfulChange) -> bool:
         """Whether the template of a pod's controller has what changes, so that new pods have the change."""
@@ -269,18 +337,20 @@ class Probe:
         name = self.pod.spec.runtime_class_name
         return None if name is None else find_object(self.engine.handle.client, RuntimeClass, name)
 
-    def copy_of(self, node: Node, ending: str = "-copy") -> Node:
+    def copy_of(self, node: Node, ending: str = "-copy", labels: Mapping[str, str] = {}) -> Node:
         """Return a new node like a node, with a name that no node has.
 
         Parameters
         ----------
         ending : str, optional
             Of the name.
+        labels : mapping of str to str, optional
+            That it has in any case.
         """
         name = node.name + ending
         while self.engine.cache.state.has_node(name):
             name += "-copy"
-        copy = self._copies.copy(node, name)
+        copy = self._copies.copy(node, name, labels)
         if any(self.pod.claim_keys()):
             self.engine.handle.derived(VolumesInUse.of).attached.like[name] = node.name
             self._storage[name] = tuple(self._copies.storage(node, copy))

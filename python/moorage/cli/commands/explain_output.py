@@ -26,7 +26,7 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.targets import ExplainedTarget, Target
 from moorage.answers.runs.simulation import skip_reason
-from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.cluster.helpful_changes import HelpfulChange, tried_text
 from moorage.engine.devices.request_survey import RequestSurvey
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
@@ -211,9 +211,13 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
     """Yield the changes that place the pod, or what keeps it from being placed."""
     tried = "What would help, each tried on the engine"
     if explanation.changes:
-        yield CaptionedTable(
-            tried, ("CHANGE", "REDUCTION", "NODES ENABLED"), [*map(_change, explanation.changes)]
-        )
+        waiting = explanation.waiting
+        headings = ["CHANGE", "REDUCTION", "NODES ENABLED", *["PODS PLACED"] * (waiting > 1)]
+        rows: list[list[str | int]] = [
+            [*_change(change), *[f"{change.placed} of {waiting}"] * (waiting > 1)]
+            for change in explanation.changes
+        ]
+        yield CaptionedTable(tried, headings, rows)
     if explanation.pairs:
         pairs = [
             (_change(pair.first)[0], _change(pair.second)[0], pair.feasible_nodes)
@@ -241,7 +245,9 @@ def _head(explanation: Explanation) -> Iterator[str]:
     is_rejected = any(answer.rejected for answer in explanation.extenders)
     is_explained = explanation.examination.error or explanation.changes or is_rejected
     if explanation.message and not is_explained:
-        yield "no single change places it" + (", two changes do" if explanation.pairs else "")
+        yield "no single change places it" + (
+            ", two changes do" if explanation.pairs else tried_text(explanation.kinds)
+        )
     if explanation.blocked:
         yield f"it fits no node even without its constraints: {explanation.blocked}"
 

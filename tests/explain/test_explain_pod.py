@@ -195,7 +195,7 @@ def test_changes_come_by_kind_then_by_amount() -> None:
         ("remove the taint spot=yes:NoSchedule from node a", 1),
     ]
     amounts = [change.amount for change in one.explain(asked).changes]
-    assert amounts == [0.25, 0.25, 0.0]
+    assert amounts == [0.25, 0.25, 0.0, 0.0]
     one = scheduler(node("b", cpu=2), node("d", memory="7Gi"))
     changes = one.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
     assert [(change.values["resource"], change.amount) for change in changes] == [

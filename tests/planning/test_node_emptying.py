@@ -123,7 +123,7 @@ AFFINITY = "1 node(s) didn't match Pod's node affinity/selector"
         (
             web("p", "a", labels={"app": "web"}),
             [budget(0)],
-            'PodDisruptionBudget "keep" allows no disruption',
+            'PodDisruptionBudget "keep" needs 0 healthy pods and has 0: it allows no disruption',
         ),
         (
             web("p", "a", labels={"app": "web"}),

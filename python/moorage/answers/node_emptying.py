@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, tried, write
 from moorage.document import Document
 from moorage.engine.framework.evidence import compared
+from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, number_of
+from moorage.kube import Deployment, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.pod import Pod
+from moorage.kube.workloads.disruption import BudgetSelectors
+from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
-from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
+from .pod_moves import NO_DISRUPTION, Blocker, Move, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 PlanStatus = Annotated[str, Meta(extra_json_schema={"enum": [FOUND, IMPOSSIBLE, NOT_FOUND]})]
@@ -47,6 +53,8 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     blockers: tuple[Blocker, ...]
     proof: str | UnsetType = UNSET
     """Why no answer exists; only with impossible."""
+    changes: tuple[str, ...] = ()
+    """Where budgets keep pods: what would let all nodes be emptied, each tried alone."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +80,8 @@ class EmptyingPlan(Tabular):
         One sentence; "" unless `status` is "impossible".
     resource : str
         The devices that are free on the nodes, whose other pods stay; "" where whole nodes are emptied.
+    changes : tuple of HelpfulChange
+        Where budgets keep pods: changes of budgets and replicas, each of which lets all nodes be emptied.
     """
 
     status: str
@@ -80,6 +90,7 @@ class EmptyingPlan(Tabular):
     blockers: tuple[Blocker, ...] = ()
     proof: str = ""
     resource: str = ""
+    changes: tuple[HelpfulChange, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -112,7 +123,7 @@ class EmptyingPlan(Tabular):
 
     def document(self) -> EmptyingPlanDocument:
         """Return the answer of ``moorage plan drain`` or ``plan defragment``."""
-        return EmptyingPlanDocument.from_object(self)
+        return EmptyingPlanDocument.from_object(self, changes=tuple([change.text for change in self.changes]))
 
 
 # ---- one node ----------------------------------------------------------------------------------------------
@@ -161,11 +172,18 @@ def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str], force:
     if isinstance(nodes, int) and not isinstance(nodes, bool):
         return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
     selected = _selected(scheduler, nodes)
-    with scheduler.transaction():
-        mover = Mover(scheduler, force)
-        mover.cordon(selected)
-        proof = _lack_elsewhere(scheduler, mover, selected)
-        return _drain(scheduler, mover, selected, proof)
+
+    def planned() -> EmptyingPlan:
+        with scheduler.transaction():
+            mover = Mover(scheduler, force)
+            mover.cordon(selected)
+            proof = _lack_elsewhere(scheduler, mover, selected)
+            return _drain(scheduler, mover, selected, proof)
+
+    plan = planned()
+    kept = [blocker.pod for blocker in plan.blockers if blocker.reason.endswith(NO_DISRUPTION)]
+    changes = budget_changes(scheduler, kept, lambda: len(planned().moves) if planned() else 0)
+    return replace(plan, changes=tuple(changes)) if kept else plan
 
 
 def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
@@ -390,3 +408,90 @@ def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need:
                     chosen.remove(node)
                     left += node[0]
             yield [pod for _, pod in sorted(chosen, key=lambda each: -each[0])]
+
+
+# ---- what would let go of pods that budgets keep -----------------------------------------------------------
+
+
+SCALED = (Deployment, StatefulSet, ReplicaSet)
+
+
+class _Drain:
+    """A drain in the cluster with changes.
+
+    Parameters
+    ----------
+    moves : callable
+        Returns how many pods a drain moves; 0 if it is not complete.
+    """
+
+    def __init__(self, scheduler: PodScheduler, moves: Callable[[], int]) -> None:
+        self._scheduler, self._moves, self.kinds = scheduler, moves, set[Kind]()
+
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[int]:
+        """Return how many pods the drain moves after changes."""
+        with self._scheduler.transaction():
+            write(self._scheduler.client, edits)
+            self._scheduler.sync()
+            self._scheduler.run()
+            yield self._moves()
+
+
+def budget_changes(
+    scheduler: PodScheduler, pods: Sequence[str], moves: Callable[[], int]
+) -> Iterator[HelpfulChange]:
+    """Yield the changes with which budgets let pods go (``namespace/name``), so that the drain is complete.
+
+    Parameters
+    ----------
+    moves : callable
+        Returns how many pods a drain moves; 0 if it is not complete.
+    """
+    client, drain = scheduler.client, _Drain(scheduler, moves)
+    budgets = BudgetSelectors(client.list(PodDisruptionBudget)[0])
+    scaled: list[Object] = [obj for kind in SCALED for obj in client.list(kind)[0]]
+    workloads = Workloads(scaled)
+    changes: dict[str, HelpfulChange] = {}
+    for pod in [pod for pod in client.list(Pod)[0] if pod.key in pods]:
+        for budget in budgets.of(pod):
+            owners = [
+                obj for obj in scaled if workloads.of(pod) == Workload(obj.namespace, obj.kind, obj.name)
+            ]
+            for change in (*_of_budget(budget), *map(_more_replicas, owners)):
+                changes.setdefault(change.text, change)
+    helpful = (
+        each
+        for change in changes.values()
+        for each in tried(drain, change, lambda count: {"placed": count} if count else {})
+    )
+    yield from sorted(helpful, key=cost)
+
+
+def _of_budget(budget: PodDisruptionBudget) -> Iterator[HelpfulChange]:
+    """Yield the budget that lets one more pod go."""
+    spec, status = budget.spec, budget.status
+    numbers: dict[str, tuple[str, Any, int]] = {
+        "min_available": ("minAvailable", spec.min_available, max(status.current_healthy - 1, 0)),
+        "max_unavailable": (
+            "maxUnavailable",
+            spec.max_unavailable,
+            status.expected_pods - status.current_healthy + 1,
+        ),
+    }
+    for field, (name, now, number) in numbers.items():
+        if now is not None:
+            change = partial(changed_field, path=f"spec.{field}", change=partial(_instead, number))
+            text = f"set {name} of PodDisruptionBudget {budget.key} to {number} (now {now})"
+            yield HelpfulChange(Kind.BUDGET, text, (ObjectEdit(PodDisruptionBudget, budget.key, change),))
+
+
+def _instead(number: int, _: object) -> int:
+    return number
+
+
+def _more_replicas(workload: Object) -> HelpfulChange:
+    """Return a replica more of a workload."""
+    change = partial(changed_field, path="spec.replicas", change=lambda replicas: (replicas or 0) + 1)
+    text = f"one replica more of {workload.kind.lower()}/{workload.key}"
+    return HelpfulChange(Kind.SCALE, text, (ObjectEdit(type(workload), workload.key, change),))

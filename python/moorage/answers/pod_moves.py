@@ -25,7 +25,8 @@ from .asked_pods import FIXED, as_template, checked_needs, make_again, node_verd
 
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
-NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
+NO_DISRUPTION = "allows no disruption"
+_BUDGET = 'PodDisruptionBudget "{}" needs {} healthy pods and has {}: it ' + NO_DISRUPTION
 LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
 
 
@@ -115,7 +116,9 @@ class Mover:
             return SEVERAL
         for budget in budgets:
             if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
-                return NO_DISRUPTION.format(budget.name)
+                return _BUDGET.format(
+                    budget.name, budget.status.desired_healthy, budget.status.current_healthy
+                )
         try:
             why = reason_not_scheduled(self._scheduler, self.made_again(pod))
         except RefusedError as error:

@@ -26,6 +26,7 @@ from moorage.cluster.helpful_changes import (
     gone,
     of_settings,
     tried_text,
+    write,
 )
 from moorage.document import Document
 from moorage.engine.requirements import changed_field
@@ -492,18 +493,11 @@ class _GroupTrial:
     @contextmanager
     def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[GroupSettings]:
         """Return the settings, and meanwhile have the cluster, with changes."""
-        client, settings = self._scheduler.client, self._settings
+        settings = self._settings
         with self._scheduler.transaction():
             for edit in edits:
-                if edit.about is None:
-                    settings = edit.change(settings)
-                    continue
-                name = edit.key.split("/")[::-1]
-                new = edit.change(client.get(edit.about, *name))
-                if new is None:
-                    client.delete(edit.about, *name)
-                else:
-                    client.update(new)
+                settings = edit.change(settings) if edit.about is None else settings
+            write(self._scheduler.client, edits)
             self._scheduler.sync()
             yield settings
 

@@ -31,6 +31,7 @@ from moorage.engine.requirements import (
     toleration_of,
 )
 from moorage.kube import Object, Pod, Taint
+from moorage.store import ObjectClient, find_object
 
 W = TypeVar("W", covariant=True)
 
@@ -74,10 +75,14 @@ class Kind(StrEnum):
     ROLLOUT = "change-rollout", 1, "another rollout"
     PRIORITY = "priority", 1, "another priority"
     POD_PRIORITY = "pod-priority", 1, "another priority of pods"
+    REQUEST = "change-request", 0, "other requests and limits of containers"
+    QUOTA = "change-quota", 1, "quotas"
+    LIMIT_RANGE = "change-limit-range", 1, "limit ranges"
     LIMIT = "raise-limit", 1, "higher limits"
     POOL = "change-pool", 1, "another pool"
     SETTING = "autoscaler-setting", 1, "settings of the autoscaler"
     ANNOTATION = "change-annotation", 1, "annotations"
+    SCALE = "scale", 1, "more replicas"
     BUDGET = "change-budget", 1, "budgets"
     TYPE = "other-type", 2, "larger types"
     DAEMONS = "fewer-daemons", 2, "fewer DaemonSets"
@@ -234,6 +239,22 @@ def edited(
             by_key[key or pod] = change(by_key.get(key or pod))
             out[about] = [obj for obj in by_key.values() if obj is not None]
     return out
+
+
+def write(client: ObjectClient, edits: Iterable[ObjectEdit]) -> None:
+    """Write the changes of objects to a client, but for those of the pods that the question is about."""
+    for about, key, change in edits:
+        if about is None or not key:
+            continue
+        name, namespace = key.split("/")[-1], key.rpartition("/")[0]
+        before = find_object(client, about, name, namespace)
+        after = change(before)
+        if after is None:
+            client.delete(about, name, namespace)
+        elif before is None:
+            client.create(after)
+        else:
+            client.update(after)
 
 
 def cost(change: HelpfulChange) -> tuple[int, float, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -138,7 +139,7 @@ def explain(
     unmade_texts = [
         *outcomes,
         *pinned,
-        *(f"{group.workload.text}: {group.what}: {with_hint(group.reason)}" for group in unmade),
+        *(line for group in unmade for line in _unmade_lines(setup, group)),
     ]
     warnings = [*setup.warnings, *([] if output == "table" else unmade_texts)]
     from moorage.kube.workloads.input_facts import facts_of
@@ -156,6 +157,14 @@ def explain(
         with ignore_broken_pipe():
             print_lines(unmade_texts)
     return 0 if not (homeless or unmade) else 1
+
+
+def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
+    """Yield why nobody makes pods, and what would help."""
+    from moorage.answers.explain.refused_pods import refused_lines
+
+    yield f"{group.workload.text}: {group.what}: {with_hint(group.reason)}"
+    yield from refused_lines(setup.run().scheduler, group)
 
 
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:

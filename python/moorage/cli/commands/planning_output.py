@@ -205,6 +205,7 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
             ("BLOCKED BY", "NODE", "REASON"),
             [(blocker.pod, blocker.node, blocker.reason) for blocker in answer.blockers],
         )
+        yield PrintedTable(("WOULD HELP, EACH ALONE",), [(change.text,) for change in answer.changes])
     if isinstance(answer, Consolidation):
         yield _places(answer, most)
         by_why: dict[str, list[str]] = {}

@@ -1,0 +1,198 @@
+"""What would help pods that the API server refuses: another quota, limit range or request; each is tried by
+admission and by a run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    cost,
+    lowered,
+    of_pod,
+    tried,
+    tried_text,
+    write,
+)
+from moorage.controllers.store_control import admission_of
+from moorage.engine.requirements import changed_field, whole, with_containers
+from moorage.kube import Container, LimitRange, Pod, Quantity, ResourceQuota
+from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.policy import LimitRangeItem
+
+from ..runs.simulation import REFUSED, PodsAlike
+from ..scheduler import Scheduler
+from .probe import MOST_WAITING
+
+_EXCEEDED = re.compile(r"exceeded quota: (\S+), requested: (.*), used: (.*), limited: (.*)$")
+_UNSPECIFIED = re.compile(r"failed quota: (\S+): must specify (.*)$")
+_OUT_OF_BOUNDS = re.compile(r"(maximum|minimum) (\S+) usage per Container is (\S+), but (\w+) is (\S+?)\.?$")
+
+
+def refused_lines(scheduler: Scheduler, group: PodsAlike) -> Iterator[str]:
+    """Yield what would help pods that are refused, a line each, with how many get a node then; nothing for
+    pods with another outcome.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the run.
+    """
+    if group.status != REFUSED or not group.outcomes:
+        return
+    refused = _RefusedPods(scheduler, [outcome.pod for outcome in group.outcomes], group.reason)
+    changes = sorted(refused.changes(), key=cost)
+    yield from (
+        f"  would help: {change.text} (places {change.placed} of {refused.count})" for change in changes
+    )
+    if refused.kinds and not changes:
+        yield f"  no single change helps{tried_text(refused.kinds)}"
+
+
+class _RefusedPods:
+    """Pods of one workload that are refused, in the cluster after a run."""
+
+    def __init__(self, scheduler: Scheduler, pods: Sequence[Pod], message: str) -> None:
+        self._scheduler, self._pods, self._message = scheduler, pods, message
+        self.count, self.kinds = min(len(pods), MOST_WAITING), set[Kind]()
+        self._are_namesakes = len({pod.name for pod in pods}) < len(pods)
+        self._namespace, self._gates = pods[0].namespace, scheduler.cache.state.classes.gates
+
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[int]:
+        """Return how many of the pods are admitted and placed after changes."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            write(scheduler.client, edits)
+            scheduler.sync()
+            admission, keys = admission_of(scheduler.client), []
+            with suppress(RefusedError):
+                for at, pod in enumerate(self._pods[: self.count]):
+                    name = f"{pod.name}-{at}" if self._are_namesakes else pod.name
+                    named = replace(pod, metadata=replace(pod.metadata, name=name, uid=f"refused/{at}"))
+                    pod = admission.admit(HelpfulChange(Kind.LOWER, "", tuple(edits)).of(named))
+                    scheduler.client.create(pod)
+                    keys.append(pod.key)
+            placed = scheduler.run().placements
+            yield sum(key in placed for key in keys)
+
+    def _tried(self, kind: Kind, text: str, *edits: ObjectEdit) -> Iterator[HelpfulChange]:
+        yield from self._try(HelpfulChange(kind, text, edits))
+
+    def _try(self, change: HelpfulChange) -> Iterator[HelpfulChange]:
+        yield from tried(self, change, lambda placed: {"placed": placed} if placed else {})
+
+    def changes(self) -> Iterator[HelpfulChange]:
+        """Yield the changes that help."""
+        if match := _EXCEEDED.search(self._message):
+            yield from self._of_quota(match[1], *map(_amounts, match.groups()[1:]))
+        elif match := _UNSPECIFIED.search(self._message):
+            yield from self._unspecified(match[1], match[2])
+        elif match := _OUT_OF_BOUNDS.search(self._message):
+            yield from self._of_range(*match.groups())
+
+    # ---- quotas --------------------------------------------------------------------------------------------
+
+    def _quota(self, name: str, change: Any) -> ObjectEdit:
+        return ObjectEdit(
+            ResourceQuota,
+            f"{self._namespace}/{name}",
+            partial(changed_field, path="spec.hard", change=change),
+        )
+
+    def _of_quota(
+        self,
+        quota: str,
+        requested: Mapping[str, Quantity],
+        used: Mapping[str, Quantity],
+        limited: Mapping[str, Quantity],
+    ) -> Iterator[HelpfulChange]:
+        count = Quantity(len(self._pods))
+        needed = {name: str(used[name] + requested[name] * count) for name in limited}
+        text = ", ".join(f"{name} from {limited[name]} to {amount}" for name, amount in needed.items())
+        raised = self._quota(quota, needed.__ror__)
+        yield from self._tried(Kind.QUOTA, f"raise {text} in ResourceQuota {quota}", raised)
+        for name in limited:
+            resource = name.removeprefix("requests.")
+            room = whole(resource, limited[name]) - whole(resource, used[name])
+            for change in lowered(self._pods[0], resource, room // len(self._pods), self._gates):
+                yield from self._try(change)
+
+    def _unspecified(self, quota: str, names: str) -> Iterator[HelpfulChange]:
+        """Try the quota without what pods do not specify."""
+        resources = [part.partition(" for: ")[0] for part in names.split("; ")]
+
+        def rest(hard: dict[str, str]) -> dict[str, str]:
+            return {name: amount for name, amount in hard.items() if name not in resources}
+
+        text = f"drop {', '.join(resources)} from ResourceQuota {quota}"
+        yield from self._tried(Kind.QUOTA, text, self._quota(quota, rest))
+
+    # ---- limit ranges --------------------------------------------------------------------------------------
+
+    def _of_range(
+        self, which: str, resource: str, bound: str, field: str, amount: str
+    ) -> Iterator[HelpfulChange]:
+        """Try a container's amount at the bound, and the bound at the amount."""
+        for pod in self._pods[:1]:
+            for container in (*pod.spec.init_containers, *pod.spec.containers):
+                own = getattr(container.resources, f"{field}s").get(resource)
+                if own is not None and Quantity(own) == Quantity(amount):
+                    text = (
+                        f"set the {resource} {field} of container {container.name} to {bound} (now {amount})"
+                    )
+                    edit = of_pod(partial(_with_amount, name=container.name, resource=resource, to=bound))
+                    yield from self._tried(Kind.REQUEST, text, edit)
+        side = "max" if which == "maximum" else "min"
+        ranges: list[LimitRange] = self._scheduler.client.list(LimitRange, self._namespace)[0]
+        for limit_range in ranges:
+            bounds = [getattr(item, side).get(resource) for item in limit_range.spec.limits]
+            if not any(own is not None and Quantity(own) == Quantity(bound) for own in bounds):
+                continue
+            text = f"set {side} {resource} per Container of LimitRange {limit_range.name} to {amount}"
+            change = partial(_with_bound, side=side, resource=resource, to=amount)
+            edit = ObjectEdit(
+                LimitRange, limit_range.key, partial(changed_field, path="spec.limits", change=change)
+            )
+            yield from self._tried(Kind.LIMIT_RANGE, f"{text} (now {bound})", edit)
+
+
+def _amounts(text: str) -> dict[str, Quantity]:
+    """Return amounts of a message by name, such as ``pods=1,requests.cpu=500m``."""
+    pairs = (part.partition("=") for part in text.split(","))
+    return {name: Quantity(amount) for name, _, amount in pairs}
+
+
+def _with_amount(pod: Pod, name: str, resource: str, to: str) -> Pod:
+    """Return a pod with the request and the limit of a container at an amount, as far as it has them."""
+
+    def changed(container: Container) -> Container:
+        if container.name != name:
+            return container
+        requests, limits = (
+            each | ({resource: to} if resource in each else {})
+            for each in (container.resources.requests, container.resources.limits)
+        )
+        return replace(container, resources=replace(container.resources, requests=requests, limits=limits))
+
+    return with_containers(pod, changed)
+
+
+def _with_bound(
+    items: tuple[LimitRangeItem, ...], side: str, resource: str, to: str
+) -> tuple[LimitRangeItem, ...]:
+    return tuple(
+        replace(item, **{side: getattr(item, side) | {resource: to}})
+        if item.type == "Container" and resource in getattr(item, side)
+        else item
+        for item in items
+    )

@@ -191,7 +191,8 @@ def load_before_and_after(
     else:
         after = joined
     after.refused_objects = unserved + refused
-    after.requested = [*_requested(objects, origins, texts, read, objects[:number])]
+    of_change = {at: text for at, text in texts.items() if at >= number}
+    after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
     read.finish(after)
     return before or after, after
 

@@ -103,7 +103,7 @@ def _completed(
         obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
         for at, obj in enumerate(named[: len(read.objects)])
     ]
-    refusals = Refusals(STORED, check)
+    refusals = Refusals(STORED, check, keeps_priority=True)
     completed = complete(
         [*stored, *objects, *named[len(read.objects) :]], origins, classes, texts=texts, refusals=refusals
     )

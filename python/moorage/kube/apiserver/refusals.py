@@ -169,6 +169,8 @@ class Refusals:
         Raises an InputError about an object that is valid otherwise.
     release : callable, optional
         Returns the release of the API server of a cluster.
+    keeps_priority : bool
+        Whether a new pod may have another priority than its class, as programs ask for it.
     """
 
     def __init__(
@@ -176,8 +178,10 @@ class Refusals:
         cluster: int = 0,
         check: Callable[[Object], None] | None = None,
         release: Callable[[Cluster], str] = lambda _: DEFAULT,
+        keeps_priority: bool = False,
     ) -> None:
         self._cluster, self._check, self.release = cluster, check, release
+        self.keeps_priority = keeps_priority
         self._first: InputError | None = None
         self._refused: dict[Origin, RefusedObject] = {}
 

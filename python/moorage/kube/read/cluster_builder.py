@@ -270,7 +270,8 @@ def complete(
     for at, obj in enumerate(listed):
         is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
-            _check_priority(obj, classes, refusals.is_change(places[at]) and not is_applied)
+            is_judged = refusals.is_change(places[at]) and not (is_applied or refusals.keeps_priority)
+            _check_priority(obj, classes, is_judged)
             completed = default_object(obj, classes, names, admitted=True)
             if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")

@@ -11,11 +11,15 @@ from typing import Any
 import moorage as mo
 from moorage.errors import InputError
 from tests.doors.kube import (
+    Admission,
+    AdmissionRequest,
     SecuredNamespaces,
     StoredObjects,
+    joined,
     pod_template,
     strategy_warnings,
     with_version_defaults,
+    without_admission,
 )
 
 Json = dict[str, Any]
@@ -197,6 +201,78 @@ def _plugins(vector: Json) -> Iterator[str]:
         yield from _stored_differences(cluster, given, result)
 
 
+def _policies(vector: Json) -> Iterator[str]:
+    """Compare as for plugins; and, of what a policy denies, the code, the reason and the causes."""
+    request, result = vector["request"], vector["result"]
+    given, setup = request["object"], _with_accounts([*vector["setup"], _CERTIFICATE])
+    if request["verb"] == "update":
+        given = _as_manifest(given)
+        setup = [as_applied(obj) if names(obj) == names(given) else obj for obj in setup]
+    cluster = mo.load(setup, given)
+    refused = [*(obj.message for obj in cluster.refused_objects), *(pod.message for pod in cluster.refused)]
+    if bool(refused) != (result["code"] >= 400 or not result["code"]):
+        yield f"expected {result['code']} {result['message']!r}, got {refused}"
+    elif not refused:
+        yield from _mutated_differences(cluster, given, result)
+    elif refused[0].partition(_ERROR)[0] != result["message"].partition(_ERROR)[0]:
+        yield f"message: expected {result['message']!r}, got {refused[0]!r}"
+    elif _DENIED in refused[0]:
+        yield from _denial_differences(setup, given, result)
+
+
+_DENIED, _ERROR = "denied request: ", " resulted in error: "
+_CERTIFICATE = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kube-root-ca.crt", "namespace": "default", "uid": "ca", "resourceVersion": "1"},
+}
+
+
+def _denial_differences(setup: list[Json], given: Json, result: Json) -> Iterator[str]:
+    """Compare code, reason and causes of what the chain answers to a creation or an update."""
+    try:
+        cluster, new = mo.load(setup), mo.read_object(given)
+    except InputError:  # a kind that is not read
+        return
+    others: list[Any] = [*cluster.others, *cluster.namespaces]
+    old = next((obj for obj in others if _name_of(obj) == _name_of(new)), None)
+    operation: Any = "CREATE" if old is None else "UPDATE"
+    request = AdmissionRequest(new, operation, old, document=given)
+    refusal = Admission(others, lambda _: ()).answer(request).refusal
+    expected = (
+        result["code"],
+        result["reason"],
+        [(cause["reason"], cause["field"]) for cause in result["causes"]],
+    )
+    causes = [] if refusal is None else [(cause.reason, cause.field) for cause in refusal.causes]
+    told = None if refusal is None else (refusal.code, refusal.reason, causes)
+    if told != expected:
+        yield f"expected {expected}, got {told}"
+
+
+def _name_of(obj: Any) -> tuple[str, str, str]:
+    return obj.kind, obj.namespace, obj.name
+
+
+def _mutated_differences(cluster: mo.Cluster, given: Json, result: Json) -> Iterator[str]:
+    """Compare warnings of policies, and the object that policies may have changed."""
+    warned = [text for text in result["warnings"] if text.startswith("Validation failed")]
+    texts = [text for text in cluster.warnings if "Validation failed" in text]
+    if len(warned) != len(texts) or any(text not in shown for text, shown in zip(warned, texts, strict=True)):
+        yield f"warnings: expected {warned}, got {texts}"
+    lists: list[list[Any]] = [cluster.pods, cluster.nodes, cluster.namespaces, cluster.others]
+    own = [obj for listed in lists for obj in listed if obj.kind == given["kind"] and _is_given(obj, given)]
+    if not own:  # a kind that is not read
+        return
+    obj, document = own[-1], joined(without_admission(own[-1]), given)
+    if isinstance(obj, mo.Pod):
+        document = given | {"spec": json.loads(str(obj.unread or "{}"))}
+    value = StoredObjects(cluster.others).value(obj, document)
+    value["metadata"] = {key: item for key, item in value["metadata"].items() if key not in _OF_SERVER}
+    value["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
+    yield from _value_differences(_without_empty(result["object"]), _without_empty(value), "")
+
+
 def _with_accounts(setup: list[Json]) -> list[Json]:
     """Return the objects that exist, also those that are not listed: they are in each cluster."""
     listed = [*_ALWAYS_THERE, *setup]
@@ -288,4 +364,5 @@ _FAMILIES: dict[str, Callable[[Json], Iterator[str]]] = {
     "update": _validation,
     "quota_limits": _plugins,
     "defaults": _plugins,
+    "policies": _policies,
 }

@@ -31,15 +31,26 @@ from moorage.compat.godel import unit_key as unit_key
 # Looks at a rollout are counted: only what has changed is looked at.
 from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRollout
 
+# Objects as they are stored, field by field, and warnings about them.
+from moorage.kube.admission.chain import Admission as Admission
+
 # Rules of manifests, field by field.
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
 from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
+from moorage.kube.admission.policy.apply_configuration import applied as applied
+from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts
+from moorage.kube.admission.policy.bound_policies import Parameters as Parameters
+from moorage.kube.admission.policy.json_patch import PatchError as PatchError
+from moorage.kube.admission.policy.json_patch import PatchTestError as PatchTestError
+from moorage.kube.admission.policy.json_patch import patched as patched
+from moorage.kube.admission.policy.policy_matching import PolicyRequest as PolicyRequest
+from moorage.kube.admission.policy.validating_policies import ValidatingPolicies as ValidatingPolicies
+from moorage.kube.admission.request import AdmissionRequest as AdmissionRequest
+from moorage.kube.admission.request import without_admission as without_admission
 
 # What the API server warns of, which commands fold.
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
-
-# Objects as they are stored, field by field, and warnings about them.
 from moorage.kube.admission.stored.stored_objects import StoredObjects as StoredObjects
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings as strategy_warnings
 
@@ -128,6 +139,7 @@ from moorage.kube.model.policy import NO_STATUS as NO_STATUS
 
 # How many pods a workload may have.
 from moorage.kube.model.workload import MAX_PODS as MAX_PODS
+from moorage.kube.plain import joined as joined
 
 # Objects as JSON values, to compare them with what was read.
 from moorage.kube.plain import plain as plain

@@ -647,8 +647,11 @@ def admission_warnings(
     client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
 ) -> Iterator[str]:
     """Yield sentences about what admission adds to new pods, or a distribution would add; see
-    `Additions.warnings`."""
-    yield from admission_of(client).additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+    `Additions.warnings`; and about policies that could not be asked."""
+    admission = admission_of(client)
+    yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
+    if admission.policies is not None:
+        yield from admission.policies.notes()
 
 
 def template_warnings(client: ObjectClient, besides: Container[str] = ()) -> Iterator[str]:

@@ -19,6 +19,8 @@ from moorage.kube import LabelSelectorMatcher
 from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.policies import OWNERS
 from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
+from moorage.kube.model.admission_policies import PolicyParameter
 from moorage.kube.model.autoscaling import VerticalPodAutoscaler
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.meta import Condition, LabelSelector, Object, whole_number
@@ -118,6 +120,7 @@ def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
 _POLICIES: tuple[type[Object], ...] = (
     *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass, ServiceAccount, StorageClass),
     *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
+    *(*ADMISSION_POLICIES, PolicyParameter),
 )
 ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
@@ -428,13 +431,16 @@ def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:
     policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
         policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
-    return Admission(
+    admission = Admission(
         policies,
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
         client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
         lambda: client.served_release if isinstance(client, ObjectStore) else DEFAULT,
     )
+    if admission.policies is not None and isinstance(client, ObjectStore):
+        admission.policies.not_known = client.policies_not_asked
+    return admission
 
 
 class DaemonNodes(Container[str]):

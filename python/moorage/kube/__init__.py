@@ -16,6 +16,25 @@ if TYPE_CHECKING:
     from moorage._core.base.selectors import parse_selector as parse_selector
 
     from .admission.validate_object import validate as validate
+    from .model.admission_policies import MatchResources as MatchResources
+    from .model.admission_policies import MutatingAdmissionPolicy as MutatingAdmissionPolicy
+    from .model.admission_policies import MutatingAdmissionPolicyBinding as MutatingAdmissionPolicyBinding
+    from .model.admission_policies import MutatingAdmissionPolicySpec as MutatingAdmissionPolicySpec
+    from .model.admission_policies import Mutation as Mutation
+    from .model.admission_policies import NamedExpression as NamedExpression
+    from .model.admission_policies import ParamKind as ParamKind
+    from .model.admission_policies import ParamRef as ParamRef
+    from .model.admission_policies import PatchExpression as PatchExpression
+    from .model.admission_policies import PolicyBindingSpec as PolicyBindingSpec
+    from .model.admission_policies import PolicySpec as PolicySpec
+    from .model.admission_policies import ResourceRule as ResourceRule
+    from .model.admission_policies import ValidatingAdmissionPolicy as ValidatingAdmissionPolicy
+    from .model.admission_policies import ValidatingAdmissionPolicyBinding as ValidatingAdmissionPolicyBinding
+    from .model.admission_policies import (
+        ValidatingAdmissionPolicyBindingSpec as ValidatingAdmissionPolicyBindingSpec,
+    )
+    from .model.admission_policies import ValidatingAdmissionPolicySpec as ValidatingAdmissionPolicySpec
+    from .model.admission_policies import Validation as Validation
     from .model.autoscaling import Budget as Budget
     from .model.autoscaling import ContainerResourcePolicy as ContainerResourcePolicy
     from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference
@@ -276,6 +295,13 @@ else:
             "moorage._core.base.quantity": "Quantity parse_milli parse_value",
             "moorage._core.base.selectors": "LabelSelectorMatcher NodeSelectorMatcher parse_selector",
             ".admission.validate_object": "validate",
+            ".model.admission_policies": (
+                "MatchResources MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
+                "MutatingAdmissionPolicySpec Mutation NamedExpression ParamKind ParamRef PatchExpression "
+                "PolicyBindingSpec PolicySpec ResourceRule ValidatingAdmissionPolicy "
+                "ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicyBindingSpec "
+                "ValidatingAdmissionPolicySpec Validation"
+            ),
             ".model.autoscaling": (
                 "Budget ContainerResourcePolicy CrossVersionObjectReference Disruption EC2NodeClass "
                 "HorizontalPodAutoscaler HorizontalPodAutoscalerSpec NodeClaim NodeClaimRequirement "

@@ -66,6 +66,8 @@ class ObjectStore:
         How new pods differ from their templates, for admission (`Cluster.siblings`).
     failures : SeenFailures
         Which pods the cluster could not create, for controllers (`Cluster.failures`).
+    policies_not_asked : dict of str to str
+        Admission policies of which the input does not tell enough, with what is lacking.
     served_release : str
         That of the API server, for admission.
     names : Names or None
@@ -89,6 +91,7 @@ class ObjectStore:
         self.siblings, self.failures = Siblings(), SeenFailures()
         self.names: Names | None = None
         self.served_release = DEFAULT
+        self.policies_not_asked: dict[str, str] = {}
 
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since 1970."""
@@ -626,6 +629,7 @@ class ObjectStore:
         copy = ObjectStore(clock or self._clock, history=self._history)
         copy.siblings, copy.failures = self.siblings.copy(), self.failures
         copy.served_release = self.served_release
+        copy.policies_not_asked = self.policies_not_asked
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

@@ -197,6 +197,20 @@ def _input_options(shows_synthetic: bool = False) -> Decorator:
             help="Namespaces and runtime classes that Pod Security does not look at.",
         ),
         input_option(
+            "--as",
+            "as_user",
+            metavar="USER",
+            default="",
+            help="The user who makes the change, for admission policies; the default is an administrator.",
+        ),
+        input_option(
+            "--as-group",
+            "as_groups",
+            metavar="GROUP",
+            multiple=True,
+            help="A group of this user; may be repeated.",
+        ),
+        input_option(
             "--like-siblings/--ignore-siblings",
             default=True,
             show_default=True,
@@ -324,7 +338,7 @@ def cluster_key(options: Mapping[str, Any]) -> object:
     """Return what a cluster depends on whose objects all name their namespace."""
     gates = changed_gates(options["gates"]) if "gates" in options else {}
     names = (
-        *("validate", "recursive", "like_siblings", "exempt", "version"),
+        *("validate", "recursive", "like_siblings", "exempt", "version", "as_user", "as_groups"),
         *("enable_admission_plugins", "disable_admission_plugins"),
     )
     return [*(options.get(name) for name in names), gates]
@@ -435,12 +449,16 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     plugins = options.get("enable_admission_plugins", ())
     disabled = options.get("disable_admission_plugins", ())
     namespaces, classes = options.get("exempt") or ((), ())
-    if plugins or disabled or namespaces or classes:
+    user, groups = options.get("as_user", ""), options.get("as_groups", ())
+    if groups and not user:
+        raise click.UsageError("--as-group is of a user: give --as, too")
+    if plugins or disabled or namespaces or classes or user:
         from moorage.kube.model.meta import ObjectMeta
         from moorage.kube.model.policy import AdmissionPlugins
 
         exempt: dict[str, Any] = {"exempt_namespaces": namespaces, "exempt_runtime_classes": classes}
         switched: dict[str, Any] = {"plugins": plugins, "disabled_plugins": disabled}
+        switched |= {"user": user, "groups": groups}
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), **switched, **exempt))
     return files
 

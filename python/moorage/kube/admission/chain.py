@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
 
+from ..apiserver.overlay import key_of
+from ..apiserver.unread_fields import has_digests
+from ..model.admission_policies import MutatingAdmissionPolicy, ValidatingAdmissionPolicy
 from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object
 from ..model.node import Namespace
-from ..model.pod import Pod, PodSpec
+from ..model.pod import Pod, PodSpec, UnreadFields
 from ..model.policy import AdmissionPlugins, ResourceQuota
 from ..releases import DEFAULT, RESOURCE_QUOTA
 from ..workloads.ownership import has_made_up_uid, stable_uid
@@ -26,22 +30,35 @@ from .built_in_plugins import (
     PriorityClassPlugin,
     ServiceAccountPlugin,
 )
+from .manifest_validation import with_fields
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
 from .request import (
+    ADMIN,
     AdmissionPlugin,
     AdmissionRequest,
     Answer,
+    Json,
     NotAdmittedError,
+    Operation,
     RefusedError,
+    UserInfo,
+    creator_of,
     mutated,
     refused,
+    user_of,
+    without_admission,
 )
 from .resource_quotas import ZERO, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec, pod_level_errors
 
+if TYPE_CHECKING:  # few clusters have policies
+    from .policy.policy_plugins import AdmissionPolicies
+
+WARNED = "Validation failed for "
+"""How warnings of policies begin."""
 TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
 
@@ -72,6 +89,7 @@ class _Template(NamedTuple):
     spec: PodSpec
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    unread: UnreadFields | None
     refusal: NotAdmittedError | None
     warnings: tuple[str, ...]
     usage: Quantities
@@ -112,6 +130,13 @@ class Admission:
         How running pods differ from their templates; by default nothing is known of that.
     release : callable, optional
         Returns the release of the API server.
+
+    Attributes
+    ----------
+    user : UserInfo or None
+        Who makes the requests; None for the controllers of objects.
+    documents : callable
+        Returns the manifest of an object; an empty one where there is none.
     """
 
     def __init__(
@@ -145,6 +170,11 @@ class Admission:
         ]
         for plugins_of_phase in (self.mutating, self.validating):
             plugins_of_phase[:] = [plugin for plugin in plugins_of_phase if plugin.name not in disabled]
+        self.user: UserInfo | None = None
+        self.documents: Callable[[Object], Json] = lambda _: {}
+        self.policies: AdmissionPolicies | None = None
+        if any(isinstance(obj, ValidatingAdmissionPolicy | MutatingAdmissionPolicy) for obj in listed):
+            self._add_policies(listed)
         plugins = dict.fromkeys([*self.mutating, *self.validating])
         self._marking = [plugin for plugin in plugins if type(plugin).mark is not AdmissionPlugin.mark]
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
@@ -154,6 +184,21 @@ class Admission:
         for obj in listed:
             if isinstance(obj, ResourceQuota) and RESOURCE_QUOTA not in disabled:
                 self._quotas[obj.namespace].append(obj)
+
+    def _add_policies(self, listed: list[Object]) -> None:
+        from .policy import policy_plugins as steps  # few clusters have policies
+
+        self.policies = steps.AdmissionPolicies(listed)
+        before = [*self.mutating]
+        self.mutating.append(
+            steps.MutatingAdmissionPolicies(self.policies, lambda request: mutated(request, before))
+        )
+        self.validating.append(steps.ValidatingAdmissionPolicies(self.policies))
+
+    def request(self, obj: Object, old: Object | None = None) -> AdmissionRequest:
+        """Return the request for a new object, or for the new state of an old one."""
+        user, operation = self.user or creator_of(obj), "CREATE" if old is None else "UPDATE"
+        return AdmissionRequest(obj, cast("Operation", operation), old, user, document=self.documents(obj))
 
     # ---- pods ----
 
@@ -198,6 +243,8 @@ class Admission:
             labels = {**meta.labels, **template.labels}
             annotations = {**meta.annotations, **template.annotations}
             pod = replace(pod, metadata=replace(meta, labels=labels, annotations=annotations))
+        if template.unread is not None:
+            pod = replace(pod, unread=template.unread)
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
 
     def admit_many(self, pod: Pod, n: int) -> tuple[Pod, int]:
@@ -247,7 +294,7 @@ class Admission:
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota."""
         template = self._template(pod)
-        changes = template.spec is not pod.spec or template.changes_metadata
+        changes = template.spec is not pod.spec or template.changes_metadata or template.unread is not None
         return template.refusal is not None or changes or pod.namespace in self._quotas
 
     def warnings(self, pod: Pod) -> tuple[str, ...]:
@@ -256,7 +303,7 @@ class Admission:
 
     def _template(self, pod: Pod) -> _Template:
         difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
-        request = AdmissionRequest(pod)
+        request = self.request(pod)
         marks = [plugin.mark(request) for plugin in self._marking]
         key = pod.namespace, id(pod.spec), id(difference), id(autoscaler), *marks
         template = self._templates.get(key)
@@ -275,7 +322,8 @@ class Admission:
         original, meta = pod.spec, pod.metadata
         of_webhooks = {} if difference is None else difference.labels
         try:
-            changed, difference = self._completed(request, difference)
+            request, difference = self._completed(request, difference)
+            changed = cast("Pod", request.obj)
             if autoscaler is not None:
                 ranges = self._policies.limit_ranges.get(pod.namespace, ())
                 sized = with_recommendation(changed.spec, autoscaler, ranges)
@@ -288,32 +336,34 @@ class Admission:
             _validate(result)
             warnings = self._validated(result)
         except NotAdmittedError as error:
-            return _Template(original, original, {}, {}, error, (), {})
+            return _Template(original, original, {}, {}, None, error, (), {})
         spec = original if changed.spec == original else changed.spec
         labels = {**of_webhooks, **_added(meta.labels, changed.metadata.labels)}
         annotations = _added(meta.annotations, changed.metadata.annotations)
+        unread = None if changed.unread is pod.unread else changed.unread
         used = usage(changed) if pod.namespace in self._quotas else {}
-        return _Template(original, spec, labels, annotations, None, tuple(warnings), used)
+        return _Template(original, spec, labels, annotations, unread, None, tuple(warnings), used)
 
     def _completed(
         self, request: AdmissionRequest, difference: TemplateDifference | None
-    ) -> tuple[Pod, TemplateDifference | None]:
-        """Return a pod with what plugins and webhooks set, and what of a difference it has got.
+    ) -> tuple[AdmissionRequest, TemplateDifference | None]:
+        """Return a request for a pod with what plugins and webhooks set, and what of a difference it has got.
 
         The plugins run again after the webhooks.
         """
         pod = cast("Pod", request.obj)
         if difference is None:
-            return cast("Pod", mutated(request, self.mutating)), None
+            return mutated(request, self.mutating), None
 
-        def completed(spec: PodSpec) -> Pod:
-            return cast("Pod", mutated(request.changed(replace(pod, spec=spec)), self.mutating))
+        def completed(spec: PodSpec) -> AdmissionRequest:
+            return mutated(request.changed(replace(pod, spec=spec)), self.mutating)
 
-        before = completed(replace(pod.spec, **difference.classes))
-        changed = completed(with_difference(difference.before, difference.after, before.spec))
+        before = cast("Pod", completed(replace(pod.spec, **difference.classes)).obj)
+        request = completed(with_difference(difference.before, difference.after, before.spec))
+        changed = cast("Pod", request.obj)
         labels = {**changed.metadata.labels, **difference.labels}
         changed = replace(changed, metadata=replace(changed.metadata, labels=labels))
-        return changed, difference.seen_in(pod, before.spec, changed.spec)
+        return request.changed(changed), difference.seen_in(pod, before.spec, changed.spec)
 
     def _validated(self, request: AdmissionRequest) -> list[str]:
         """Return the warnings of the plugins that run after validation."""
@@ -350,8 +400,8 @@ class Admission:
             Its object has passed validation, and has the defaults of the API server.
         """
         try:
-            obj = mutated(request, self.mutating)
-            warnings = self._validated(request.changed(obj))
+            request = mutated(request, self.mutating)
+            obj, warnings = request.obj, self._validated(request)
             if request.namespace in self._quotas:
                 self._charge_object(obj, request.old)
         except NotAdmittedError as error:
@@ -366,7 +416,7 @@ class Admission:
         RefusedError
             The object is refused.
         """
-        answer = self.answer(AdmissionRequest(obj))
+        answer = self.answer(self.request(obj))
         if answer.obj is None:
             raise answer.refusal or AssertionError
         return answer.obj
@@ -446,12 +496,20 @@ class NewPods:
     release : callable
         Returns the release of its API server.
     before : mapping of str to Object
-        The objects that were changed, as they were, by ``Kind namespace/name``.
+        By `key_of`, the objects that were changed, as they were.
+    texts : mapping of str to bytes, optional
+        By `key_of`, the manifests of the change.
     """
 
     def __init__(
-        self, cluster: Cluster, release: Callable[[Cluster], str], before: Mapping[str, Object]
+        self,
+        cluster: Cluster,
+        release: Callable[[Cluster], str],
+        before: Mapping[str, Object],
+        texts: Mapping[str, bytes] | None = None,
     ) -> None:
+        self._texts = texts or {}
+        self._documents: dict[str, Json] = {}
         self._existing: dict[str, list[Pod]] | None = None
         self._before = before
         self._pods = cluster.pods
@@ -463,7 +521,11 @@ class NewPods:
             self._objects_of,
             release=lambda: release(cluster),
         )
+        self._admission.user = next(filter(None, map(user_of, cluster.others)), ADMIN)
+        if self.has_policies:
+            self._admission.documents = self._document
         self.refused: list[RefusedPod] = []
+        self.warnings: list[str] = []
 
     def _of_namespace(self, namespace: str) -> Iterable[Pod]:
         if self._existing is None:
@@ -477,24 +539,58 @@ class NewPods:
         own = [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
         return [self._before.get(obj.full_name, obj) for obj in own]
 
-    def refused_objects(self) -> Iterator[tuple[Object, InputError]]:
-        """Admit the new and changed ones among objects that are no pods, and put them as they are stored in
-        their places.
+    @property
+    def has_policies(self) -> bool:
+        """Whether there are admission policies, so that objects of all kinds are asked about."""
+        return self._admission.policies is not None
+
+    def notes(self) -> Iterator[str]:
+        """Yield what policies warn of, and those that could not be asked."""
+        yield from self.warnings
+        if self._admission.policies is not None:
+            yield from self._admission.policies.notes()
+
+    def _document(self, obj: Object) -> Json:
+        """Return the manifest of an object of a change, with all of its fields."""
+        if isinstance(obj, Pod) and obj.unread is not None and not has_digests(obj.unread):
+            return {}  # it has all of its fields, so pods that are alike are asked about once
+        key = key_of(obj)
+        if key not in self._documents:
+            text = self._texts.get(key)
+            value = {} if text is None else msgspec.json.decode(text)
+            if key in self._before:
+                value = with_fields(without_admission(obj), value)
+            self._documents[key] = value
+        return self._documents[key]
+
+    def refused_objects(self, objects: list[Object]) -> Iterator[tuple[Object, InputError]]:
+        """Admit the new and changed ones among objects that are no pods.
+
+        Parameters
+        ----------
+        objects : list of Object
+            Its items are replaced by what is stored.
 
         Yields
         ------
         Object, InputError
             One that is refused, and why.
         """
-        for at, obj in enumerate(self._others):
-            old = self._before.get(obj.full_name)
+        for at, obj in enumerate(objects):
+            old = self._before.get(key_of(obj)) if self._before else None
             if old is None and not _is_new_object(obj):
                 continue
-            answer = self._admission.answer(AdmissionRequest(obj, "CREATE" if old is None else "UPDATE", old))
+            answer = self._admission.answer(self._admission.request(obj, old))
             if answer.obj is None:
                 yield obj, InputError(str(answer.refusal))
             else:
-                self._others[at] = answer.obj
+                objects[at] = answer.obj
+                self._warn(obj, answer.warnings)
+
+    def _warn(self, obj: Object, texts: Iterable[str]) -> None:
+        """Note what policies warn of; notes about workloads have the other warnings."""
+        if self.has_policies:
+            self.warnings += [f"{obj.full_name}: {text}." for text in texts if text.startswith(WARNED)]
 
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.
@@ -509,6 +605,8 @@ class NewPods:
             try:
                 concerned = _may_be_new(pod) and admission.concerns(pod) and is_new(pod)
                 admitted.append(admission.admit(pod) if concerned else pod)
+                if self.has_policies and is_new(pod):
+                    self._warn(pod, admission.warnings(pod))
             except RefusedError as error:
                 self.refused.append(RefusedPod(pod, str(error)))
         return admitted

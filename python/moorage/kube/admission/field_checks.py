@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from moorage._core.base.quantity import Quantity, parse
 
 from ..cel.text_formats import format_errors
-from ..go_texts import go_json
+from ..go_texts import go_json, quote
 
 Json = dict[str, Any]
 Check = Callable[[Any], Iterable[str]]
@@ -43,7 +43,8 @@ def required(why: str = "") -> str:
 
 def invalid(value: Any, why: str) -> str:
     """Return the text about a wrong value."""
-    return f"Invalid value: {go_json(value)}: {why}"
+    shown = quote(value) if isinstance(value, str) else go_json(value)
+    return f"Invalid value: {shown}: {why}"
 
 
 def forbidden(why: str) -> str:

@@ -259,7 +259,7 @@ def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None
     else:
         head = {"kind": kind, "apiVersion": version}
         before, after = plain(old) | head, plain(changed) | head
-        value = _with_fields(after, msgspec.json.decode(text))
+        value = with_fields(after, msgspec.json.decode(text))
     known = {cause.field for cause in manifest_causes(before, kind, version)}
     causes = [
         cause
@@ -272,15 +272,15 @@ def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None
     refuse([*dict.fromkeys(causes)])
 
 
-def _with_fields(value: Any, manifest: Any) -> Any:
+def with_fields(value: Any, manifest: Any) -> Any:
     """Return a value with the fields of a manifest that it lacks; items of lists are known by their names."""
     if isinstance(value, dict) and isinstance(manifest, dict):
-        own = {name: _with_fields(item, manifest.get(name)) for name, item in value.items()}
+        own = {name: with_fields(item, manifest.get(name)) for name, item in value.items()}
         return {name: item for name, item in manifest.items() if item is not None} | own
     if isinstance(value, list) and isinstance(manifest, list):
         named = {item.get("name"): item for item in manifest if isinstance(item, dict) and item.get("name")}
         return [
-            _with_fields(item, named.get(item.get("name"))) if isinstance(item, dict) else item
+            with_fields(item, named.get(item.get("name"))) if isinstance(item, dict) else item
             for item in value
         ]
     return value

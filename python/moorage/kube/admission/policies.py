@@ -378,7 +378,7 @@ class Policies:
         NotAdmittedError
             A class does not exist, or a class or the namespace contradicts the pod.
         """
-        spec: PodSpec = mutated(AdmissionRequest(pod), self.plugins).spec  # type: ignore[attr-defined]
+        spec: PodSpec = mutated(AdmissionRequest(pod), self.plugins).obj.spec  # type: ignore[attr-defined]
         return spec
 
     def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:

@@ -12,7 +12,11 @@ import msgspec
 from moorage.errors import MoorageError
 
 from ..model.meta import Object, resource
+from ..model.pod import Pod
+from ..model.policy import AdmissionPlugins
 from ..plain import joined, plain
+from ..read.object_defaults import missing_tolerations
+from ..workloads.ownership import has_made_up_uid
 
 Json = dict[str, Any]
 
@@ -27,6 +31,35 @@ class UserInfo(NamedTuple):
 
 
 ADMIN = UserInfo()
+_CONTROLLERS = {
+    "Deployment": "deployment-controller",
+    "ReplicaSet": "replicaset-controller",
+    "ReplicationController": "replication-controller",
+    "StatefulSet": "statefulset-controller",
+    "DaemonSet": "daemon-set-controller",
+    "Job": "job-controller",
+    "CronJob": "cronjob-controller",
+}
+_ACCOUNTS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+
+
+def service_account(owner: str) -> UserInfo:
+    """Return who makes the objects of a workload: the account of the controller of its kind."""
+    account = _CONTROLLERS.get(owner)
+    return ADMIN if account is None else UserInfo(f"system:serviceaccount:kube-system:{account}", _ACCOUNTS)
+
+
+def user_of(obj: Object) -> UserInfo | None:
+    """Return who makes a change, if an object tells it."""
+    if not isinstance(obj, AdmissionPlugins) or not obj.user:
+        return None
+    return UserInfo(obj.user, (*obj.groups, "system:authenticated"))
+
+
+def creator_of(obj: Object) -> UserInfo:
+    """Return who makes an object that a controller owns."""
+    owner = obj.metadata.controller()
+    return service_account("" if owner is None else owner.kind)
 
 
 @dataclass(frozen=True)
@@ -87,14 +120,48 @@ class AdmissionRequest:
 
 
 def full_value(obj: Object, document: Json) -> Json:
-    """Return an object as a JSON value with the fields of a document that it lacks, and their defaults."""
+    """Return an object as a JSON value with all of its fields, and the defaults of its version.
+
+    Parameters
+    ----------
+    document : dict
+        The object as it was sent. Of a pod count the fields that `obj` lacks; else it is the object.
+    """
     from .stored.version_defaults import with_version_defaults  # only policies look at whole objects
 
-    read: Any = plain(obj) | {"apiVersion": obj.api_version, "kind": obj.kind}
-    if not document and (unread := getattr(obj, "unread", None)):
-        document = {"spec": msgspec.json.decode(unread)}
-    value: Json = joined(read, document)
-    return with_version_defaults(value, obj.kind, obj.api_version)
+    if isinstance(obj, Pod):
+        unread = str(obj.unread or "")
+        given = document or ({"spec": msgspec.json.decode(unread)} if unread else {})
+        value: Json = joined(plain(obj), given)
+    else:
+        value = document | {"metadata": document.get("metadata", {}) | plain(obj.metadata)}
+        value = value if document else without_admission(obj)
+    kinds = {"apiVersion": obj.api_version, "kind": obj.kind}
+    value = with_version_defaults(value | kinds, obj.kind, obj.api_version)
+    if has_made_up_uid(obj):
+        value["metadata"].pop("uid", None)
+    return value
+
+
+_TEMPLATES = (("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
+_OF_PODS = ("priority", "preemptionPolicy")
+
+
+def without_admission(obj: Object) -> Json:
+    """Return an object as a JSON value; its template is without what only pods get, and is kept in it."""
+    value: Json = plain(obj)
+    for path in _TEMPLATES:
+        spec: Any = value
+        for name in path:
+            spec = spec.get(name) if isinstance(spec, dict) else None
+        if isinstance(spec, dict):
+            for name in _OF_PODS:
+                spec.pop(name, None)
+            added = [plain(toleration) for toleration in missing_tolerations(())]
+            own = [item for item in spec.pop("tolerations", ()) if item not in added]
+            if own:
+                spec["tolerations"] = own
+    return value
 
 
 class StatusCause(NamedTuple):
@@ -173,8 +240,9 @@ class AdmissionPlugin:
         pods that are alike in both are asked about once."""
         return None
 
-    def mutate(self, request: AdmissionRequest) -> Object:
-        """Return the object as the step changes it.
+    def mutate(self, request: AdmissionRequest) -> Object | AdmissionRequest:
+        """Return the object as the step changes it; the request with it where fields change that scheduling
+        does not read.
 
         Raises
         ------
@@ -194,8 +262,8 @@ class AdmissionPlugin:
         return ()
 
 
-def mutated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> Object:
-    """Return an object as plugins change it, one after the other.
+def mutated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> AdmissionRequest:
+    """Return a request with the object as plugins change it, one after the other.
 
     Raises
     ------
@@ -203,5 +271,6 @@ def mutated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> Ob
         One of them refuses it.
     """
     for plugin in plugins:
-        request = request.changed(plugin.mutate(request))
-    return request.obj
+        result = plugin.mutate(request)
+        request = result if isinstance(result, AdmissionRequest) else request.changed(result)
+    return request

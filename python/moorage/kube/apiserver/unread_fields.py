@@ -271,6 +271,16 @@ def _digest(text: Any) -> Any:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def is_digest(text: str) -> bool:
+    """Whether a text stands for another one, which may be secret."""
+    return text.startswith("sha256:") and _DIGEST.fullmatch(text) is not None
+
+
+def has_digests(text: str) -> bool:
+    """Whether unread fields have texts for which digests stand."""
+    return _DIGEST.search(text) is not None
+
+
 def pull_policy(image: str) -> str:
     """Return the default of an image: Always for the tag ``latest``, also where it has neither tag nor
     digest."""

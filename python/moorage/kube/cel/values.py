@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -244,11 +244,28 @@ class MapValue:
         Whether an unknown key has an empty map as its value, though it is not in the map.
     """
 
-    __slots__ = ("_entries", "gives_empty")
+    __slots__ = ("_convert", "_entries", "_raw", "gives_empty")
+    _raw: dict[str, Any]
+    _convert: Callable[[Any], Any]
+    _entries: dict[Any, tuple[Any, Any]]
 
     def __init__(self, entries: Iterable[tuple[Any, Any]] = (), gives_empty: bool = False) -> None:
         self._entries = {_key(key): (key, value) for key, value in entries}
         self.gives_empty = gives_empty
+
+    @classmethod
+    def lazy(cls, raw: dict[str, Any], convert: Callable[[Any], Any]) -> MapValue:
+        """Return a map whose values are converted when it is first looked into."""
+        value = cls.__new__(cls)
+        value._raw, value._convert, value.gives_empty = raw, convert, False
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_entries":
+            raise AttributeError(name)
+        convert = self._convert
+        self._entries = {key: (key, convert(item)) for key, item in self._raw.items()}
+        return self._entries
 
     def find(self, key: Any) -> tuple[Any, Any] | None:
         """Return the key and value of a key, or None."""
@@ -442,7 +459,7 @@ def of_json(value: Any) -> Any:
     """Return a JSON value as a value of CEL."""
     kind = type(value)
     if kind is dict:
-        return MapValue([(key, of_json(item)) for key, item in value.items()])
+        return MapValue.lazy(value, of_json)
     return tuple([of_json(item) for item in value]) if kind is list else value
 
 

@@ -119,11 +119,16 @@ class MutatingAdmissionPolicy(Object, frozen=True):
 
 
 class PolicyBindingSpec(Struct, frozen=True):
-    """Spec of a binding: it lets a policy act."""
+    """What the bindings of both kinds of policies have."""
 
     policy_name: str = ""
     param_ref: ParamRef | None = None
     match_resources: MatchResources | None = None
+
+
+class ValidatingAdmissionPolicyBindingSpec(PolicyBindingSpec, frozen=True):
+    """Spec of the binding of a ValidatingAdmissionPolicy."""
+
     validation_actions: tuple[str, ...] = ()
 
 
@@ -132,7 +137,7 @@ class ValidatingAdmissionPolicyBinding(Object, frozen=True):
 
     kind: str = "ValidatingAdmissionPolicyBinding"
     api_version: str = _V1
-    spec: PolicyBindingSpec = PolicyBindingSpec()
+    spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
 
 class MutatingAdmissionPolicyBinding(Object, frozen=True):
@@ -144,7 +149,7 @@ class MutatingAdmissionPolicyBinding(Object, frozen=True):
 
 
 class PolicyParameter(Object, frozen=True):
-    """An object of any kind that parametrises policies.
+    """An object that parametrises policies, of a kind that is not read. It is named after both.
 
     Attributes
     ----------
@@ -152,6 +157,8 @@ class PolicyParameter(Object, frozen=True):
         Its JSON value.
     """
 
+    kind: str = "PolicyParameter"
+    api_version: str = "admission.moorage.dev/v1"
     value: dict[str, Any] = {}
 
 

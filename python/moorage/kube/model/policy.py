@@ -167,8 +167,8 @@ class Scheduler(Object, frozen=True):
 
 
 class AdmissionPlugins(Object, frozen=True):
-    """Admission plugins of the API server that are on besides the default ones, or off, and the namespaces
-    and runtime classes that PodSecurity does not look at."""
+    """Admission plugins of the API server that are on besides the default ones, or off, the namespaces and
+    runtime classes that PodSecurity does not look at, and who makes a change; "" is an administrator."""
 
     kind: str = "AdmissionPlugins"
     api_version: str = "admission.moorage.dev/v1"
@@ -176,6 +176,8 @@ class AdmissionPlugins(Object, frozen=True):
     disabled_plugins: tuple[Annotated[str, one_of(*DEFAULT_PLUGINS)], ...] = ()
     exempt_namespaces: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
+    user: str = ""
+    groups: tuple[str, ...] = ()
 
 
 ADMISSION_KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)

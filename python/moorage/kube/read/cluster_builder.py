@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
 
@@ -160,12 +160,15 @@ def build_cluster(
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
-    new_pods = NewPods(cluster, refusals.release, completed.before)
+    new_pods = NewPods(cluster, refusals.release, completed.before, completed.texts)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused
-    for obj, error in new_pods.refused_objects():
-        places = dict(zip(map(key_of, completed.objects), completed.places, strict=True))
-        refusals.add(error, obj, places.get(key_of(obj), Origin()))
+    admitted: list[list[Any]] = [cluster.others]
+    if new_pods.has_policies:
+        admitted += (cluster.nodes, cluster.namespaces)
+    for others in admitted:
+        refuse_objects(new_pods, others, completed, refusals)
+    cluster.warnings += new_pods.notes()
     pods_by_owner = PodIndex(cluster.pods + cluster.finished)
     cluster = recognize_templates(cluster, completed.before, pods_by_owner)
     cluster.pods_by_owner = pods_by_owner
@@ -173,7 +176,6 @@ def build_cluster(
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
-    refusals.raise_any()
     cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
@@ -196,6 +198,25 @@ class Completed(NamedTuple):
     warned: Counter[str]  # objects of kinds that are not read, by kind, that a warning names
     suspended: list[Suspended]
     policies: list[OutsidePolicy]
+    texts: Mapping[str, bytes]  # by `key_of`, the manifests of the change
+
+
+def refuse_objects(
+    new_pods: NewPods, objects: list[Object], completed: Completed, refusals: Refusals
+) -> None:
+    """Take the objects of a change that are no pods through the chain of admission; they are replaced by what
+    is stored.
+
+    Raises
+    ------
+    RefusedObjectsError
+        Some are refused.
+    """
+    places: dict[str, Origin] = {}
+    for obj, error in new_pods.refused_objects(objects):
+        places = places or dict(zip(map(key_of, completed.objects), completed.places, strict=True))
+        refusals.add(error, obj, places.get(key_of(obj), Origin()))
+    refusals.raise_any()
 
 
 def complete(
@@ -226,7 +247,7 @@ def complete(
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
-    names, refusals = Names(), refusals or Refusals()
+    names, refusals, manifests = Names(), refusals or Refusals(), _by_name(listed, texts)
     overlay = Overlay(listed, places, texts)
     for at, obj in enumerate(listed):
         try:
@@ -282,7 +303,14 @@ def complete(
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
     warnings = [*overlay.warnings(), *notes, *class_notes]
-    return Completed(listed, names, classes, warnings, before, places, left_out, named, suspended, policies)
+    return Completed(
+        listed, names, classes, warnings, before, places, left_out, named, suspended, policies, manifests
+    )
+
+
+def _by_name(objects: Sequence[Object], texts: Mapping[int, bytes]) -> dict[str, bytes]:
+    """Return the manifests of objects by `key_of`."""
+    return {key_of(objects[at]): text for at, text in texts.items()}
 
 
 def _outside_policies(objects: Sequence[Object], places: Sequence[Origin]) -> Iterator[OutsidePolicy]:

@@ -19,6 +19,7 @@ from ..apiserver.refusals import (
     refused_versions,
     without_refused,
 )
+from ..model.admission_policies import KINDS as ADMISSION_POLICIES
 from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -26,12 +27,12 @@ from ..model.pod import Pod
 from ..model.workload import PriorityClass
 from ..releases import DEFAULT
 from ..workloads.ownership import Names
-from .cluster_builder import build_cluster
+from .cluster_builder import build_cluster, refuse_objects
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
-from .read_objects import Listed, ReadObjects, WithHooks, in_namespace, read_objects
+from .read_objects import Listed, ReadObjects, UnreadManifest, WithHooks, in_namespace, read_objects
 
 if TYPE_CHECKING:
     pass
@@ -134,7 +135,7 @@ def load(
     else:
         listed, origins, texts, unserved = _served(read, namespace, 0, lambda: DEFAULT)
         cluster, refused = without_refused(build, listed, origins, texts)
-        refused = unserved + refused
+        refused = [*unserved, *refused, *_refused_unread(cluster, read.unread)]
         cluster.refused_objects = refused
         cluster.warnings += [f"{refusal.text}." for refusal in refused]
     read.finish(cluster)
@@ -190,7 +191,7 @@ def load_before_and_after(
         after, refused = without_refused(building, objects, origins, texts)
     else:
         after = joined
-    after.refused_objects = unserved + refused
+    after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
     of_change = {at: text for at, text in texts.items() if at >= number}
     after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
     read.finish(after)
@@ -213,10 +214,19 @@ def load_joined(
     joining = partial(join, before, skipped=read.skipped, check=check)
     after, refused = without_refused(joining, objects, origins, texts)
     if after is not None:
-        after.refused_objects = unserved + refused
+        after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
         after.requested = [*_requested(objects, origins, texts, read, None)]
         read.finish(after)
     return after
+
+
+def _refused_unread(cluster: Cluster, manifests: Sequence[UnreadManifest]) -> list[RefusedObject]:
+    """Return which manifests of kinds that are not read the policies of a cluster refuse."""
+    if not manifests or not any(isinstance(obj, ADMISSION_POLICIES) for obj in cluster.others):
+        return []
+    from ..admission.policy.unread_objects import refused_unread  # few clusters have policies
+
+    return refused_unread(cluster, manifests)
 
 
 def _requested(
@@ -326,12 +336,13 @@ def join(
     pods = chain(before.pods, before.finished) if any(isinstance(obj, Pod) for obj in objects) else ()
     if any(obj.name in short and ("Pod", obj.namespace, obj.name) in names for obj in pods):
         return None
+    refusals = Refusals(STORED, check)
     completed = complete(
         [*others, *objects],
         [*[Origin(argument=STORED)] * len(others), *origins],
         [obj for obj in before.others if isinstance(obj, PriorityClass)],
         texts={at + len(others): text for at, text in texts.items()},
-        refusals=Refusals(STORED, check),
+        refusals=refusals,
     )
     if completed.left_out or completed.suspended or completed.warned:
         return None
@@ -341,15 +352,19 @@ def join(
     if not _is_known(before, joined, new, completed.before):
         return None
     release = partial(_release_at, check, "")
-    new_pods = NewPods(joined, release, {}) if any(isinstance(obj, Pod) for obj in new) else None
+    new_pods, written = None, [obj for obj in new if not isinstance(obj, Pod)]
+    if len(written) < len(new) or any(isinstance(obj, ADMISSION_POLICIES) for obj in before.others):
+        new_pods = NewPods(joined, release, completed.before, completed.texts)
+        refuse_objects(new_pods, written, completed, refusals)
+        joined.others[len(joined.others) - len(written) :] = written
     single = [] if new_pods is None else new_pods.admit([obj for obj in new if isinstance(obj, Pod)])
     joined.refused = [*before.refused, *(() if new_pods is None else new_pods.refused)]
     joined.pods = [*before.pods, *single] if single else before.pods
     turns = {} if new_pods is None else _turns(joined, new, {obj.key for obj in single})
     joined.turns = before.turns | turns
     joined.warnings = [*before.warnings, *completed.warnings, *skipped_warnings(skipped, {})]
+    joined.warnings += () if new_pods is None else new_pods.notes()
     joined.skipped = dict(skipped) or before.skipped
-    written = [obj for obj in new if not isinstance(obj, Pod)]
     joined.joined = Joined(before, written, single, turns)
     return joined
 

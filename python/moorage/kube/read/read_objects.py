@@ -27,6 +27,7 @@ from ..apiserver.refusals import (
     refused_object,
 )
 from ..apiserver.unknown_fields import check_kind, has_version, is_before_karpenter_1
+from ..model.admission_policies import PolicyParameter
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
@@ -67,6 +68,7 @@ from .files import (
     unread_hint,
 )
 from .object_defaults import default_namespace
+from .params_reader import ParamsReader
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
 from .snapshots import read_config_map, read_flags, read_server_version, read_snapshot, refuse_answers
@@ -168,7 +170,7 @@ def read_objects(
         reader.objects,
         reader.origins,
         reader.texts,
-        reader.skipped,
+        +reader.skipped,
         warnings,
         reader.server_version,
         [target._replace(namespace=target.namespace or namespace) for target in reader.touched],
@@ -252,6 +254,7 @@ class _Reader:
         self._arguments = 0
         self.failed_creates = FailedCreates()
         self.touched: list[Touched] = []
+        self._params = ParamsReader()
         self.server_version = ""
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
@@ -507,8 +510,7 @@ class _Reader:
         if not kind:
             return self._read_snapshot(document, origin)
         if kind == "List" or (kind.endswith("List") and head.items is not UNSET):
-            kind = kind.removesuffix("List")
-            items = list(head.items or ())  # Go writes null for an empty list
+            kind, items = kind.removesuffix("List"), list(head.items or ())  # Go: null
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         self._note_touched(document, kind, head.api_version)
         obj, first = None, len(self.objects)
@@ -525,16 +527,17 @@ class _Reader:
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
             self._store(read_flags(obj, document), *origin[:3])
+            self._store_params(self._params.of_policy(obj), origin)
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
             custom = read_custom(document, kind, head.api_version)
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
-            if is_manifest and self._is_unserved(document, kind, head.api_version, origin):
+            names = document, kind, head.api_version, origin
+            if is_manifest and (self._is_unserved(*names) or self._is_refused(*names)):
                 return []  # a server may be newer than the table
-            if is_manifest and self._is_refused(document, kind, head.api_version, origin):
-                return []
-            if custom is None or not custom.document:
+            is_param = self._store(self._params.param(document, kind, head.api_version), *origin[:3])
+            if not is_param and (custom is None or not custom.document):
                 self.skipped[full_kind(kind, head.api_version)] += 1
                 if is_manifest and self._is_changing():
                     self.unread.append(UnreadManifest(origin.source, document))
@@ -561,6 +564,12 @@ class _Reader:
         text = f"{error.path}: {error.message}" if error.path else error.message
         names = named, version, namespace, name or f"(document {origin.document})"
         self.refused.append(refused_object(InputError(text), names, origin.source))
+
+    def _store_params(self, params: Iterable[PolicyParameter], origin: Origin) -> None:
+        """Store objects that were left out before a policy named their kind."""
+        for param in params:
+            self._store(param, *origin[:3])
+            self.skipped.subtract([full_kind(param.value["kind"], param.value["apiVersion"])])
 
     def _is_unserved(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
         """Whether a manifest of a change is of a kind and version that no release serves, so that it is left

@@ -105,6 +105,11 @@ class PolicyBinding(NamedTuple):
     spec: PolicyBindingSpec
     matcher: ResourceMatcher | None
 
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What a denial does."""
+        return getattr(self.spec, "validation_actions", ())
+
 
 class BoundPolicy(Generic[S]):
     """A policy with its bindings, compiled when it first matches.
@@ -136,7 +141,10 @@ class BoundPolicy(Generic[S]):
     def matching(
         self, request: PolicyRequest, namespaces: Namespaces
     ) -> Iterator[tuple[PolicyBinding, VersionedResource]]:
-        """Yield the bindings that match a request, with the resource as which it is looked at."""
+        """Yield the bindings that match a request, with the resource as which it is looked at.
+
+        Of its objects, the metadata alone count.
+        """
         resource = self.matcher.resource(request, namespaces)
         if resource is None:
             return

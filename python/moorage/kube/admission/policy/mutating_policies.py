@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...cel.cel_errors import CompileError, EvaluationError, NotKnownError
-from ...cel.values import MapValue, StructValue, list_of, of_json
+from ...cel.values import MapValue, StructValue, list_of
 from ...model.admission_policies import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
@@ -30,6 +30,7 @@ from .policy_expressions import (
     Program,
     compile_text,
     compile_variables,
+    object_value,
 )
 from .policy_matching import Json, Namespaces, PolicyRequest, is_exempt
 
@@ -115,6 +116,13 @@ class MutatingPolicies:
 
     def __bool__(self) -> bool:
         return bool(self._policies)
+
+    def names(self, request: PolicyRequest) -> list[str]:
+        """Return the policies that match a request; of its objects, the metadata alone count."""
+        if is_exempt(request):
+            return []
+        spaces = self._namespaces
+        return [policy.name for policy in self._policies if any(policy.matching(request, spaces))]
 
     def mutate(
         self,
@@ -216,12 +224,14 @@ class _Turn:
             self.refusal = self.refusal or text
 
     def _mutated(self, policy: _MutatingPolicy, facts: Facts, value: Json) -> Json:
-        old = of_json(facts.request.old_object)
-        if not policy.is_met(facts.values((of_json(value), old))):
+        if facts.resource != facts.request.resource:
+            raise NotKnownError("how an object is changed in another version")
+        old = object_value(facts.request.old_object)
+        if not policy.is_met(facts.values((object_value(value), old))):
             return value
         variables, mutations = policy.compiled
         for mutation in mutations:
-            values = facts.values((of_json(value), old))
+            values = facts.values((object_value(value), old))
             result = PolicyRun(values, variables).value(mutation.program)
             changed = _applied(value, result) if mutation.is_applied else _patched(value, result)
             value = self._default(changed)

@@ -6,9 +6,10 @@ Rules: k8s.io/apiserver v0.36, pkg/admission/plugin/cel (environment, budgets, l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from ...apiserver.unread_fields import is_digest
 from ...cel.authorizer import AUTHORIZER, REQUEST_RESOURCE, RESOURCE_CHECK, add_authorizer_functions
 from ...cel.authorizer import authorizer as authorizer_value
 from ...cel.cel_errors import (
@@ -93,14 +94,14 @@ class Environment(NamedTuple):
         False for expressions of messages.
     makes_patches : bool
         Whether there are the types of patches.
-    variables : mapping of str to CelType
-        The types of the policy's variables so far.
+    variables : tuple of (str, CelType)
+        The policy's variables so far; None where there can be none.
     """
 
     has_params: bool = False
     has_authorizer: bool = True
     makes_patches: bool = False
-    variables: Mapping[str, CelType] | None = None
+    variables: tuple[tuple[str, CelType], ...] | None = None
 
     def names(self) -> dict[str, CelType]:
         """Return the types of all that has a name."""
@@ -116,7 +117,7 @@ class Environment(NamedTuple):
     def fields(self, name: str) -> Fields | None:
         """Return the fields of a type."""
         if name == _VARIABLES.name and self.variables is not None:
-            return self.variables.get
+            return dict(self.variables).get
         if self.makes_patches and name == PATCH.name:
             return _PATCH_FIELDS.get
         if self.makes_patches and (name == OBJECT.name or name.startswith(f"{OBJECT.name}.")):
@@ -159,12 +160,13 @@ class _WrongTypeError(CompileError):
         self.problems = []
 
 
-def compile_text(text: str, environment: Environment, results: Sequence[CelType] = ()) -> Program:
+@lru_cache(1 << 12)
+def compile_text(text: str, environment: Environment, results: tuple[CelType, ...] = ()) -> Program:
     """Compile an expression of a policy.
 
     Parameters
     ----------
-    results : sequence of CelType
+    results : tuple of CelType
         The types of which its result may be; by default all.
 
     Raises
@@ -206,12 +208,11 @@ def compile_variables(
         As for `compile_text`.
     """
     programs: dict[str, Program] = {}
-    types: dict[str, CelType] = {}
-    environment = environment._replace(variables=types)
+    environment = environment._replace(variables=())
     for variable in variables:
-        program = compile_text(variable.expression, environment)
-        programs[variable.name] = program
-        types[variable.name] = program.type
+        programs[variable.name] = compile_text(variable.expression, environment)
+        types = [(name, program.type) for name, program in programs.items()]
+        environment = environment._replace(variables=tuple(types))
     return programs, environment
 
 
@@ -261,6 +262,19 @@ class Facts(NamedTuple):
             "namespaceObject": of_json(_exposed(self.namespace)),
             "authorizer": authorizer_value(self.allows),
         }
+
+
+def object_value(value: Any) -> Any:
+    """Return an object as a value of CEL; what digests stand for is not known."""
+    kind = type(value)
+    if kind is dict:
+        return MapValue.lazy(value, object_value)
+    if kind is list:
+        return tuple([object_value(item) for item in value])
+    return _HIDDEN if kind is str and is_digest(value) else value
+
+
+_HIDDEN = NotKnownError("arguments, commands and values of environment variables")
 
 
 class PolicyRun:

@@ -6,6 +6,7 @@ Rules: k8s.io/apiserver v0.36, pkg/admission/plugin: policy/matching and webhook
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from moorage._core.base.selectors import LabelSelectorMatcher
@@ -45,6 +46,12 @@ class VersionedResource(NamedTuple):
     name: str
 
 
+@cache
+def _resource_of(api_version: str, kind: str) -> VersionedResource:
+    group, _, version = api_version.rpartition("/")
+    return VersionedResource(group, version, plural_of(kind))
+
+
 class PolicyRequest(NamedTuple):
     """A request, as policies and webhooks see it.
 
@@ -80,8 +87,7 @@ class PolicyRequest(NamedTuple):
     @property
     def resource(self) -> VersionedResource:
         """The resource of the object."""
-        group, _, version = str(self.either.get("apiVersion", "")).rpartition("/")
-        return VersionedResource(group, version, plural_of(self.kind))
+        return _resource_of(str(self.either.get("apiVersion", "")), self.kind)
 
     @property
     def name(self) -> str:

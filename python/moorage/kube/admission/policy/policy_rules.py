@@ -6,7 +6,7 @@ Rules: kubernetes v1.36, pkg/apis/admissionregistration/validation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ...cel.cel_errors import CompileError
@@ -46,7 +46,7 @@ def _text(value: Json, name: str) -> str:
 
 
 def _compiled(
-    value: Json, path: str, environment: Environment, results: Sequence[CelType] = (), *, absent: str = ""
+    value: Json, path: str, environment: Environment, results: tuple[CelType, ...] = (), *, absent: str = ""
 ) -> Iterator[Fault]:
     """What is wrong with the expression of a part."""
     text = _text(value, "expression")
@@ -97,7 +97,7 @@ def _declared(value: Json, path: str, makes_patches: bool) -> tuple[list[Fault],
     """Return what is wrong with the variables of a policy, and what its expressions may name."""
     faults, types = list[Fault](), dict[str, CelType]()
     has_params = isinstance(value.get("paramKind"), dict)
-    environment = Environment(has_params=has_params, makes_patches=makes_patches, variables=types)
+    environment = Environment(has_params=has_params, makes_patches=makes_patches, variables=())
     for at, variable in enumerate(parts(value, "variables")):
         field, name = f"{path}.variables[{at}]", _text(variable, "name")
         if not name.strip():
@@ -108,6 +108,7 @@ def _declared(value: Json, path: str, makes_patches: bool) -> tuple[list[Fault],
         faults += wrong
         if not wrong:
             types[name] = compile_text(_text(variable, "expression"), environment).type
+            environment = environment._replace(variables=tuple(types.items()))
     return faults, environment
 
 

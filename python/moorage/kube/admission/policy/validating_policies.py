@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...cel.cel_errors import CompileError, NotKnownError
-from ...cel.values import STRING, of_json
+from ...cel.values import STRING
 from ...model.admission_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -19,6 +19,7 @@ from ...model.admission_policies import (
 )
 from ...model.meta import Object
 from .bound_policies import BOOLS, BoundPolicy, Parameters, ParamsError, PolicyBinding, bound_policies
+from .conversions import converted
 from .policy_expressions import (
     BudgetError,
     ExpressionError,
@@ -27,8 +28,9 @@ from .policy_expressions import (
     Program,
     compile_text,
     compile_variables,
+    object_value,
 )
-from .policy_matching import Namespaces, PolicyRequest, is_exempt
+from .policy_matching import Namespaces, PolicyRequest, VersionedResource, is_exempt
 
 CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _LONGEST = 5 * 1024
@@ -142,6 +144,14 @@ class _ValidatingPolicy(BoundPolicy[ValidatingAdmissionPolicySpec]):
         return message or given.message.strip() or f"failed expression: {given.expression.strip()}"
 
 
+class _Match(NamedTuple):
+    """A policy with a binding that matches, and the resource as which a request is looked at."""
+
+    policy: _ValidatingPolicy
+    binding: PolicyBinding
+    resource: VersionedResource
+
+
 class ValidatingPolicies:
     """The ValidatingAdmissionPolicies of a cluster.
 
@@ -173,25 +183,35 @@ class ValidatingPolicies:
     def __bool__(self) -> bool:
         return bool(self._policies)
 
-    def judge(self, request: PolicyRequest) -> Judgement:
-        """Return what the policies say of a request."""
-        judgement = Judgement([], [], {})
+    def matching(self, request: PolicyRequest) -> list[_Match]:
+        """Return the policies that match a request; of its objects, the metadata alone count."""
         if is_exempt(request):
-            return judgement
-        objects: tuple[Any, Any] | None = None
-        for policy in self._policies:
-            for binding, resource in policy.matching(request, self._namespaces):
-                if objects is None:
-                    objects = of_json(request.object), of_json(request.old_object)
-                namespace = None if request.is_namespace else self._namespaces.get(request.namespace)
-                facts = Facts(request, resource, None, namespace, self._allows)
-                try:
-                    messages = list(self._messages(policy, binding, facts, objects))
-                except NotKnownError as error:
-                    judgement.not_known[policy.name] = str(error)
-                    continue
-                for message, reason in messages:
-                    _note(judgement, policy.name, binding, message, reason)
+            return []
+        return [
+            _Match(policy, *match)
+            for policy in self._policies
+            for match in policy.matching(request, self._namespaces)
+        ]
+
+    def judge(self, request: PolicyRequest, matching: Iterable[_Match]) -> Judgement:
+        """Return what the policies that match a request say of it."""
+        judgement = Judgement([], [], {})
+        objects = object_value(request.object), object_value(request.old_object)
+        own = request.resource
+        namespace = None if request.is_namespace else self._namespaces.get(request.namespace)
+        for policy, binding, resource in matching:
+            facts = Facts(request, resource, None, namespace, self._allows)
+            try:
+                seen = objects
+                if resource != own:
+                    changed = converted(request, resource)
+                    seen = object_value(changed.object), object_value(changed.old_object)
+                messages = list(self._messages(policy, binding, facts, seen))
+            except NotKnownError as error:
+                judgement.not_known[policy.name] = str(error)
+                continue
+            for message, reason in messages:
+                _note(judgement, policy.name, binding, message, reason)
         return judgement
 
     def _messages(
@@ -214,7 +234,7 @@ _ALWAYS = "*"
 def _note(judgement: Judgement, policy: str, binding: PolicyBinding, message: str, reason: str) -> None:
     """Do with a decision what its binding says."""
     named = f"ValidatingAdmissionPolicy '{policy}' with binding '{binding.name}'"
-    for action in ("Deny",) if reason == _ALWAYS else binding.spec.validation_actions:
+    for action in ("Deny",) if reason == _ALWAYS else binding.actions:
         if action == "Deny":
             text = f"{named} denied request: {message}"
             judgement.denials.append(Denial(text, _INVALID if reason == _ALWAYS else reason))

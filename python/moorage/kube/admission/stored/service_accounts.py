@@ -9,7 +9,7 @@ from ..built_in_plugins import DEFAULT_ACCOUNT, ServiceAccounts
 from ..field_checks import Json, part, parts
 
 _MIRROR = "kubernetes.io/config.mirror"
-_VOLUME, _PATH = "kube-api-access-", "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_VOLUME, _PATH = "kube-api-access-", "/var/run/secrets/kubernetes.io/serviceaccount"
 _CONTAINERS = ("initContainers", "containers")
 _SECONDS = 3607
 _TOKEN: Json = {
@@ -44,16 +44,20 @@ def with_account(pod: Json, accounts: ServiceAccounts) -> None:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in account.image_pull_secrets]
 
 
+def all_containers(spec: Json) -> list[Json]:
+    """Return the containers of a pod, those that run before the others first."""
+    return [container for kind in _CONTAINERS for container in parts(spec, kind)]
+
+
 def _mount_token(spec: Json, meta: Json) -> None:
     """Mount the token in each container that has nothing at its path."""
     volumes = parts(spec, "volumes")
-    own = (volume["name"] for volume in volumes if str(volume.get("name")).startswith(_VOLUME))
-    generated = generated_names(_VOLUME, f"{meta.get('namespace')}/{meta.get('name')}")
+    own = (volume["name"] for volume in volumes if str(volume.get("name")).startswith(TOKEN_VOLUME))
+    generated = generated_names(TOKEN_VOLUME, f"{meta.get('namespace')}/{meta.get('name')}")
     name = next(chain(own, generated))
     lacking = [
         container
-        for kind in _CONTAINERS
-        for container in parts(spec, kind)
+        for container in all_containers(spec)
         if all(mount.get("mountPath") != _PATH for mount in parts(container, "volumeMounts"))
     ]
     for container in lacking:

@@ -1,0 +1,150 @@
+"""What vectors and cases do not show of admission policies: patches, merges, other versions, costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.doors.kube import (
+    Parameters,
+    PatchError,
+    PatchTestError,
+    PolicyRequest,
+    ValidatingPolicies,
+    applied,
+    atomic_parts,
+    patched,
+)
+
+import moorage as mo
+
+Json = dict[str, Any]
+VALUE = {"a": {"b/c": [1, 2, 3]}, "d": "e"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "result"),
+    [
+        ({"op": "add", "path": "/a/b~1c/-", "value": 4}, {"a": {"b/c": [1, 2, 3, 4]}, "d": "e"}),
+        ({"op": "add", "path": "/a/b~1c/0", "value": 0}, {"a": {"b/c": [0, 1, 2, 3]}, "d": "e"}),
+        ({"op": "add", "path": "/f", "value": {}}, VALUE | {"f": {}}),
+        ({"op": "remove", "path": "/a/b~1c/1"}, {"a": {"b/c": [1, 3]}, "d": "e"}),
+        ({"op": "replace", "path": "/d", "value": "g"}, VALUE | {"d": "g"}),
+        ({"op": "move", "from": "/d", "path": "/a/d"}, {"a": {"b/c": [1, 2, 3], "d": "e"}}),
+        ({"op": "copy", "from": "/d", "path": "/g"}, VALUE | {"g": "e"}),
+        ({"op": "test", "path": "/d", "value": "e"}, VALUE),
+        ({"op": "test", "path": "/none", "value": None}, VALUE),
+    ],
+)
+def test_a_json_patch_changes_a_copy(operation: Json, result: Json) -> None:
+    assert patched(VALUE, [operation]) == result
+    assert VALUE == {"a": {"b/c": [1, 2, 3]}, "d": "e"}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "remove", "path": "/none"},
+        {"op": "replace", "path": "/none", "value": 1},
+        {"op": "add", "path": "/none/b", "value": 1},
+        {"op": "add", "path": "/a/b~1c/x", "value": 1},
+        {"op": "add", "path": "/a/b~1c/9", "value": 1},
+        {"op": "add", "path": "/d/e", "value": 1},
+        {"op": "other", "path": "/d"},
+    ],
+)
+def test_a_json_patch_that_does_not_apply_is_an_error(operation: Json) -> None:
+    with pytest.raises(PatchError):
+        patched(VALUE, [operation])
+
+
+@pytest.mark.parametrize("value", ["f", True, 1])
+def test_a_failed_test_ends_a_json_patch(value: object) -> None:
+    with pytest.raises(PatchTestError):
+        patched(VALUE | {"d": "e"}, [{"op": "test", "path": "/d", "value": value}])
+
+
+def test_lists_are_merged_by_their_keys_and_others_are_atomic() -> None:
+    containers = [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]
+    ports = [{"containerPort": 80, "protocol": "TCP"}]
+    pod = {"spec": {"containers": [containers[0] | {"ports": ports}, containers[1]]}}
+    patch = {"spec": {"containers": [{"name": "b", "tty": True}, {"name": "c"}]}}
+    merged = applied(pod, patch, "Pod", "v1")["spec"]["containers"]
+    assert merged == [containers[0] | {"ports": ports}, containers[1] | {"tty": True}, {"name": "c"}]
+    more = {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80, "name": "web"}]}]}}
+    merged = applied(pod, more, "Pod", "v1")["spec"]["containers"]
+    assert merged[0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "name": "web"}]
+    assert applied({"metadata": {"finalizers": ["a"]}}, {"metadata": {"finalizers": ["b"]}}, "Pod", "v1") == {
+        "metadata": {"finalizers": ["a", "b"]}
+    }
+    atomic = {
+        "spec": {"tolerations": [], "nodeSelector": {"a": "b"}, "containers": [{"name": "a", "args": []}]}
+    }
+    assert atomic_parts(atomic, "Pod", "v1") == [
+        ".spec.tolerations",
+        ".spec.nodeSelector",
+        ".spec.containers[0].args",
+    ]
+
+
+def _policies(expression: str, rule: Json, **spec: Any) -> list[mo.kube.Object]:
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "p"}}
+    constraints = {"resourceRules": [{"apiVersions": ["v1"], "operations": ["*"]} | rule]}
+    validations = [{"expression": expression}]
+    policy = {"matchConstraints": constraints, "validations": validations} | spec
+    binding = {"policyName": "p", "validationActions": ["Deny"]}
+    return [
+        mo.read_object(head | {"kind": "ValidatingAdmissionPolicy", "spec": policy}),
+        mo.read_object(head | {"kind": "ValidatingAdmissionPolicyBinding", "spec": binding}),
+    ]
+
+
+def _denied(objects: list[mo.kube.Object], value: Json) -> list[str]:
+    policies = ValidatingPolicies(objects, Parameters(), {}, allows=True)
+    request = PolicyRequest("CREATE", value)
+    judgement = policies.judge(request, policies.matching(request))
+    return [denial.text for denial in judgement.denials] + [*judgement.not_known.values()]
+
+
+SCALER = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}}
+OF_V1 = {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"]}
+
+
+def _metric(name: str) -> Json:
+    target = {"type": "Utilization", "averageUtilization": 70}
+    return {"type": "Resource", "resource": {"name": name, "target": target}}
+
+
+def test_a_policy_sees_the_version_that_its_rule_names() -> None:
+    objects = _policies("object.spec.targetCPUUtilizationPercentage < 50", OF_V1)
+    given = SCALER | {"spec": {"maxReplicas": 9, "metrics": [_metric("cpu")]}}
+    (text,) = _denied(objects, given)
+    assert text.endswith("failed expression: object.spec.targetCPUUtilizationPercentage < 50")
+    (lacking,) = _denied(objects, SCALER | {"spec": {"metrics": [_metric("memory")]}})
+    assert lacking == "how metrics and behavior of an autoscaler look in autoscaling/v1"
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {}}, "spec": {}}
+OF_PODS = {"apiGroups": [""], "resources": ["pods"]}
+CHECK = "authorizer.requestResource.check('get').allowed()"  # costs 350,000
+
+
+def test_expressions_that_cost_too_much_are_errors() -> None:
+    costly = " && ".join([CHECK] * 3)
+    (text,) = _denied(_policies(costly, OF_PODS), POD)
+    assert text.endswith("operation cancelled: actual cost limit exceeded")
+    assert _denied(_policies(costly, OF_PODS, failurePolicy="Ignore"), POD) == []
+    validations = [{"expression": f"{CHECK} && {CHECK}"}] * 15
+    (text,) = _denied(_policies("true", OF_PODS, validations=validations), POD)
+    assert "validation failed due to running out of cost budget" in text
+
+
+def test_a_scope_and_names_choose_requests() -> None:
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    namespaced = POD | {"metadata": {"name": "a", "namespace": "default"}}
+    for scope, denied in (("*", 2), ("Cluster", 1), ("Namespaced", 1)):
+        objects = _policies("false", everything | {"scope": scope})
+        assert len(_denied(objects, node) + _denied(objects, namespaced)) == denied
+    assert _denied(_policies("false", OF_PODS | {"resourceNames": ["b"]}), POD) == []
+    assert _denied(_policies("false", OF_PODS | {"resources": ["pods/resize"]}), POD) == []

@@ -34,8 +34,10 @@ ANSWERS = {
         "moorage.autoscalers.node_removal:NodeFate",
     ],
     "nodes": [
-        "moorage.answers.node_room:NodesDocument",
-        "moorage.answers.node_room:NamespacesDocument",
+        "moorage.answers.nodes.node_room:NodesDocument",
+        "moorage.answers.nodes.node_room:NamespacesDocument",
+        "moorage.answers.nodes.node_room:WorkloadsDocument",
+        "moorage.answers.nodes.device_use:DevicesDocument",
     ],
     "plan": [
         "moorage.answers.new_nodes:NodesNeededDocument",

@@ -2,7 +2,6 @@
 
 # Changes are tried on fresh schedulers, to see that those of an explanation help.
 # How many squares a picture and how many rows a table may have is lowered.
-from moorage.answers import node_use as node_use
 from moorage.answers import page as page
 from moorage.answers.answer_pages import PendingCause as PendingCause
 from moorage.answers.answer_pages import causes_block as causes_block
@@ -45,12 +44,13 @@ from moorage.answers.figures import m4 as m4
 # A program that fails or prints in its process, which no plan makes happen.
 from moorage.answers.linear_program import Rows as Rows
 from moorage.answers.linear_program import solve as solve
+from moorage.answers.nodes import node_use as node_use
 
 # Squares, tables and means as values, before they are a picture.
-from moorage.answers.node_use import NodeUse as NodeUse
-from moorage.answers.node_use import group_grid as group_grid
-from moorage.answers.node_use import heat_map as heat_map
-from moorage.answers.node_use import node_grid as node_grid
+from moorage.answers.nodes.node_use import NodeUse as NodeUse
+from moorage.answers.nodes.node_use import group_grid as group_grid
+from moorage.answers.nodes.node_use import heat_map as heat_map
+from moorage.answers.nodes.node_use import node_grid as node_grid
 
 # Parts of a page, given texts that attack it.
 from moorage.answers.page import Bar as Bar

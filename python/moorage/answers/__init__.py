@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from .node_count import NodeBound as NodeBound
     from .node_emptying import Aim as Aim
     from .node_emptying import EmptyingPlan as EmptyingPlan
-    from .node_room import Holder as Holder
-    from .node_room import NamespaceUse as NamespaceUse
-    from .node_room import Room as Room
-    from .node_use import current_use as current_use
+    from .nodes.device_use import DeviceShare as DeviceShare
+    from .nodes.device_use import DeviceUse as DeviceUse
+    from .nodes.node_room import Holder as Holder
+    from .nodes.node_room import NamespaceUse as NamespaceUse
+    from .nodes.node_room import Room as Room
+    from .nodes.node_room import WorkloadUse as WorkloadUse
+    from .nodes.node_use import current_use as current_use
     from .page import KeyFigure as KeyFigure
     from .page import KeyFigures as KeyFigures
     from .page import Page as Page
@@ -43,13 +46,14 @@ else:
         __name__,
         {
             ".answer_pages": "answer_page capacity_page comparison_page explanation_page simulation_page",
+            ".nodes.device_use": "DeviceShare DeviceUse",
             ".difference": "Difference",
             ".figures": "node_figure picture",
             ".new_nodes": "NodesNeeded",
             ".node_count": "NodeBound",
             ".node_emptying": "Aim EmptyingPlan",
-            ".node_room": "Holder NamespaceUse Room",
-            ".node_use": "current_use",
+            ".nodes.node_room": "Holder NamespaceUse Room WorkloadUse",
+            ".nodes.node_use": "current_use",
             ".page": "KeyFigure KeyFigures Page",
             ".placement_bound": "Bound Price",
             ".pod_moves": "Blocker Move",

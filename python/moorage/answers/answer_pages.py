@@ -14,7 +14,7 @@ from moorage.errors import first_of
 from moorage.kube import Pod
 
 from .explain.explain_document import ChangeDocument, ExplainedPods, ExplanationDocument
-from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
+from .nodes.node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Bar, Block, Causes, Cell, Grid, KeyFigure, KeyFigures, Lines, Page, amount, shortened
 from .runs.comparison import CompareDocument, ComparedReleases, ComparedRun, DifferingPod
 from .runs.simulation import NodeRejection, PodsWithoutNode

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from moorage.errors import MoorageError, missing
 
-from .node_use import NodeUse
+from .nodes.node_use import NodeUse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

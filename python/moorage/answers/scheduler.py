@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .explain.explain_document import Explanation
     from .new_nodes import NodesNeeded
     from .node_emptying import EmptyingPlan
-    from .node_room import NamespaceUse, Room
+    from .nodes.device_use import DeviceUse
+    from .nodes.node_room import NamespaceUse, Room, WorkloadUse
     from .placement_bound import Bound
     from .survival import Survival
     from .template_capacity import Capacity
@@ -545,9 +546,11 @@ class Scheduler(ChangingScheduler):
         return survive(self, SurvivalQuestion(by, at_once, go_on, only, within_budgets, before))
 
     @typed
-    def node_room(self, nodes: Sequence[str] | None = None, by: str = "") -> list[Room]:
-        """Return what is allocatable, requested and free on nodes, the largest pod that still fits, and the
-        workloads that hold most.
+    def node_room(
+        self, nodes: Sequence[str] | None = None, by: str = "", types: Types | None = None
+    ) -> list[Room]:
+        """Return what is allocatable, requested and free on nodes, the largest pod that still fits, the
+        workloads that hold most, and what the nodes cost.
 
         Parameters
         ----------
@@ -556,15 +559,39 @@ class Scheduler(ChangingScheduler):
         by : str, optional
             "zone", "region", "pool", or the key of a label: one result for each value, sorted, and at last
             one, "(none)", for the nodes without the label. By default one for each node, in list order.
+        types : optional
+            Instance types with prices; see `Scheduler.provision`. By default those of the NodePools, and the
+            list prices of AWS for its nodes.
 
         Raises
         ------
         InputError
             No node has the label.
         """
-        from .node_room import node_room
+        from .nodes.node_room import node_prices, node_room
 
-        return node_room(self, nodes, by)
+        return node_room(self, nodes, by, node_prices(self.client, types)[0])
+
+    @typed
+    def workload_use(self, nodes: Sequence[str] | None = None) -> list[WorkloadUse]:
+        """Return what each workload requests on nodes, those with the largest share of their room first.
+
+        Parameters
+        ----------
+        nodes : sequence of str, optional
+            Names; by default all nodes.
+        """
+        from .nodes.node_room import workload_use
+
+        return workload_use(self, nodes)
+
+    @typed
+    def device_use(self) -> list[DeviceUse]:
+        """Return who holds the devices of each node: GPUs and other extended resources, and devices of
+        drivers that claims have."""
+        from .nodes.device_use import device_use
+
+        return device_use(self)
 
     @typed
     def namespace_use(self, only: str = "") -> list[NamespaceUse]:
@@ -575,7 +602,7 @@ class Scheduler(ChangingScheduler):
         only : str, optional
             The one namespace that is asked about.
         """
-        from .node_room import namespace_use
+        from .nodes.node_room import namespace_use
 
         return namespace_use(self, only)
 

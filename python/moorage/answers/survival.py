@@ -33,7 +33,7 @@ from moorage.kube.workloads.ownership import Workloads
 from moorage.table import Table, Tabular
 
 from .asked_pods import make_again
-from .node_room import grouped_rows
+from .nodes.node_room import grouped_rows
 from .pod_moves import pods_to_move
 
 if TYPE_CHECKING:

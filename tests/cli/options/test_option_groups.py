@@ -14,10 +14,9 @@ from tests.house.source import ROOT
 from moorage.cli import main
 
 CHANGES = "Changes, in the order given"
-ALL = ["Options", CHANGES, "Input", "Scheduler", "Output"]
 GROWING = ["Options", CHANGES, "Input", "New nodes", "Scheduler", "Output"]
 GROUPED = dict.fromkeys(("capacity", "check", "simulate", "explain"), GROWING) | {
-    "nodes": ALL,
+    "nodes": GROWING,
     "compare": ["Options", "Input", "New nodes", "Scheduler", "Output"],
     "dump": ["Options", "Input", "Output"],
     "replay": ["Options", "Scheduler", "Output"],

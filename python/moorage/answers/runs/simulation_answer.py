@@ -19,7 +19,7 @@ from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAske
 from moorage.kube.workloads.input_facts import facts_of
 from moorage.kube.workloads.ownership import Workload
 
-from ..node_room import Room
+from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
 from .gate import GroupFit, group_fits, group_tables, removed_pods, rests_on
 from .simulation import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,12 @@ from ..options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
-from ..options.new_node_options import asked_node_options, asked_nodes, coming_nodes
+from ..options.new_node_options import (
+    asked_node_options,
+    asked_nodes,
+    coming_nodes,
+    prices_option,
+)
 from ..options.option_types import (
     WholeNumber,
     offer,
@@ -35,7 +41,8 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.node_room import Room
+    from moorage.answers.nodes.device_use import DeviceUse
+    from moorage.answers.nodes.node_room import NamespaceUse, Room, WorkloadUse
     from moorage.kube import Cluster
 
 
@@ -184,10 +191,10 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @input_options
 @click.option(
     "--by",
-    metavar="zone|pool|LABEL|namespace",
-    shell_complete=offer(offered_labels, "namespace", "pool", "zone"),
-    help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
-    "of its quotas, which -n shows of one.",
+    metavar="zone|pool|LABEL|namespace|workload|device",
+    shell_complete=offer(offered_labels, "device", "namespace", "pool", "workload", "zone"),
+    help="Show a row for each value of a node label; what the pods of each namespace request, and the use of "
+    "its quotas, which -n shows of one; what each workload requests; or who holds GPUs and other devices.",
 )
 @click.option(
     "-l",
@@ -203,6 +210,16 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     metavar="name|RESOURCE",
     help="Sort by name, or by the free amount of a resource, largest first.",
 )
+@click.option(
+    "--top",
+    type=WholeNumber(1),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Show the first N rows in tables; other formats have all.",
+)
+@click.option("--all", "shows_all", is_flag=True, help="Show all rows.")
+@prices_option
 @after_run_option
 @output_option(
     ["table", "wide", "json", "yaml", "csv", "markdown", "name"],
@@ -211,20 +228,26 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 )
 @change_options
 @scheduler_options
-def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
-    """Show what is allocatable, requested and free on nodes, and the largest pod that still fits.
+def nodes(
+    by: str | None, selector: str, sort_by: str, top: int, shows_all: bool, output: str, **options: Any
+) -> None:
+    """Show what is allocatable, requested, limited and free on nodes, who holds it, and what it costs.
 
     Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
-    Requests are those that the scheduler counts, with init containers, sidecars and overhead.
+    Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is free on
+    nodes that are cordoned or tainted stands apart, as (+4).
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
+    from moorage.answers.nodes.node_room import node_prices, node_room
     from moorage.answers.runs.simulation import SimulationSetup, refuse_failing_plugins
     from moorage.cluster.change import select_nodes
 
-    from .planning_output import write_namespaces, write_nodes
+    from .planning_output import write_nodes, write_uses
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
+    if by in ("workload", "device") and sort_by != "name":
+        raise click.UsageError(f"--by {by} has one order: leave out --sort-by")
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
         raise click.UsageError(
             "-n and --by namespace show namespaces, which have no node labels and one order: leave out -l, "
@@ -242,29 +265,39 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         if places_first(options["after_run"]):
             refuse_failing_plugins(scheduler, scheduler.run())
         stage()
-        if of_namespaces:
-            uses = scheduler.namespace_use(options["namespace"] or "")
         names = None
         if selector:
             with located(source="--selector"):
                 names = [node.name for node in select_nodes(scheduler.client, selector)]
-        with located(source="--by"):
-            rooms = [] if of_namespaces else scheduler.node_room(names, by or "")
-        rooms = _sorted(rooms, sort_by)
+        uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse] | None = None
+        rooms: list[Room] = []
+        source = ""
+        if of_namespaces:
+            uses = scheduler.namespace_use(options["namespace"] or "")
+        elif by == "workload":
+            uses = scheduler.workload_use(names)
+        elif by == "device":
+            kept = None if names is None else {*names}
+            uses = [use for use in scheduler.device_use() if kept is None or use.node in kept]
+        else:
+            prices, source = node_prices(scheduler.client, asked_nodes(options).types())
+            with located(source="--by"):
+                rooms = _sorted(node_room(scheduler, names, by or "", prices), sort_by)
     from moorage.kube.workloads.input_facts import facts_of
 
     facts = facts_of(cluster, ())
-    print_notes(setup.warnings, cluster, facts=facts)
-    about = cluster.about([*facts, *setup.warnings])
-    if of_namespaces:
-        write_namespaces(output, uses, about)
-        return
-    write_nodes(output, rooms, by or "", about)
+    notes = [*setup.warnings, *filter(None, [source])]
+    print_notes(notes, cluster, facts=facts)
+    about, most = cluster.about([*facts, *notes]), None if shows_all else top
+    if uses is not None:
+        write_uses(output, uses, about, most, "namespace" if of_namespaces else by or "")
+    else:
+        write_nodes(output, rooms, by or "", about, most)
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:
     """Sort by name, or by what is free, most first."""
-    from moorage.answers.node_room import NO_LABEL
+    from moorage.answers.nodes.node_room import NO_LABEL
 
     if key == "name":
         return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan
-from moorage.answers.node_room import (
+from moorage.answers.nodes.device_use import DevicesDocument, DeviceShare, DeviceUse
+from moorage.answers.nodes.node_room import (
     FIRST,
     PODS,
     NamespacesDocument,
     NamespaceUse,
     NodesDocument,
     Room,
+    WorkloadsDocument,
+    WorkloadUse,
 )
 from moorage.answers.placement_bound import Bound
 from moorage.answers.scheduler import Scheduler
@@ -25,6 +31,7 @@ from moorage.answers.template_capacity import Capacity
 from moorage.answers.text_tables import PrintedTable
 from moorage.autoscalers.consolidation_rounds import Consolidation
 from moorage.cluster.change import short_label
+from moorage.document import Document
 from moorage.engine.framework.evidence import readable
 from moorage.errors import first_of, number_of
 from moorage.table import Tabular
@@ -61,7 +68,7 @@ def write_capacity(
 
     def page() -> PageOf:
         from moorage.answers.answer_pages import capacity_page
-        from moorage.answers.node_use import current_use
+        from moorage.answers.nodes.node_use import current_use
 
         result = capacity_page(document, current_use(scheduler), lines)
         return result, [about.release], about.warnings
@@ -220,7 +227,7 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
 # ---- nodes output ------------------------------------------------------------------------------------------
 
 
-def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) -> None:
+def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput, most: int | None) -> None:
     """Print the room on nodes.
 
     Parameters
@@ -229,55 +236,130 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) ->
         ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
     by : str
         The label that the rows are for; "" for nodes.
+    most : int or None
+        The maximum number of rows of a table.
     """
     if form == "name":
         print_names(f"node/{room.name}" for room in rooms)
         return
 
-    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms, by, form == "wide")]
-    lines = [_nodes_headline(rooms)]
+    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms[:most], by, form == "wide")]
+    lines = [_nodes_headline(rooms), *_cut(len(rooms), most, "" if by else ", --by pool has sums of them")]
     write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by))
 
 
+def _cut(rows: int, most: int | None, hint: str = "") -> Iterator[str]:
+    """Yield a line that says which rows are shown, if not all are."""
+    if most is not None and rows > most:
+        yield f"The first {most} of {rows:,} rows: --all shows all{hint}."
+
+
 def _nodes_headline(rooms: Sequence[Room]) -> str:
-    """Return how much of the nodes is free."""
+    """Return how much of the nodes is free, and what they cost."""
+
+    def total(kind: str, name: str) -> int:
+        return sum(getattr(room, kind).get(name, 0) for room in rooms)
+
     nodes = sum(room.nodes for room in rooms)
     parts = [
-        f"{readable(name, free)} of {readable(name, total)} {name}"
+        f"{readable(name, total('free', name))} of {readable(name, total('allocatable', name))} {name}"
         for name in FIRST
-        for free, total in [
-            (
-                sum(room.free.get(name, 0) for room in rooms),
-                sum(room.allocatable.get(name, 0) for room in rooms),
-            )
-        ]
     ]
-    return f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
+    text = f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
+    if any(total("restricted", name) for name in FIRST):
+        cpu, memory = (readable(name, total("restricted", name)) for name in FIRST)
+        text += f", and {cpu} cpu and {memory} on cordoned or tainted ones"
+    price = sum(room.price for room in rooms if room.price is not UNSET)
+    if price:
+        idle = sum(room.idle for room in rooms if room.idle is not UNSET)
+        text += f"; ${price:.2f} an hour, {idle / price:.0%} of it idle"
+        unpriced = sum(room.nodes for room in rooms if room.price is UNSET)
+        text += f", without {number_of(unpriced, 'node', 'nodes')} of unknown price" if unpriced else ""
+    return text
 
 
-def write_namespaces(form: str, uses: Sequence[NamespaceUse], about: AboutInput) -> None:
-    """Print what namespaces request.
+def write_uses(
+    form: str,
+    uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse],
+    about: AboutInput,
+    most: int | None,
+    by: str,
+) -> None:
+    """Print what namespaces or workloads request, or who holds devices.
 
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
     """
-    columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
+    answer, line, table = _OF_USES[by](uses)
+    lines = [line, *_cut(len(uses), most)]
+    shown = PrintedTable(table.headings, table.cells[:most])
+    write_answer(form, lambda: (answer, about), lines, [shown], lambda: table)
+
+
+def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:
+    rows = [[use.name, str(use.pods), *_amounts(use), _quotas(use)] for use in uses]
+    titles = ["NAMESPACE", "PODS", *_AMOUNTS, "QUOTA USED"]
+    return NamespacesDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
+
+
+def _workloads(uses: Sequence[WorkloadUse]) -> tuple[Document, str, PrintedTable]:
+    rows = [[use.namespace, use.workload, str(use.pods), str(use.nodes), *_amounts(use)] for use in uses]
+    names = {name for use in uses for name in use.requests if "/" in name or name.startswith("hugepages")}
+    for use, row in zip(uses, rows, strict=True):
+        row += [use.requests.get(name, "") for name in sorted(names)]
+    titles = ["NAMESPACE", "WORKLOAD", "PODS", "NODES", *_AMOUNTS, *(name.upper() for name in sorted(names))]
+    return WorkloadsDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
+
+
+def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
     rows = [
         [
-            use.name,
-            str(use.pods),
-            *(getattr(use, kind).get(name, "0") for name, kind in columns),
-            _quotas(use),
+            use.resource,
+            use.model,
+            use.node,
+            str(use.devices),
+            "shared" if use.free is UNSET else str(use.free),
+            ", ".join(map(_device_holder, use.holders)),
         ]
         for use in uses
     ]
-    titles = ["NAMESPACE", "PODS", *(f"{name} {kind}".upper() for name, kind in columns), "QUOTA USED"]
+    counts, free = Counter[str](), Counter[str]()
+    for use in uses:
+        name = f"{use.resource} {use.model}".strip()
+        counts[name] += use.devices
+        if use.free is not UNSET:
+            free[name] += use.free
+    parts = [
+        f"{count} {name}" + (f" ({free[name]} free)" if name in free else "")
+        for name, count in counts.items()
+    ]
+    line = ", ".join(parts) or "No node has devices"
+    titles = ("DEVICE", "MODEL", "NODE", "DEVICES", "FREE", "HELD BY")
+    return DevicesDocument(items=uses), line, PrintedTable(titles, rows)
+
+
+def _device_holder(holder: DeviceShare) -> str:
+    of_class = f" of class {holder.class_name}" if holder.class_name else ""
+    return f"{holder.namespace}/{holder.workload} ({holder.devices}{of_class})"
+
+
+_OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
+    "namespace": _namespaces,
+    "workload": _workloads,
+    "device": _devices,
+}
+_AMOUNTS = [f"{name} {kind}".upper() for name in FIRST for kind in ("requests", "limits")]
+
+
+def _amounts(use: NamespaceUse | WorkloadUse) -> list[str]:
+    return [amount for name in FIRST for amount in (use.requests.get(name, "0"), use.limits.get(name, ""))]
+
+
+def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
     totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
-    amounts = [f"{total} {name}" for name, total in zip(FIRST, totals, strict=True)]
-    answer, lines = NamespacesDocument(items=uses), [f"{pods} {' and '.join(amounts)}"]
-    write_answer(form, lambda: (answer, about), lines, [PrintedTable(titles, rows)])
+    return f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
 
 
 def _quotas(use: NamespaceUse) -> str:
@@ -293,20 +375,27 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
     shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
     rows = []
     for room in rooms:
-        row = [
-            room.name,
-            *([str(room.nodes)] if by else []),
-            f"{room.requested[PODS]}/{room.allocatable[PODS]}",
-        ]
+        row = [room.name, *([str(room.nodes)] if by else [room.type])]
+        row += [room.zone] if is_wide else []
+        row += ["" if room.price is UNSET else f"{room.price:.3f}"]
+        row += [f"{room.requested[PODS]}/{room.allocatable[PODS]}"]
         for name in shown:
             total = room.allocatable[name]
-            use = f"{100 * room.requested[name] / total:.0f}%" if total else "-"
-            row += [readable(name, total), use, readable(name, room.free[name])]
-        largest = _sizes(room.largest) if room.largest else "none"
-        rows.append([*row, largest, *_more_nodes(room, is_wide)])
-    titles = (title for name in shown for title in (name.upper(), "USE", f"{name.upper()} FREE"))
-    first = [by or "NODE", *(["NODES"] if by else []), "PODS", *titles, "LARGEST POD"]
-    return PrintedTable([*first, *(["TAINTS", "HELD BY"] if is_wide else ["CORDONED"])], rows)
+            row += [readable(name, total), _share(room.requested[name], total)]
+            row += [_share(room.limits[name], total) if name in room.limits else ""] if is_wide else []
+            more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
+            row += [f"{readable(name, room.free[name])}{more}" if total else "-"]
+        row += [_sizes(room.largest) if room.largest else "none"] if by or is_wide else []
+        rows.append([*row, *_more_nodes(room, is_wide)])
+    amounts = ["REQ", *(["LIM"] if is_wide else []), "FREE"]
+    titles = (title for name in shown for title in (name.upper(), *amounts))
+    first = [by or "NODE", "NODES" if by else "TYPE", *(["ZONE"] if is_wide else []), "$/H", "PODS", *titles]
+    last = ["TAINTS", "HELD BY"] if is_wide else ["CORDONED"]
+    return PrintedTable([*first, *(["LARGEST POD"] if by or is_wide else []), *last], rows)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f}%" if whole else "-"
 
 
 def _sizes(amounts: Mapping[str, int]) -> str:
@@ -317,7 +406,7 @@ def _sizes(amounts: Mapping[str, int]) -> str:
 def _more_nodes(room: Room, is_wide: bool) -> list[str]:
     cordoned = room.nodes - room.schedulable
     if not is_wide:
-        return [str(cordoned) if room.nodes > 1 else "yes" * cordoned]
+        return [str(cordoned or "") if room.nodes > 1 else "yes" * cordoned]
     return [", ".join(room.taints), _held_by(room)]
 
 
@@ -329,15 +418,15 @@ def _held_by(room: Room) -> str:
 
 
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
-    names = list(rooms[0].allocatable) if rooms else []
-    rows = []
+    names, rows = list(rooms[0].allocatable) if rooms else [], []
+    kinds = ("allocatable", "requested", "free", "restricted", "limits")
     for room in rooms:
-        row = [room.name, str(room.nodes), str(room.nodes - room.schedulable)]
-        for name in names:
-            row += [str(values[name]) for values in (room.allocatable, room.requested, room.free)]
+        price = "" if room.price is UNSET else f"{room.price:g}"
+        row = [room.name, str(room.nodes), str(room.nodes - room.schedulable), room.type, room.zone, price]
+        row += [str(getattr(room, kind).get(name, "")) for name in names for kind in kinds]
         row += [str(room.largest.get(name, 0)) for name in FIRST]
         rows.append([*row, ", ".join(room.taints), _held_by(room)])
-    kinds = ("allocatable", "requested", "free")
     columns = [f"{name}_{kind}" for name in names for kind in kinds]
     largest = [f"largest_pod_{name}" for name in FIRST]
-    return PrintedTable([by or "node", "nodes", "cordoned", *columns, *largest, "taints", "held_by"], rows)
+    first = [by or "node", "nodes", "cordoned", "type", "zone", "price"]
+    return PrintedTable([*first, *columns, *largest, "taints", "held_by"], rows)

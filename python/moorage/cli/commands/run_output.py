@@ -44,7 +44,7 @@ def write_simulation(form: str, answer: SimulationAnswer, bound: Sequence[PodOut
         return
     if form in PICTURES:
         from moorage.answers.figures import node_figure
-        from moorage.answers.node_use import current_use
+        from moorage.answers.nodes.node_use import current_use
 
         write_picture(form, node_figure(current_use(simulation.scheduler)))
         return
@@ -52,7 +52,7 @@ def write_simulation(form: str, answer: SimulationAnswer, bound: Sequence[PodOut
     def page() -> PageOf:
         from moorage.answers.answer_pages import simulation_page
         from moorage.answers.explain.explain_document import document
-        from moorage.answers.node_use import current_use
+        from moorage.answers.nodes.node_use import current_use
 
         fields, scheduler = answer.document(), simulation.scheduler
         use = current_use(scheduler)

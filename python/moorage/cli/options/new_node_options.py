@@ -34,18 +34,19 @@ time_option = click.option(
     help="When autoscalers look at nodes, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: "
     "when the newest object was created.",
 )
+prices_option = new_node_option(
+    OPTION,
+    metavar="FILE|aws[:REGION]",
+    multiple=True,
+    help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
+    "aws:REGION or aws:ZONE,ZONE, and what aws ec2 describe-instance-types, "
+    "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what "
+    "az vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. "
+    "Default: those of AWS for NodePools with an EC2NodeClass, else those that the nodes of each "
+    "NodePool show, without prices.",
+)
 types_option = all_of(
-    new_node_option(
-        OPTION,
-        metavar="FILE|aws[:REGION]",
-        multiple=True,
-        help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
-        "aws:REGION or aws:ZONE,ZONE, and what aws ec2 describe-instance-types, "
-        "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what "
-        "az vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. "
-        "Default: those of AWS for NodePools with an EC2NodeClass, else those that the nodes of each "
-        "NodePool show, without prices.",
-    ),
+    prices_option,
     new_node_option(
         "--ignore-dra-requests/--no-ignore-dra-requests",
         default=None,

@@ -15,8 +15,8 @@ from moorage.engine.framework.evidence import in_shown_order, readable
 from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 
+from ..page import Cell, Drawn, Grid, percent_bar, shortened
 from .node_room import POOL_LABELS
-from .page import Cell, Drawn, Grid, percent_bar, shortened
 
 SQUARES = 10_000
 """Maximum squares of a heat map; of more nodes, neighbours of one zone and pool share a square."""

@@ -1,0 +1,1 @@
+"""What is on nodes: room, use and devices, and who holds them."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import click
 import pytest
 from tests.doors.cli import app
-from tests.doors.cluster import BY_NAME
-from tests.house.source import ROOT
 
 from moorage.cli import main
 
@@ -142,8 +140,3 @@ def test_an_argument_without_a_text_is_in_the_usage_alone(
     out = capsys.readouterr().out
     assert out.startswith(f"Usage: moorage {name} [OPTIONS] {argument}\n")
     assert f"\n  {argument}" not in out
-
-
-def test_the_page_of_a_twin_knows_each_verb_of_a_change() -> None:
-    form = (ROOT / "python/moorage/cli/page/change.js").read_text()
-    assert [verb for verb in BY_NAME if f'"{verb}"' not in form] == []

@@ -73,8 +73,8 @@ _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 @click.option(
     "--upgrade-from",
     type=ReleaseChoice(),
-    help="Also place the pods as this earlier release does, and name what makes the "
-    "difference. With --new-only, only pods that have a node there can fail the gate.",
+    help="Also place the pods as this release does, and name what differs. With --new-only, only pods with "
+    "a node there can fail.",
 )
 @click.option(
     "--survive",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -197,16 +197,16 @@ def _pod_level_errors(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
             if key in seen:
                 yield Fault(f"{path}.containers[{at}].ports[{index}].hostPort", duplicate(key))
             seen.add(key)
+            if spec.get("hostNetwork") is True and number != port.get("containerPort"):
+                why = "must match `containerPort` when `hostNetwork` is true"
+                yield Fault(f"{path}.containers[{at}].ports[{index}].hostPort", invalid(number, why))
     resources, field = part(spec, "resources"), f"{path}.resources"
     if not resources:
         return
     names = ", ".join(go_json(name) for name in ("cpu", _HUGE, "memory"))
     if resources.get("claims"):
         yield Fault(f"{field}.claims", forbidden("claims may not be set for Resources at pod-level"))
-    known = {claim.get("name") for claim in parts(spec, "resourceClaims")}
-    for at, claim in enumerate(parts(resources, "claims")):
-        if claim.get("name") not in known:
-            yield Fault(f"{field}.claims[{at}]", not_found(claim.get("name")) + _one_of(known))
+    yield from _unknown_claim_errors(spec, resources, field)
     for which in ("limits", "requests"):
         for name in part(resources, which):
             if not name.startswith(_WHOLE):
@@ -216,10 +216,14 @@ def _pod_level_errors(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
     yield from _sum_errors(spec, resources, path)
 
 
-def _one_of(claims: Set[Any]) -> str:
-    """Return the end of the text about a claim that a pod lacks."""
+def _unknown_claim_errors(spec: Json, resources: Json, field: str) -> Iterator[Fault]:
+    """Claims that are used, and that the pod lacks."""
+    claims = {claim.get("name") for claim in parts(spec, "resourceClaims")}
     listed = f": {', '.join(sorted(map(str, claims)))}" if claims else " which is empty"
-    return f": must be one of the names in pod.spec.resourceClaims{listed}"
+    for at, claim in enumerate(parts(resources, "claims")):
+        if (name := claim.get("name")) and name not in claims:
+            why = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield Fault(f"{field}.claims[{at}]", f"{not_found(name)}: {why}")
 
 
 def _sum_errors(spec: Json, resources: Json, path: str) -> Iterator[Fault]:
@@ -378,6 +382,7 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             yield from _mount_errors(container, volumes, field)
             yield from _resize_errors(container, restarts, field)
             yield from _claim_errors(container, field)
+            yield from _unknown_claim_errors(spec, part(container, "resources"), f"{field}.resources")
             yield from _resource_errors(container, field, root.get("kind") == "Pod")
             yield from _privilege_errors(container, spec, field)
             if name == "initContainers" and own != ALWAYS:

@@ -233,6 +233,38 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
     return get(client, struct, name, namespace)
 
 
+def workloads_named(
+    client: ObjectClient, target: str, kinds: tuple[type[Object], ...], lacks: str
+) -> list[Any]:
+    """Return the workloads that a target means, by kind, namespace and name; those that another of them makes
+    are none.
+
+    Parameters
+    ----------
+    target : str
+        ``*``, ``namespace/NAME``, a selector such as ``app=web``, or as for `workload_named`.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    kind, _, name = target.partition("/")
+    is_selector = _OPERATOR.search(target) is not None
+    if target != "*" and kind not in ("namespace", "namespaces", "ns") and not is_selector:
+        return [workload_named(client, target, kinds, lacks)]
+    namespace = "" if target == "*" or is_selector else name
+    selector = target if is_selector else ""
+    every = [obj for each in kinds for obj in select_objects(client, each, namespace, selector)]
+    names = {each.__name__ for each in kinds}
+    owners = [obj.metadata.controller() for obj in every]
+    own = [obj for obj, of in zip(every, owners, strict=True) if of is None or of.kind not in names]
+    if not own:
+        where = "has these labels" if is_selector else "is there"
+        raise InputError(f"no {either(sorted(names))} {where}", obj=shorten(target, 80))
+    return sorted(own, key=lambda obj: (obj.kind, obj.key))
+
+
 def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector: str) -> list[T]:
     """Return the objects of a kind that a label selector matches.
 

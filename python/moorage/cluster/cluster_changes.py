@@ -6,6 +6,7 @@ the scheduler's own the controllers of workloads follow.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -30,7 +31,7 @@ from moorage.kube.workloads.job_state import next_run, runs_under_way
 from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from .apply_objects import apply as apply_objects
-from .change import Change, get, preemptions, select_nodes, select_objects, workload_named
+from .change import Change, get, preemptions, select_nodes, select_objects, workloads_named
 from .node_changes import (
     add_copies,
     delete_nodes,
@@ -157,45 +158,57 @@ class ChangingScheduler(PodScheduler):
             return Change(deleted=tuple(dict.fromkeys(obj.full_name for obj in objects)))
 
     @typed
-    def scale(self, reference: str, replicas: int) -> Change:
-        """Set the number of replicas of a workload.
+    def scale(self, reference: str, replicas: int | str) -> Change:
+        """Set the number of replicas of workloads.
 
         Parameters
         ----------
         reference : str
             A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
-            or LeaderWorkerSet, such as ``deploy/web``.
+            or LeaderWorkerSet, such as ``deploy/web``; those of ``namespace/NAME``, of a label selector, or
+            all (``*``).
+        replicas : int or str
+            How many, or a percentage of today's, such as ``150%``: rounded up, and at least 1 where there are
+            any.
 
         Raises
         ------
         InputError
-            The workload does not exist or has no replicas, or the number is out of range.
+            No such workload exists, or it has no replicas, or the number is out of range.
         """
-        if not 0 <= replicas <= MAX_PODS:
-            raise InputError(
-                f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
-            )
+        percent = None if isinstance(replicas, int) else re.fullmatch(r"([0-9]{1,6})%", replicas)
+        if percent is None and not isinstance(replicas, int):
+            raise InputError(f"must be a whole number or a percentage, not {replicas!r}", obj=reference)
         with self._changing() as client:
-            obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
-            return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
+            parts = []
+            for obj in workloads_named(client, reference, SCALABLE, "has no replicas to set"):
+                there = 1 if obj.spec.replicas is None else obj.spec.replicas
+                number = replicas if percent is None else -(-there * int(percent[1]) // 100) or min(there, 1)
+                if not 0 <= int(number) <= MAX_PODS:
+                    raise InputError(
+                        f"must be between 0 and {MAX_PODS}, not {number}", obj=reference, path="replicas"
+                    )
+                parts.append(_updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=number))))
+            return _together(parts)
 
     @typed
     def restart(self, reference: str) -> Change:
-        """Roll a workload out anew, as ``kubectl rollout restart`` does.
+        """Roll workloads out anew, as ``kubectl rollout restart`` does.
 
         Parameters
         ----------
         reference : str
-            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
+            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``; those of ``namespace/NAME``, of a
+            label selector, or all (``*``), at the same time.
 
         Raises
         ------
         InputError
-            The workload does not exist, or is of another kind.
+            No such workload exists, or it is of another kind.
         """
         with self._changing() as client:
-            obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
-            return _updated(client, obj, restarted(obj))
+            workloads = workloads_named(client, reference, RESTARTABLE, "cannot be restarted")
+            return _together([_updated(client, obj, restarted(obj)) for obj in workloads])
 
     def restart_all(self) -> Change:
         """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a

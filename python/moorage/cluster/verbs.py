@@ -88,11 +88,11 @@ def _with_surge(nodes: list[str], surge: str) -> tuple[list[str], int]:
     return nodes, int(surge)
 
 
-def _replicas(text: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(.+)=([0-9]{1,9})", text)
+def _replicas(text: str) -> tuple[str, int | str]:
+    match = re.fullmatch(r"(.+)=([0-9]{1,9})(%?)", text)
     if match is None:
-        raise InputError("must be KIND/NAME=N with a whole number N", obj=text)
-    return match[1], int(match[2])
+        raise InputError("must be TARGET=N or TARGET=N% with a whole number N", obj=text)
+    return match[1], f"{match[2]}%" if match[3] else int(match[2])
 
 
 def _labels(reference: str, label: str) -> tuple[str, str]:
@@ -136,12 +136,17 @@ VERBS = (
     ),
     ChangeVerb(
         "scale",
-        "KIND/NAME=N",
-        "Set the replicas of a workload, such as deploy/web=12.",
+        "TARGET=N|N%",
+        "Set the replicas of workloads: deploy/web=12, or 150% of today's; TARGET is KIND/NAME, "
+        "namespace/NAME, a label selector or '*'.",
         _replicas,
         "replicas",
     ),
-    ChangeVerb("restart", "KIND/NAME", "Restart a workload, as kubectl rollout restart does."),
+    ChangeVerb(
+        "restart",
+        "TARGET",
+        "Restart workloads, as kubectl rollout restart does: KIND/NAME, namespace/NAME, a selector or '*'.",
+    ),
     ChangeVerb(
         "restart_all",
         "",

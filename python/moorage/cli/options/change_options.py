@@ -98,7 +98,7 @@ def _offered(metavar: str) -> Complete | None:
     begins = {
         "NODE": offer(offered_nodes),
         "ZONE": offer(offered_zones),
-        "KIND/NAME": offer(offered_workloads),
+        "TARGET": offer(offered_workloads),
     }
     return next((complete for word, complete in begins.items() if metavar.startswith(word)), None)
 

@@ -30,6 +30,7 @@ from .built_in_plugins import (
     PriorityClassPlugin,
     ServiceAccountPlugin,
 )
+from .field_checks import Json
 from .manifest_validation import with_fields
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
@@ -38,7 +39,6 @@ from .request import (
     AdmissionPlugin,
     AdmissionRequest,
     Answer,
-    Json,
     NotAdmittedError,
     Operation,
     RefusedError,

@@ -17,8 +17,7 @@ from ..model.policy import AdmissionPlugins
 from ..plain import joined, plain
 from ..read.object_defaults import missing_tolerations
 from ..workloads.ownership import has_made_up_uid
-
-Json = dict[str, Any]
+from .field_checks import Json
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
@@ -83,9 +82,6 @@ class AdmissionRequest:
     operation: Operation = "CREATE"
     old: Object | None = None
     user: UserInfo = ADMIN
-    subresource: str = ""
-    field_validation: str = "strict"
-    is_dry_run: bool = False
     document: Json = field(default_factory=dict)
     sent: Object | None = None
 

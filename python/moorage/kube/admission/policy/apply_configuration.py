@@ -10,8 +10,8 @@ from typing import Any
 
 from ...apiserver.merge_patch import rule_of
 from ...apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
+from ..field_checks import Json
 
-Json = dict[str, Any]
 _ATOMIC = frozenset(
     {
         *("meta.v1.LabelSelector", "meta.v1.OwnerReference", "autoscaling.v1.CrossVersionObjectReference"),

@@ -6,24 +6,34 @@ Rules: k8s.io/apiserver v0.36, pkg/admission/plugin/policy/generic.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from ...cel.cel_errors import NotKnownError
 from ...cel.values import ANY, BOOL
 from ...model.admission_policies import IGNORE, ParamKind, ParamRef, PolicyBindingSpec, PolicySpec
+from ...model.meta import Object
+from ..field_checks import Json
 from .policy_expressions import (
     CONDITIONS_BUDGET,
     BudgetError,
     Environment,
     ExpressionError,
+    Facts,
     PolicyRun,
     Program,
     compile_text,
 )
-from .policy_matching import Json, Namespaces, PolicyRequest, ResourceMatcher, VersionedResource, selects
+from .policy_matching import (
+    Namespaces,
+    PolicyRequest,
+    ResourceMatcher,
+    VersionedResource,
+    is_exempt,
+    selects,
+)
 
 # ---- params ------------------------------------------------------------------------------------------------
 
@@ -183,12 +193,60 @@ def _with_matcher(name: str, spec: PolicyBindingSpec) -> PolicyBinding:
 B = TypeVar("B", bound=BoundPolicy[Any])
 
 
-def bound_policies(
-    policies: Iterable[Any], bindings: Iterable[Any], make: Callable[[str, Any, list[Any]], B]
-) -> list[B]:
-    """Return the policies that have bindings, in the order of their names."""
-    of_policy: defaultdict[str, list[Any]] = defaultdict(list)
-    for binding in sorted(bindings, key=attrgetter("name")):
-        of_policy[binding.spec.policy_name].append(binding)
-    bound = sorted((policy for policy in policies if policy.name in of_policy), key=attrgetter("name"))
-    return [make(policy.name, policy.spec, of_policy[policy.name]) for policy in bound]
+class Match(NamedTuple, Generic[B]):
+    """A policy with a binding that matches, and the resource as which a request is looked at."""
+
+    policy: B
+    binding: PolicyBinding
+    resource: VersionedResource
+
+
+class BoundPolicies(Generic[B]):
+    """The policies of one kind that have bindings, in the order of their names.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        Policies and bindings; others are ignored.
+    namespaces : mapping
+        The JSON values of namespaces by name.
+
+    Attributes
+    ----------
+    kinds : tuple of type
+        Of policies, and of their bindings.
+    bound : type of BoundPolicy
+    """
+
+    kinds: ClassVar[tuple[type[Object], type[Object]]]
+    bound: type[B]
+
+    def __init__(self, objects: Iterable[Object], params: Parameters, namespaces: Namespaces) -> None:
+        of_kinds: dict[type[Object], list[Any]] = {kind: [] for kind in self.kinds}
+        for obj in objects:
+            if (same := of_kinds.get(type(obj))) is not None:
+                same.append(obj)
+        policies, bindings = (sorted(same, key=attrgetter("name")) for same in of_kinds.values())
+        of_policy: defaultdict[str, list[Any]] = defaultdict(list)
+        for binding in bindings:
+            of_policy[binding.spec.policy_name].append(binding)
+        self.listed = [
+            self.bound(policy.name, policy.spec, of_policy[policy.name])
+            for policy in policies
+            if policy.name in of_policy
+        ]
+        self.params, self.namespaces = params, namespaces
+
+    def matching(self, request: PolicyRequest) -> list[Match[B]]:
+        """Return the policies that match a request; of its objects, the metadata alone count."""
+        policies = () if is_exempt(request) else self.listed
+        return [
+            Match(policy, *match)
+            for policy in policies
+            for match in policy.matching(request, self.namespaces)
+        ]
+
+    def facts(self, request: PolicyRequest, resource: VersionedResource) -> Facts:
+        """Return what expressions may know of a request as a resource, without params."""
+        namespace = None if request.is_namespace else self.namespaces.get(request.namespace)
+        return Facts(request, resource, namespace=namespace)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...cel.cel_errors import NotKnownError
-from .policy_matching import Json, PolicyRequest, VersionedResource
+from ..field_checks import Json
+from .policy_matching import PolicyRequest, VersionedResource
 
 _KEPT = ("scaleTargetRef", "minReplicas", "maxReplicas")
 _TARGET = "targetCPUUtilizationPercentage"
@@ -22,8 +23,6 @@ def converted(request: PolicyRequest, resource: VersionedResource) -> PolicyRequ
     NotKnownError
         It is not known here what a server makes of a field.
     """
-    if resource == request.resource:
-        return request
     values = (request.object, request.old_object)
     new, old = (None if value is None else _scaler(value, resource) for value in values)
     return request._replace(object=new, old_object=old)

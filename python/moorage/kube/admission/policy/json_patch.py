@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-Json = dict[str, Any]
+from ..field_checks import Json
 
 
 class PatchError(Exception):
@@ -36,7 +36,6 @@ def patched(value: Json, operations: Sequence[Json]) -> Json:
             case "remove":
                 _remove(holder, path, kind)
             case "replace":
-                _get(holder, path, kind)
                 _remove(holder, path, kind)
                 _add(holder, path, deepcopy(operation.get("value")), kind)
             case "move":
@@ -100,8 +99,7 @@ def _add(holder: Json, path: str, value: Any, kind: str) -> None:
     except ValueError:
         raise _missing(kind, path) from None
     if not -len(parent) <= at <= len(parent):
-        text = f"{kind} operation does not apply: doc is missing path: {path}: missing value"
-        raise PatchError(text)
+        raise _missing(kind, path)
     parent.insert(at, value)
 
 

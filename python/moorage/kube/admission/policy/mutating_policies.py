@@ -16,9 +16,9 @@ from ...model.admission_policies import (
     MutatingAdmissionPolicyBinding,
     MutatingAdmissionPolicySpec,
 )
-from ...model.meta import Object
+from ..field_checks import Json
 from .apply_configuration import applied, atomic_parts
-from .bound_policies import BoundPolicy, Parameters, ParamsError, bound_policies
+from .bound_policies import BoundPolicies, BoundPolicy, ParamsError
 from .json_patch import PatchError, PatchTestError, patched
 from .policy_expressions import (
     OBJECT,
@@ -32,7 +32,7 @@ from .policy_expressions import (
     compile_variables,
     object_value,
 )
-from .policy_matching import Json, Namespaces, PolicyRequest, is_exempt
+from .policy_matching import PolicyRequest, is_exempt
 
 _APPLY = "ApplyConfiguration"
 
@@ -86,43 +86,11 @@ class Mutated(NamedTuple):
     not_known: dict[str, str]
 
 
-class MutatingPolicies:
-    """The MutatingAdmissionPolicies of a cluster.
+class MutatingPolicies(BoundPolicies[_MutatingPolicy]):
+    """The MutatingAdmissionPolicies of a cluster."""
 
-    Parameters
-    ----------
-    objects : iterable of Object
-        Policies and bindings; others are ignored.
-    namespaces : mapping
-        The JSON values of namespaces by name.
-    allows : bool or None
-        What the authorizer says of everything; None where the rights of users are not known.
-    """
-
-    def __init__(
-        self,
-        objects: Iterable[Object],
-        params: Parameters,
-        namespaces: Namespaces,
-        allows: bool | None = None,
-    ) -> None:
-        listed = list(objects)
-        self._policies = bound_policies(
-            [obj for obj in listed if isinstance(obj, MutatingAdmissionPolicy)],
-            [obj for obj in listed if isinstance(obj, MutatingAdmissionPolicyBinding)],
-            _MutatingPolicy,
-        )
-        self._params, self._namespaces, self._allows = params, namespaces, allows
-
-    def __bool__(self) -> bool:
-        return bool(self._policies)
-
-    def names(self, request: PolicyRequest) -> list[str]:
-        """Return the policies that match a request; of its objects, the metadata alone count."""
-        if is_exempt(request):
-            return []
-        spaces = self._namespaces
-        return [policy.name for policy in self._policies if any(policy.matching(request, spaces))]
+    kinds = MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+    bound = _MutatingPolicy
 
     def mutate(
         self,
@@ -146,12 +114,12 @@ class MutatingPolicies:
         """
         if is_exempt(request) or request.object is None:
             return Mutated(request.object or {}, "", {})
-        turn = _Turn(self._params, self._namespaces, self._allows, default)
-        value = turn.run(self._policies, request, request.object, None)
+        turn = _Turn(self, default)
+        value = turn.run(request, request.object, None)
         if not turn.refusal and value != request.object:
             again, before = between(value), value
             due = turn.previously if again != before else set()
-            value = turn.run(self._policies, request, again, turn.due | due)
+            value = turn.run(request, again, turn.due | due)
         return Mutated(value, turn.refusal, turn.not_known)
 
 
@@ -169,29 +137,21 @@ class _Turn:
         Those of them after which another one has changed the object.
     """
 
-    def __init__(
-        self,
-        params: Parameters,
-        namespaces: Namespaces,
-        allows: bool | None,
-        default: Callable[[Json], Json],
-    ) -> None:
-        self._params, self._namespaces, self._allows, self._default = params, namespaces, allows, default
+    def __init__(self, policies: MutatingPolicies, default: Callable[[Json], Json]) -> None:
+        self._policies, self._default = policies, default
         self.previously: set[_Key] = set()
         self.due: set[_Key] = set()
         self.refusal = ""
         self.not_known: dict[str, str] = {}
 
-    def run(
-        self, policies: Iterable[_MutatingPolicy], request: PolicyRequest, value: Json, only: set[_Key] | None
-    ) -> Json:
+    def run(self, request: PolicyRequest, value: Json, only: set[_Key] | None) -> Json:
         """Return an object as policies change it, one after the other; if `only` is given, those of it."""
-        for policy in policies:
-            for binding, resource in policy.matching(request._replace(object=value), self._namespaces):
+        namespaces, params_of = self._policies.namespaces, self._policies.params.of
+        for policy in self._policies.listed:
+            for binding, resource in policy.matching(request._replace(object=value), namespaces):
                 named = f"policy '{policy.name}' with binding '{binding.name}' denied request"
                 try:
-                    kind, ref = policy.spec.param_kind, binding.spec.param_ref
-                    params = self._params.of(kind, ref, request.namespace)
+                    params = params_of(policy.spec.param_kind, binding.spec.param_ref, request.namespace)
                 except ParamsError as error:
                     self._fail(policy, f"{named}: failed to configure binding: {error}")
                     continue
@@ -202,10 +162,8 @@ class _Turn:
                     key = policy.name, binding.name, at
                     if only is not None and key not in only:
                         continue
-                    namespace = None if request.is_namespace else self._namespaces.get(request.namespace)
-                    now = request._replace(object=value)
-                    facts = Facts(now, resource, param, namespace, self._allows)
-                    before = value
+                    facts = self._policies.facts(request._replace(object=value), resource)
+                    facts, before = facts._replace(params=param), value
                     try:
                         value = self._mutated(policy, facts, value)
                     except (ExpressionError, CompileError, BudgetError, _PatchedError) as error:

@@ -7,7 +7,7 @@ such as who makes it, may match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -18,10 +18,8 @@ from ...model.admission_policies import MatchResources
 from ...model.meta import LabelSelector
 from ...read.decode import decode
 from ...workloads.kind_rules import map_of
-from .policy_matching import Json, Namespaces, PolicyRequest, ResourceMatcher
-
-Reviews = Callable[[PolicyRequest, Namespaces], bool]
-"""Whether a request is one of those that somebody decides about."""
+from ..field_checks import Json
+from .policy_matching import Namespaces, PolicyRequest, ResourceMatcher, Reviews
 
 
 def _maps(value: Json, field: str) -> list[Json]:
@@ -193,7 +191,7 @@ def _filter_takes(
 def _is_of_kind(text: str, request: PolicyRequest) -> bool:
     """Whether a text such as ``Pod``, ``apps/v1/Deployment``, ``Pod.status`` or ``*`` names a kind."""
     *head, kind = text.split("/")
-    if request.subresource or "." in kind:  # subresources of pods are no requests of a change
+    if "." in kind:  # subresources of pods are no requests of a change
         return False
     if head and head[-1][:1].isupper():  # Pod/exec
         return False
@@ -286,7 +284,7 @@ def _matches(
     kinds, scope = _maps(match, "kinds"), match.get("scope") or "*"
     wanted, excluded = _list(match, "namespaces"), _list(match, "excludedNamespaces")
     is_namespaced = bool(namespace) and not request.is_namespace
-    if request.subresource or request.operation not in ("CREATE", "UPDATE"):
+    if request.operation not in ("CREATE", "UPDATE"):
         return False
     return (
         (not applies or any(_is_of(entry, request) for entry in applies))

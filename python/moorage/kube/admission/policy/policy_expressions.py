@@ -10,8 +10,13 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from ...apiserver.unread_fields import is_digest
-from ...cel.authorizer import AUTHORIZER, REQUEST_RESOURCE, RESOURCE_CHECK, add_authorizer_functions
-from ...cel.authorizer import authorizer as authorizer_value
+from ...cel.authorizer import (
+    AUTHORIZER,
+    REQUEST_RESOURCE,
+    RESOURCE_CHECK,
+    THE_AUTHORIZER,
+    add_authorizer_functions,
+)
 from ...cel.cel_errors import (
     CompileError,
     CostError,
@@ -39,7 +44,8 @@ from ...cel.values import (
     of_json,
 )
 from ...model.admission_policies import NamedExpression
-from .policy_matching import Json, PolicyRequest, VersionedResource
+from ..field_checks import Json
+from .policy_matching import PolicyRequest, VersionedResource
 
 # ---- environment -------------------------------------------------------------------------------------------
 
@@ -232,19 +238,12 @@ class BudgetError(Exception):
 
 
 class Facts(NamedTuple):
-    """The values of what expressions name.
-
-    Attributes
-    ----------
-    allows : bool or None
-        What the authorizer says of everything; None where the rights of users are not known.
-    """
+    """The values of what expressions name."""
 
     request: PolicyRequest
     resource: VersionedResource
     params: Json | None = None
     namespace: Mapping[str, Any] | None = None
-    allows: bool | None = None
 
     def values(self, objects: tuple[Any, Any]) -> dict[str, Any]:
         """Return the values by name.
@@ -260,7 +259,7 @@ class Facts(NamedTuple):
             "request": of_json(_request(self.request, self.resource)),
             "params": of_json(self.params),
             "namespaceObject": of_json(_exposed(self.namespace)),
-            "authorizer": authorizer_value(self.allows),
+            "authorizer": THE_AUTHORIZER,
         }
 
 
@@ -365,12 +364,11 @@ def _request(request: PolicyRequest, resource: VersionedResource) -> Json:
         "requestKind": {"group": own.group, "version": own.version, "kind": request.kind},
         "requestResource": {"group": own.group, "version": own.version, "resource": own.name},
         "operation": request.operation,
-        "userInfo": {"username": user.name, "groups": [*user.groups]},
-        "dryRun": request.is_dry_run,
+        "userInfo": {"username": user.username, "groups": [*user.groups]},
+        "dryRun": False,
         "options": {"kind": f"{request.operation.title()}Options", "apiVersion": "meta.k8s.io/v1"},
     }
     named = {"name": request.name, "namespace": request.namespace}
-    named |= dict.fromkeys(("subResource", "requestSubResource"), request.subresource)
     return value | {name: text for name, text in named.items() if text}
 
 

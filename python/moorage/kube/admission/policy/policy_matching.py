@@ -5,7 +5,7 @@ Rules: k8s.io/apiserver v0.36, pkg/admission/plugin: policy/matching and webhook
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ from moorage._core.base.selectors import LabelSelectorMatcher
 
 from ...model.admission_policies import ADMISSION_GROUP, EXACT, MatchResources, ResourceRule
 from ...model.meta import LabelSelector, plural_of
+from ..field_checks import Json
+from ..request import ADMIN, UserInfo
 
-Json = dict[str, Any]
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 _ANY, _NAME = "*", "kubernetes.io/metadata.name"
 _EXEMPT = (
     *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
@@ -29,13 +29,6 @@ _EQUIVALENT = (
     ),
 )
 """Resources that are stored as one kind, as far as a default server serves several of them."""
-
-
-class Requester(NamedTuple):
-    """Who makes a request."""
-
-    name: str = "kubernetes-admin"
-    groups: tuple[str, ...] = ("kubeadm:cluster-admins", "system:authenticated")
 
 
 class VersionedResource(NamedTuple):
@@ -68,9 +61,7 @@ class PolicyRequest(NamedTuple):
     operation: str
     object: Json | None
     old_object: Json | None = None
-    user: Requester = Requester()
-    subresource: str = ""
-    is_dry_run: bool = False
+    user: UserInfo = ADMIN
 
     @property
     def either(self) -> Json:
@@ -111,6 +102,8 @@ class PolicyRequest(NamedTuple):
 
 Namespaces = Mapping[str, Mapping[str, Any]]
 """The JSON values of namespaces by name."""
+Reviews = Callable[[PolicyRequest, Namespaces], bool]
+"""Whether a request is one of those that somebody decides about."""
 
 
 class ResourceMatcher:
@@ -168,7 +161,7 @@ def _matches(rule: ResourceRule, resource: VersionedResource, request: PolicyReq
         and _has(rule.operations, request.operation)
         and _has(rule.api_groups, resource.group)
         and _has(rule.api_versions, resource.version)
-        and any(_is_named(name, resource.name, request.subresource) for name in rule.resources)
+        and any(_is_named(name, resource.name) for name in rule.resources)
         and (not rule.resource_names or request.name in rule.resource_names)
     )
 
@@ -183,9 +176,9 @@ def _has(allowed: Sequence[str], value: str) -> bool:
     return _ANY in allowed or value in allowed
 
 
-def _is_named(rule: str, name: str, subresource: str) -> bool:
-    wanted, _, part = rule.partition("/")
-    return wanted in (_ANY, name) and part in (_ANY, subresource)
+def _is_named(rule: str, name: str) -> bool:
+    wanted, _, subresource = rule.partition("/")
+    return wanted in (_ANY, name) and subresource in (_ANY, "")
 
 
 def selects(selector: LabelSelector, value: Json) -> bool:
@@ -206,7 +199,7 @@ def _is_in(selector: LabelSelectorMatcher, request: PolicyRequest, namespaces: N
     name = request.namespace
     if not name:
         return True
-    is_own = request.is_namespace and request.object is not None and not request.subresource
+    is_own = request.is_namespace and request.object is not None
     namespace = request.object if is_own else namespaces.get(name)
     return bool(selector.matches({_NAME: name} if namespace is None else _labels(namespace)))
 

@@ -27,14 +27,14 @@ from ...read.decode import decode_kind
 from ...read.object_defaults import default_object, priority_classes
 from ...workloads.ownership import Names
 from ..built_in_plugins import ServiceAccounts
-from ..field_checks import part, parts
+from ..field_checks import Json, part, parts
 from ..manifest_validation import check_new
 from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, StatusCause
 from ..stored.service_accounts import TOKEN_VOLUME, all_containers, with_account
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import Parameters
 from .mutating_policies import MutatingPolicies, ServerPanicError
-from .policy_matching import Json, PolicyRequest, Requester
+from .policy_matching import PolicyRequest
 from .validating_policies import ValidatingPolicies
 
 CLOSED = "the server closed the connection"
@@ -158,9 +158,7 @@ def _about(request: AdmissionRequest) -> PolicyRequest:
         request.operation,
         _head(request.obj),
         None if request.old is None else _head(request.old),
-        Requester(*request.user),
-        request.subresource,
-        request.is_dry_run,
+        request.user,
     )
 
 
@@ -222,8 +220,8 @@ class MutatingAdmissionPolicies(AdmissionPlugin):
     def mutate(self, request: AdmissionRequest) -> AdmissionRequest:
         """Return a request with the object that policies make of its own."""
         policies = self._policies
-        names = policies.mutating.names(_about(request))
-        if not names:
+        matching = policies.mutating.matching(_about(request))
+        if not matching:
             return request
 
         def between(value: Json) -> Json:
@@ -232,7 +230,7 @@ class MutatingAdmissionPolicies(AdmissionPlugin):
         try:
             mutated = policies.mutating.mutate(policies.whole(request), defaulted, between)
         except NotKnownError as error:
-            policies.not_known.update(dict.fromkeys(names, str(error)))
+            policies.not_known.update({match.policy.name: str(error) for match in matching})
             return request
         except ServerPanicError:
             raise NotAdmittedError(CLOSED, 0, "NoResponse", is_whole=True) from None

@@ -4,7 +4,7 @@ Kyverno and Gatekeeper. Which requests they are for follows from the input, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,14 +16,15 @@ from ...model.cluster import Cluster, NotAsked, OutsidePolicy, RequestedObject
 from ...model.pod import Pod
 from ...model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration, Webhook
 from ...model.workload import CustomObject
-from ...plain import joined, plain
+from ...plain import plain
 from ...workloads.kind_table import POLICY_GROUPS
+from ..field_checks import Json
+from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
 from .bound_policies import BoundPolicy
 from .policy_expressions import ExpressionError, Facts
-from .policy_matching import Json, Namespaces, PolicyRequest, is_exempt
+from .policy_matching import Namespaces, PolicyRequest, Reviews, is_exempt
 
-Reviews = Callable[[PolicyRequest, Namespaces], bool]
 _CONFIG = "Config.config.gatekeeper.sh"
 
 
@@ -106,7 +107,7 @@ class Reviewers:
         """
         values = [(each, each.value()) for each in objects]
         requests = [(name_of(value), each.source, _requests(each, value)) for each, value in values]
-        created = {name: [PolicyRequest("CREATE", _of_pod(pod))] for name, pod in pods.items()}
+        created = {name: [PolicyRequest("CREATE", full_value(pod, {}))] for name, pod in pods.items()}
         requests += [(f"pods of {name}", "", alternatives) for name, alternatives in created.items()]
         listed = []
         for reviewer in self._listed:
@@ -132,13 +133,6 @@ def _requests(obj: RequestedObject, value: Json) -> list[PolicyRequest]:
     value = with_version_defaults(value, str(value.get("kind")), str(value.get("apiVersion")))
     create, update = PolicyRequest("CREATE", value), PolicyRequest("UPDATE", value, value)
     return [create, update] if obj.is_new is None else [create if obj.is_new else update]
-
-
-def _of_pod(pod: Pod) -> Json:
-    unread = str(pod.unread or "")
-    spec = joined(plain(pod.spec), msgspec.json.decode(unread) if unread else {})
-    value = {"apiVersion": "v1", "kind": "Pod", "metadata": plain(pod.metadata), "spec": spec}
-    return with_version_defaults(value, "Pod", "v1")
 
 
 def _webhooks(

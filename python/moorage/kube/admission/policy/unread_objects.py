@@ -15,7 +15,7 @@ from ...model.cluster import Cluster, RefusedObject
 from ...read.decode import is_json
 from ..request import ADMIN, user_of
 from .mutating_policies import ServerPanicError
-from .policy_matching import PolicyRequest, Requester
+from .policy_matching import PolicyRequest
 from .policy_plugins import CLOSED, AdmissionPolicies, defaulted
 
 _CLUSTER_SCOPED = frozenset(
@@ -37,7 +37,7 @@ def refused_unread(cluster: Cluster, manifests: Iterable[tuple[str, Any]]) -> li
         File, and JSON text or value. They are taken for new objects.
     """
     policies = AdmissionPolicies([*cluster.others, *cluster.namespaces])
-    user = Requester(*next(filter(None, map(user_of, cluster.others)), ADMIN))
+    user = next(filter(None, map(user_of, cluster.others)), ADMIN)
     refused: list[RefusedObject] = []
     for source, document in manifests:
         value = msgspec.json.decode(document) if is_json(document) else document

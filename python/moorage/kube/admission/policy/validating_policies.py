@@ -17,8 +17,7 @@ from ...model.admission_policies import (
     ValidatingAdmissionPolicySpec,
     Validation,
 )
-from ...model.meta import Object
-from .bound_policies import BOOLS, BoundPolicy, Parameters, ParamsError, PolicyBinding, bound_policies
+from .bound_policies import BOOLS, BoundPolicies, BoundPolicy, Match, ParamsError, PolicyBinding
 from .conversions import converted
 from .policy_expressions import (
     BudgetError,
@@ -30,7 +29,7 @@ from .policy_expressions import (
     compile_variables,
     object_value,
 )
-from .policy_matching import Namespaces, PolicyRequest, VersionedResource, is_exempt
+from .policy_matching import PolicyRequest
 
 CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _LONGEST = 5 * 1024
@@ -144,66 +143,20 @@ class _ValidatingPolicy(BoundPolicy[ValidatingAdmissionPolicySpec]):
         return message or given.message.strip() or f"failed expression: {given.expression.strip()}"
 
 
-class _Match(NamedTuple):
-    """A policy with a binding that matches, and the resource as which a request is looked at."""
+class ValidatingPolicies(BoundPolicies[_ValidatingPolicy]):
+    """The ValidatingAdmissionPolicies of a cluster."""
 
-    policy: _ValidatingPolicy
-    binding: PolicyBinding
-    resource: VersionedResource
+    kinds = ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+    bound = _ValidatingPolicy
 
-
-class ValidatingPolicies:
-    """The ValidatingAdmissionPolicies of a cluster.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-        Policies and bindings; others are ignored.
-    namespaces : mapping
-        The JSON values of namespaces by name.
-    allows : bool or None
-        What the authorizer says of everything; None where the rights of users are not known.
-    """
-
-    def __init__(
-        self,
-        objects: Iterable[Object],
-        params: Parameters,
-        namespaces: Namespaces,
-        allows: bool | None = None,
-    ) -> None:
-        listed = list(objects)
-        self._policies = bound_policies(
-            [obj for obj in listed if isinstance(obj, ValidatingAdmissionPolicy)],
-            [obj for obj in listed if isinstance(obj, ValidatingAdmissionPolicyBinding)],
-            _ValidatingPolicy,
-        )
-        self._params, self._namespaces, self._allows = params, namespaces, allows
-
-    def __bool__(self) -> bool:
-        return bool(self._policies)
-
-    def matching(self, request: PolicyRequest) -> list[_Match]:
-        """Return the policies that match a request; of its objects, the metadata alone count."""
-        if is_exempt(request):
-            return []
-        return [
-            _Match(policy, *match)
-            for policy in self._policies
-            for match in policy.matching(request, self._namespaces)
-        ]
-
-    def judge(self, request: PolicyRequest, matching: Iterable[_Match]) -> Judgement:
+    def judge(self, request: PolicyRequest, matching: Iterable[Match[_ValidatingPolicy]]) -> Judgement:
         """Return what the policies that match a request say of it."""
         judgement = Judgement([], [], {})
         objects = object_value(request.object), object_value(request.old_object)
-        own = request.resource
-        namespace = None if request.is_namespace else self._namespaces.get(request.namespace)
         for policy, binding, resource in matching:
-            facts = Facts(request, resource, None, namespace, self._allows)
             try:
-                seen = objects
-                if resource != own:
+                facts, seen = self.facts(request, resource), objects
+                if resource != request.resource:
                     changed = converted(request, resource)
                     seen = object_value(changed.object), object_value(changed.old_object)
                 messages = list(self._messages(policy, binding, facts, seen))
@@ -218,7 +171,7 @@ class ValidatingPolicies:
         self, policy: _ValidatingPolicy, binding: PolicyBinding, facts: Facts, objects: tuple[Any, Any]
     ) -> Iterator[tuple[str, str]]:
         try:
-            params = self._params.of(policy.spec.param_kind, binding.spec.param_ref, facts.request.namespace)
+            params = self.params.of(policy.spec.param_kind, binding.spec.param_ref, facts.request.namespace)
         except ParamsError as error:
             if not policy.ignores_failures:
                 yield f"failed to configure binding: {error}", _ALWAYS

@@ -84,7 +84,7 @@ def test_an_immutable_field_is_refused_and_nothing_is_written(tmp_path: Path) ->
     one = scheduler(tmp_path, served(deployment(replicas=3)))
     other = deployment(replicas=4, selector={"matchLabels": {"v": "2"}})
     other["spec"]["template"]["metadata"]["labels"]["v"] = "2"
-    with pytest.raises(InputError, match=r"app.json: Deployment default/web: spec.selector: .* immutable"):
+    with pytest.raises(InputError, match=r"app.json: Deployment web: spec.selector: .* immutable"):
         one.apply(written(tmp_path, other))
     assert replicas(one) == 3
 

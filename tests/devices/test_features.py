@@ -139,3 +139,17 @@ def test_scoring_of_a_class_with_selectors() -> None:
         "scores example.com/gpu: its DeviceClass gpu has selectors"
     )
     assert Scheduler(selecting).run().placements
+
+
+def test_an_allocation_that_has_consumed_a_negative_capacity_fails_pods_since_1_38() -> None:
+    device_id = {"driver": DRIVER, "pool": "pool-x", "device": "d"}
+    results = [{"request": "r", **device_id, "shareID": "1", "consumedCapacity": {"memory": "-1"}}]
+    odd = claim("odd", [request()], allocation={"devices": {"results": results}})
+    failed = 'running PreFilter plugin "DynamicResources"'
+    text = f"{failed}: consumed capacity of device {DRIVER}/pool-x/d is negative"
+    for version, expected in (("1.37", "b"), ("1.38", text)):
+        made = cluster([asking("p", "c")], ANY, odd)
+        made.others[1:3] = [PLAIN]
+        result = Scheduler(made, kubernetes_version=version).run()
+        errors = [each.error for each in result.unschedulable.values()]
+        assert [*result.placements.values(), *errors] == [expected]

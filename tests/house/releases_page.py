@@ -53,12 +53,9 @@ The rules for plain pods, devices, volumes, the queue, preemption of single pods
 corrections that are going to stay. What moorage does not decide as v1.38.0-beta.0, as no recorded
 decision shows it:
 
-- **Attributes of devices**: matchAttribute compares versions as text, as 1.37 does, and passes over an
-  attribute that cannot be read; the beta compares versions as versions, and fails.
-- **Shares**: a device that may no longer be shared, and of which a share is still in use, can be
-  allocated as a whole. An allocation that has consumed a negative capacity is read; in the beta, it
-  makes all allocations fail.
-- **Both spellings** of a capacity in one request are an error, in moorage's words.
+- **Errors of devices**: both spellings of a capacity in one request, an attribute that cannot be read, and
+  an allocation that has consumed a negative capacity are errors, in moorage's words.
+- **distinctAttribute** compares versions as texts, and does not fail where an attribute cannot be read.
 - **Extenders that preempt** are not offered nodes without victims.
 - **Sums at the bound of 64 bits**: a dry run of preemption does not count the pods of such a node anew.
 - **Several PlacementGenerate plugins** in one profile are refused.

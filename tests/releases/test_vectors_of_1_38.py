@@ -41,8 +41,9 @@ TOLD_BY = {
     "placements_are_sampled": "new_tas_percentage-3810000",
     "trees_have_conditions": "new_composite-3810014",
 }
-"""The name of a vector by behaviour. `needless_evictions_reject` and `groups_end_nominations` have tests of
-their own (preemption/test_dry_run.py, scheduler/groups/test_groups_1_38.py)."""
+"""The name of a vector by behaviour. Others have tests of their own (preemption/test_dry_run.py,
+scheduler/groups/test_groups_1_38.py, devices/allocation/test_rules_by_release.py,
+devices/test_features.py)."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the allocation of devices does since v1.37, and did before."""
+"""What the allocation of devices does since v1.37 or v1.38, and did before."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from moorage.kube.releases import RELEASES, default_gates, feature_gates
 Json = dict[str, Any]
 NODE = named_node("n")
 BEFORE, SINCE = Features.of(default_gates(RELEASES["1.36"])), Features.of(default_gates(RELEASES["1.37"]))
+BETA = Features.of(default_gates(RELEASES["1.38"]))
 FRACTIONS = replace(SINCE, fractional_capacity=True)
 CONFIG = {"opaque": {"driver": DRIVER, "parameters": {"kind": "Config"}}}
 
@@ -213,3 +214,57 @@ def test_pools_and_slices_are_tried_by_name_or_as_they_are_listed(
     ]
     for slices in (one_pool, two_pools):
         assert names(search(features, slices, claim("c", [request("r")]))) == expected
+
+
+def versioned(name: str, version: str) -> Json:
+    return device(name) | {"attributes": {"version": {"version": version}}}
+
+
+ALIKE = claim("c", [request("r", 2)], [{"matchAttribute": f"{DRIVER}/version"}])
+
+
+def test_versions_are_compared_without_build_metadata_since_1_38() -> None:
+    texts = ["1.0.0+a", "1.0.0-rc.1", "1.0.0+b"]
+    slices = [resource_slice("n", [versioned(f"d{at}", text) for at, text in enumerate(texts)])]
+    assert search(SINCE, slices, ALIKE) is None
+    assert names(search(BETA, slices, ALIKE)) == ["d0", "d2"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        (
+            {"version": "1.0"},
+            "attribute VERSION: parse semantic version: No Major.Minor.Patch elements found",
+        ),
+        ({}, "attribute VERSION: unsupported attribute value"),
+    ],
+)
+def test_an_attribute_that_cannot_be_read_is_an_error_since_1_38(attribute: Json, text: str) -> None:
+    odd = device("d") | {"attributes": {"version": attribute}}
+    good = [versioned(f"d{at}", "1.0.0") for at in range(2)]
+    slices = [resource_slice("n", [odd, *good])]
+    assert names(search(SINCE, slices, ALIKE)) == ["d0", "d1"]
+    text = text.replace("VERSION", f"{DRIVER}/version")
+    assert error(BETA, slices, ALIKE) == f"claim default/c, request r: device {DEVICE}: {text}"
+    unasked = claim("c", [request("r", 2)])
+    assert names(search(BETA, slices, unasked)) == ["d", "d0"]
+
+
+def test_a_device_that_may_no_longer_be_shared_is_kept_for_its_shares_since_1_38() -> None:
+    slices = [resource_slice("n", [device("d", capacity={"memory": {"value": "4"}}), device("e")])]
+    shares = {(DRIVER, "pool-n", "d"): {"memory": Quantity("1")}}
+    wanted = claim("c", [request(capacity={"requests": {"memory": "2"}})])
+    assert names(search(SINCE, slices, wanted, consumed=shares)) == ["d"]
+    assert search(BETA, slices, wanted, consumed=shares) is None
+    admin = claim("c", [request(adminAccess=True, capacity={"requests": {"memory": "2"}})])
+    assert names(search(BETA, slices, admin, consumed=shares)) == ["d"]
+
+
+def test_a_negative_request_of_capacity_is_an_error_before_it_is_rounded_since_1_38() -> None:
+    policy = {"default": "1", "validRange": {"min": "1"}}
+    slices = [resource_slice("n", [shareable("d", "4", requestPolicy=policy)])]
+    assert names(search(SINCE, slices, asking("-1"))) == ["d"]
+    assert error(BETA, slices, asking("-1")) == (
+        f'{START} {DEVICE}: capacity "memory": capacity value is negative'
+    )

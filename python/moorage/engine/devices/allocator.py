@@ -168,6 +168,17 @@ class AllocationRules:
         name = f"claim {claim.claim.key}, request {request.name}"
         return AllocationError(f"{name}: cannot add device {'/'.join(device.id)} {text}")
 
+    def unreadable_attribute(
+        self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice, attribute: str
+    ) -> AllocationError:
+        """Return the error of a constraint by an attribute that cannot be read."""
+        start = f"claim {claim.claim.key}, request {request.name}: device {'/'.join(device.id)}"
+        try:
+            device.attribute_value(attribute, True)
+        except AllocationError as error:
+            return AllocationError(f"{start}: {error}")
+        raise AssertionError(f"{start}: {attribute} can be read")
+
     # ---- devices -------------------------------------------------------------------------------------------
 
     def matches(self, claim: ClaimRequests, request: PreparedRequest, device: PublishedDevice) -> bool:

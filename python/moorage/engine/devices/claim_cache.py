@@ -75,6 +75,10 @@ class ClaimCache(AssumeCache[ResourceClaim]):
                 observed.add(claim.allocation)
         return AllocatedDevices(observed.devices, observed.consumed)
 
+    def negative(self) -> DeviceId | None:
+        """Return a device of which an allocation has consumed a negative capacity; None if there is none."""
+        return min(self._observed.negative, default=None)
+
     # ---- changes -------------------------------------------------------------------------------------------
 
     def take_changes(self) -> set[DeviceId] | None:

@@ -115,6 +115,8 @@ class Devices(Protocol):
 
     def class_of(self) -> Callable[[str], DeviceClass | None]: ...
 
+    def negative_consumption(self) -> str: ...
+
 
 class DeviceDemands:
     """The demands of claims on the devices of all nodes.
@@ -263,6 +265,8 @@ class DeviceDemands:
                 return None
             claims.append(claim)
             asking.append(asking_claim)
+        if asking and self._state.negative_consumption():
+            return None
         if not asking:
             batch.claiming[at] = claims, asking, mappings
             return DeviceNeeds(None, tuple(selectors))

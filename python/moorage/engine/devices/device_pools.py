@@ -17,7 +17,7 @@ from moorage.kube import Node, NodeSelector
 from moorage.kube.model.resource_slices import Device, ResourceSlice, ResourceSliceSpec
 from moorage.lazy import lazy_attribute
 
-from .claim_requests import Features
+from .claim_requests import AllocationError, Features, SelectorError
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -77,18 +77,25 @@ class PublishedDevice:
         """The capacities of the device."""
         return {name: Quantity(capacity.value) for name, capacity in self.device.capacity.items()}
 
-    def attribute_value(self, name: str) -> tuple[str, object] | tuple[()] | None:
-        """Return type and value of an attribute.
+    def attribute_value(self, name: str, is_typed: bool = False) -> tuple[str, object] | tuple[()] | None:
+        """Return type and value of an attribute, by which constraints compare it.
 
         Parameters
         ----------
         name : str
             Its full name; an attribute whose domain is the driver may be published by its name alone.
+        is_typed : bool, default False
+            Build metadata of versions does not count (`Release.attributes_are_typed`).
 
         Returns
         -------
         (str, object) or tuple or None
             The empty tuple for a list, which equals nothing; None without the attribute.
+
+        Raises
+        ------
+        AllocationError
+            `is_typed`, and the attribute cannot be read.
         """
         attributes = self.device.attributes
         domain, slash, identifier = name.partition("/")
@@ -103,7 +110,18 @@ class PublishedDevice:
             ("bool", attribute.bool_),
             ("version", attribute.version),
         )
-        return next((kind for kind in kinds if kind[1] is not None), ())
+        kind = next((kind for kind in kinds if kind[1] is not None), ())
+        if not is_typed:
+            return kind
+        from .device_selector import read_attribute
+
+        try:
+            read_attribute(name, attribute)
+        except SelectorError as error:
+            raise AllocationError(str(error)) from None
+        version = attribute.version
+        is_version = kind == ("version", version)
+        return ("version", version.partition("+")[0]) if version is not None and is_version else kind
 
     def is_for(self, node: Node) -> bool:
         """Whether the device can be used from a node, as far as the device itself says."""

@@ -85,6 +85,7 @@ def comparable_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
 Amounts = Mapping[str, Quantity]
 """Amount by capacity."""
 _MOST = Quantity(2**63 - 1)
+_NEGATIVE = "capacity value is negative"
 _UNREPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
 
 
@@ -103,13 +104,15 @@ def consumed_amount(requested: Quantity | None, capacity: DeviceCapacity, featur
     Raises
     ------
     CapacityError
-        The request cannot be rounded exactly.
+        The request cannot be rounded exactly, or is negative.
     """
     policy = capacity.request_policy
     if requested is None:
         if policy is not None and policy.default is not None:
             return Quantity(policy.default)
         return Quantity(capacity.value)
+    if requested.sign() < 0 and features.release.negative_capacity_fails:
+        raise CapacityError(_NEGATIVE)
     if policy is None:
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
@@ -206,7 +209,7 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Featu
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from None
         if amounts[name].sign() < 0 and features.release.checks_amounts:
-            raise CapacityError(f'capacity "{name}": capacity value is negative')
+            raise CapacityError(f'capacity "{name}": {_NEGATIVE}')
     return amounts
 
 

@@ -151,7 +151,7 @@ def check_values(device: Device, list_attributes: bool = False) -> None:
     SelectorError
     """
     for name, attribute in device.attributes.items():
-        _attribute(name, attribute, list_attributes)
+        read_attribute(name, attribute, list_attributes)
 
 
 def device_value(
@@ -176,7 +176,7 @@ def device_value(
     attributes: dict[str, dict[str, Any]] = {}
     for name, attribute in device.attributes.items():
         domain, identifier = _split(name, driver)
-        attributes.setdefault(domain, {})[identifier] = _attribute(name, attribute, list_attributes)
+        attributes.setdefault(domain, {})[identifier] = read_attribute(name, attribute, list_attributes)
     capacity: dict[str, dict[str, Any]] = {}
     for name, amount in device.capacity.items():
         domain, identifier = _split(name, driver)
@@ -200,7 +200,14 @@ def _split(name: str, driver: str) -> tuple[str, str]:
     return (domain, identifier) if slash else (driver, name)
 
 
-def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> Any:
+def read_attribute(name: str, attribute: DeviceAttribute, list_attributes: bool = True) -> Any:
+    """Return the value of an attribute.
+
+    Raises
+    ------
+    SelectorError
+        See `device_value`.
+    """
     for value in (attribute.int_, attribute.bool_, attribute.string):
         if value is not None:
             return value

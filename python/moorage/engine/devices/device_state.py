@@ -207,6 +207,11 @@ class DeviceState:
             self.claim_cache.undo(saved)
             self._assumed_slices, self._known_slices = more, known
 
+    def negative_consumption(self) -> str:
+        """Return why no claim can be allocated, as one has consumed a negative capacity; "" otherwise."""
+        device = self.claim_cache.negative() if self.features.release.negative_capacity_fails else None
+        return "" if device is None else f"consumed capacity of device {'/'.join(device)} is negative"
+
     @property
     def classes_version(self) -> int:
         """A number that grows whenever a class changes."""

@@ -22,13 +22,11 @@ from moorage.kube.cel.cel_errors import CompileError
 from moorage.kube.model.resource_claims import DeviceClass, DeviceConstraint, DeviceSelector, ResourceClaim
 
 from .allocator import AllocatedDevices
-from .claim_requests import Features, PreparedRequest, SelectorError
+from .claim_requests import AllocationError, Features, PreparedRequest, SelectorError
 from .device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from .device_properties import (
     CapacityError,
     SelectorCache,
-    comparable_value,
-    find_attribute,
     has_capacity,
     tolerates_taints,
 )
@@ -173,7 +171,7 @@ class DeviceSurvey:
             for name, devices in before.items():
                 try:
                     current[name] = rule.keep(devices)
-                except (CompileError, SelectorError, CapacityError) as failed:
+                except (AllocationError, CompileError, SelectorError, CapacityError) as failed:
                     error, current[name] = error or str(failed), []
                 left[name].append(len(current[name]))
             enough = [name for name in left if left[name][-1] >= _wanted(request, rules, left[name])]
@@ -213,7 +211,7 @@ class DeviceSurvey:
         if self._features.taints:
             yield _each(TAINT, lambda _, device: tolerates_taints(request.tolerations, device.device.taints))
         if not request.admin_access:
-            yield _each(IN_USE, lambda _, device: device.id not in self._allocated.devices)
+            yield _each(IN_USE, lambda _, device: not self._is_in_use(device))
         if self._features.consumable_capacity:
             amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
             yield _each(CAPACITY, partial(self._has_capacity, request), amounts)
@@ -226,7 +224,7 @@ class DeviceSurvey:
                 yield _Rule(
                     CONSTRAINT,
                     f"matchAttribute {constraint.match_attribute}",
-                    _match(constraint.match_attribute),
+                    _match(constraint.match_attribute, self._features.release.attributes_are_typed),
                 )
             elif constraint.distinct_attribute is not None:
                 text = f"distinctAttribute {constraint.distinct_attribute}"
@@ -240,6 +238,12 @@ class DeviceSurvey:
 
     def _matches(self, expression: str, pool: DevicePool, device: PublishedDevice) -> bool:
         return self._selectors.matches(expression, device)
+
+    def _is_in_use(self, device: PublishedDevice) -> bool:
+        is_shared = device.id in self._allocated.consumed and not device.device.allow_multiple_allocations
+        return device.id in self._allocated.devices or (
+            is_shared and self._features.release.shared_devices_are_kept
+        )
 
     def _has_capacity(self, request: PreparedRequest, pool: DevicePool, device: PublishedDevice) -> bool:
         consumed = self._allocated.consumed.get(device.id, {})
@@ -318,19 +322,14 @@ def _sharing(pool: DevicePool, device: PublishedDevice) -> list[PublishedDevice]
     ]
 
 
-def _value(device: PublishedDevice, attribute: str) -> tuple[str, object] | None:
-    attribute_value = find_attribute(device, attribute)
-    return None if attribute_value is None else comparable_value(attribute_value)
-
-
-def _match(attribute: str) -> Callable[[Devices], Devices]:
+def _match(attribute: str, is_typed: bool) -> Callable[[Devices], Devices]:
     """The largest group of devices with an equal value of an attribute."""
 
     def keep(devices: Devices) -> Devices:
         groups: dict[object, Devices] = {}
         for pool, device in devices:
-            value = _value(device, attribute)
-            if value is not None:
+            value = device.attribute_value(attribute, is_typed)
+            if value:
                 groups.setdefault(value, []).append((pool, device))
         return max(groups.values(), key=len, default=[])
 
@@ -342,8 +341,8 @@ def _distinct(attribute: str, from_all: bool) -> Callable[[Devices], Devices]:
     of them if all have the same value."""
 
     def keep(devices: Devices) -> Devices:
-        valued = [(_value(device, attribute), (pool, device)) for pool, device in devices]
-        having = [(value, device) for value, device in valued if value is not None]
+        valued = [(device.attribute_value(attribute), (pool, device)) for pool, device in devices]
+        having = [(value, device) for value, device in valued if value]
         if from_all:
             return list(dict(having).values())
         return [kept for _, kept in having[: 1 if len({value for value, _ in having}) == 1 else None]]

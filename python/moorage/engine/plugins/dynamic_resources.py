@@ -263,6 +263,8 @@ class DynamicResources(
                 return status
         cycle.claims = claims
         if any(claim.needs_allocation for claim in claims):
+            if text := self.devices.negative_consumption():
+                return fwk.as_status(AllocationError(text))
             cycle.allocator = self._allocator()
         return None
 

@@ -229,6 +229,16 @@ class Release:
     unusable_pools_reject_nodes : bool
         A request for all devices rejects a node where a pool is incomplete or invalid, and other
         nodes are tried. Without it, the attempt ends with an error.
+    attributes_are_typed : bool
+        matchAttribute compares versions of devices as versions: build metadata does not count. An
+        attribute that cannot be read is an error. Without it, versions are compared as texts, and
+        what cannot be read equals nothing.
+    shared_devices_are_kept : bool
+        A device that may no longer be shared is in use as long as a share of it is. Without it,
+        another request can get it, as far as its capacity suffices.
+    negative_capacity_fails : bool
+        A negative request of capacity is an error even where it would be rounded up, and so is an
+        allocation that has consumed a negative capacity: no pod gets devices then.
     capacity_names_have_domains : bool
         Names of capacities without a domain have that of the driver, so that a request finds a
         capacity by either spelling. Without it, names are compared as they are written.
@@ -321,6 +331,9 @@ class Release:
     shrunk_nodes_wake_nominated: bool
     removed_plugins_are_refused_everywhere: bool
     unusable_pools_reject_nodes: bool
+    attributes_are_typed: bool
+    shared_devices_are_kept: bool
+    negative_capacity_fails: bool
     capacity_names_have_domains: bool
     storage_capacity_is_exact: bool
     undeclared_names_are_short: bool
@@ -447,6 +460,9 @@ _V134 = Release(
     shrunk_nodes_wake_nominated=False,
     removed_plugins_are_refused_everywhere=False,
     unusable_pools_reject_nodes=False,
+    attributes_are_typed=False,
+    shared_devices_are_kept=False,
+    negative_capacity_fails=False,
     capacity_names_have_domains=False,
     storage_capacity_is_exact=False,
     undeclared_names_are_short=False,
@@ -551,6 +567,9 @@ _V138 = replace(
     shrunk_nodes_wake_nominated=True,
     removed_plugins_are_refused_everywhere=True,
     unusable_pools_reject_nodes=True,
+    attributes_are_typed=True,
+    shared_devices_are_kept=True,
+    negative_capacity_fails=True,
     capacity_names_have_domains=True,
     storage_capacity_is_exact=True,
     undeclared_names_are_short=True,

@@ -159,6 +159,8 @@ cdef class ObservedClaims:
         Those in use by driver, pool and name.
     consumed : dict of (str, str, str) to dict of str to Quantity
         What shares take of the capacity of devices. A device is in it as long as it has a share.
+    negative : dict of (str, str, str) to int
+        The devices of which shares take a negative amount, with the number of these amounts.
     changes : int
         A number that grows whenever the devices in use change.
     changed : set of (str, str, str) or None
@@ -173,11 +175,13 @@ cdef class ObservedClaims:
     cdef public set changed
     cdef dict held  # by key of a claim, its allocation
     cdef dict shares  # of a device in `consumed`, their number
+    cdef readonly dict negative
     cdef bint counts_shares
 
     def __init__(self, bint counts_shares):
         self.counts_shares, self.changes = counts_shares, 0
         self.devices, self.consumed, self.extended, self.held, self.shares = set(), {}, {}, {}, {}
+        self.negative = {}
 
     def copy(self):
         """Return a copy, in which any device may have changed.
@@ -189,7 +193,7 @@ cdef class ObservedClaims:
         cdef ObservedClaims out = ObservedClaims(self.counts_shares)
         out.devices, out.held, out.changes = self.devices.copy(), self.held.copy(), self.changes
         out.consumed = {device: amounts.copy() for device, amounts in self.consumed.items()}
-        out.shares = self.shares.copy()
+        out.shares, out.negative = self.shares.copy(), self.negative.copy()
         out.extended = {uid: keys.copy() for uid, keys in self.extended.items()}
         return out
 
@@ -202,7 +206,7 @@ cdef class ObservedClaims:
         """
         cdef ObservedClaims other = saved.copy()
         self.devices, self.consumed, self.held = other.devices, other.consumed, other.held
-        self.shares = other.shares
+        self.shares, self.negative = other.shares, other.negative
         self.changed, self.changes = None, self.changes + 1
 
     def note(self, allocation not None):
@@ -238,6 +242,8 @@ cdef class ObservedClaims:
             self.shares[device] = self.shares.get(device, 0) + 1
             for name, amount in result.consumed_capacity.items():
                 amounts[name] = amounts[name] + Quantity(amount) if name in amounts else Quantity(amount)
+                if Quantity(amount).sign() < 0:
+                    self.negative[device] = self.negative.get(device, 0) + 1
 
     cdef int _remove(self, allocation) except -1:
         """Take back what `add` has counted."""
@@ -254,6 +260,10 @@ cdef class ObservedClaims:
             amounts = self.consumed.get(device, {})
             for name, amount in result.consumed_capacity.items():
                 amounts[name] -= Quantity(amount)
+                if Quantity(amount).sign() < 0:
+                    self.negative[device] -= 1
+                    if not self.negative[device]:
+                        del self.negative[device]
             self.shares[device] = self.shares.get(device, 1) - 1
             if not self.shares[device]:
                 del self.shares[device]

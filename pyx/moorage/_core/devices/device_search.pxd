@@ -82,6 +82,6 @@ cdef class DeviceSearch:
     cdef bint _counters_suffice(self, int32_t device) except -1
     cdef int _release(self, int32_t alternative, int32_t device, bint is_counted) except -1
     cdef void _release_counters(self, int32_t device, bint is_counted) noexcept
-    cdef bint _constraints_allow(self, int32_t alternative, int32_t device) noexcept
-    cdef bint _add(self, int32_t number, int32_t alternative, int32_t device) noexcept
+    cdef bint _constraints_allow(self, int32_t alternative, int32_t device) except -1
+    cdef bint _add(self, int32_t number, int32_t alternative, int32_t device) except -1
     cdef void _remove(self, int32_t number, int32_t alternative) noexcept

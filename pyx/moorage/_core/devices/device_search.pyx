@@ -8,7 +8,7 @@ from libc.string cimport memchr, memset
 
 from moorage._core.base cimport allocate
 from moorage._core.devices.device_view cimport (
-    ABSENT, COUNTING, HERE, LISTED, SEVERAL, WAITING, Consumption, amount_of, nanos,
+    ABSENT, COUNTING, HERE, LISTED, SEVERAL, UNREADABLE, WAITING, Consumption, amount_of, nanos,
 )
 
 cdef enum:
@@ -147,7 +147,8 @@ cdef class DeviceSearch:
         for at in range(wanted.n_constraints):
             self.constraints[<int32_t>at].claim, kind, attribute = wanted.constraints[at][:3]
             self.constraints[<int32_t>at].is_distinct = kind == "distinct"
-            self.values[<int32_t>at] = view.attribute_values(attribute)
+            self.values[<int32_t>at] = view.attribute_values(
+                attribute, kind == "match" and features.release.attributes_are_typed)
 
     def settle(self):
         """Find out for all devices whether they match, as far as expressions have a result.
@@ -347,7 +348,7 @@ cdef class DeviceSearch:
     cdef bint _is_in_use(self, int32_t alternative, int32_t device) except -1:
         if self.wanted.each[alternative].has_admin_access:
             return (device, self.wanted.each[alternative].claim) in self.taken_by
-        return self.view.used[device] or self.view.taken[device]
+        return self.view.is_in_use(device) or self.view.taken[device]
 
     cdef bint _is_selectable(self, int32_t alternative, int32_t device) except -1:
         cdef uint8_t* known = &self.matches[alternative * self.view.n + device]
@@ -532,7 +533,7 @@ cdef class DeviceSearch:
 
     # ---- constraints ---------------------------------------------------------------------------------------
 
-    cdef bint _constraints_allow(self, int32_t alternative, int32_t device) noexcept:
+    cdef bint _constraints_allow(self, int32_t alternative, int32_t device) except -1:
         """Add a device to the constraints of its claim, to all or, if one forbids it, to none."""
         cdef int32_t claim = self.wanted.each[alternative].claim, at, other
         for at in range(self.wanted.constrained[claim], self.wanted.constrained[claim + 1]):
@@ -542,7 +543,7 @@ cdef class DeviceSearch:
                 return False
         return True
 
-    cdef bint _add(self, int32_t number, int32_t alternative, int32_t device) noexcept:
+    cdef bint _add(self, int32_t number, int32_t alternative, int32_t device) except -1:
         """Add a device to a constraint if that allows it."""
         cdef Constraint* one = &self.constraints[number]
         cdef int32_t value = self.values[number][device], at
@@ -551,6 +552,10 @@ cdef class DeviceSearch:
             return True
         if value == ABSENT:
             return False
+        if value == UNREADABLE:
+            raise self.wanted.rules.unreadable_attribute(
+                self.wanted.claims[one.claim], self.wanted.alternatives[alternative], self.view.device(device),
+                self.wanted.constraints[number][2])
         if one.is_distinct and self.is_distinct_from_all:
             for at in range(number * MAX_RESULTS, number * MAX_RESULTS + one.devices):
                 if value == LISTED or self.seen[at] == value:

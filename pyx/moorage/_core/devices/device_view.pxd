@@ -15,6 +15,7 @@ cdef enum DeviceFlag:
 cdef enum:
     ABSENT = -1  # an attribute that a device does not have
     LISTED = -2  # one with a list, which equals nothing
+    UNREADABLE = -4
 
 
 cdef struct Consumption:
@@ -26,7 +27,7 @@ cdef class DeviceView:
     cdef readonly list pools
     cdef int32_t n  # number of devices that can be allocated, which come first
     cdef int32_t members  # number of all devices
-    cdef bint is_order_free
+    cdef bint is_order_free, keeps_shared
     cdef object features
     cdef readonly int64_t version  # grows whenever the state changes
     cdef readonly DeviceView like  # has the columns; None for an own set
@@ -75,10 +76,11 @@ cdef class DeviceView:
     cdef int free_others(self, allocated) except -1
     cpdef int set_state(self, tuple device, bint used, dict shares) except -1
     cdef int set_used(self, int32_t member, bint used) except -1
+    cdef bint is_in_use(self, int32_t device) noexcept
     cdef int set_shares(self, int32_t member, dict amounts) except -1
     cdef int refresh(self) except -1
     cdef int make_ready(self, int32_t pool, dict cycle) except -1
-    cdef int32_t* attribute_values(self, str attribute) except NULL
+    cdef int32_t* attribute_values(self, str attribute, bint is_typed) except NULL
     cdef void forget_search(self) noexcept
     cdef void touch(self, int32_t device) noexcept nogil
 

@@ -5,6 +5,8 @@ in the order in which they are tried, then those of slices for other nodes, whic
 pools. The rules are those of kube-scheduler (k8s.io/dynamic-resource-allocation).
 """
 
+from moorage.errors import MoorageError
+
 from libc.string cimport memset
 
 from moorage._core.base cimport Quantity, allocate
@@ -58,7 +60,7 @@ cdef class DeviceView:
     def __cinit__(self, pools, node, features, bint is_order_free, DeviceView like=None):
         cdef Py_ssize_t at
         self.pools, self.is_order_free, self.memory, self.like = list(pools), is_order_free, [], like
-        self.features = features
+        self.features, self.keeps_shared = features, features.release.shared_devices_are_kept
         self.place_of = {(pool.driver, pool.name): at for at, pool in enumerate(self.pools)}
         if like is None:
             _fill_columns(self, node, features)
@@ -192,6 +194,11 @@ cdef class DeviceView:
             self.used[member] = used
             _mark(self, member)
 
+    cdef bint is_in_use(self, int32_t device) noexcept:
+        """Whether an allocation has a device, or a share of one that may no longer be shared."""
+        return self.used[device] or (
+            self.keeps_shared and self.is_shared[device] and not self.flags[device] & SEVERAL)
+
     cdef int set_shares(self, int32_t member, dict amounts) except -1:
         """Set what shares take of the capacity of a device."""
         cdef int32_t at, first = self.capacity[member]
@@ -254,24 +261,28 @@ cdef class DeviceView:
                     self.limit[<int32_t>slot], self.is_limited[<int32_t>slot] = amount_of(amount), True
         self.is_ready[name] = True
 
-    cdef int32_t* attribute_values(self, str attribute) except NULL:
-        """The value of an attribute of each usable device as a number; ABSENT without it, and LISTED for a
-        list, which equals nothing."""
+    cdef int32_t* attribute_values(self, str attribute, bint is_typed) except NULL:
+        """The value of an attribute of each usable device as a number; ABSENT without it, LISTED for a list,
+        which equals nothing, and UNREADABLE if it is typed and cannot be read."""
         cdef Py_ssize_t at
         cdef int32_t* out
         if self.like is not None:
-            return self.like.attribute_values(attribute)
-        known = self.values_of.get(attribute)
+            return self.like.attribute_values(attribute, is_typed)
+        known = self.values_of.get((attribute, is_typed))
         if known is None:
             out = <int32_t*>allocate(self.memory, sizeof(int32_t), self.n + 1)
             numbers = {}
             for at in range(self.n):
-                value = self.all_devices[at].attribute_value(attribute)
+                try:
+                    value = self.all_devices[at].attribute_value(attribute, is_typed)
+                except MoorageError:
+                    out[at] = UNREADABLE
+                    continue
                 if value is None:
                     out[at] = ABSENT
                 else:
                     out[at] = <int32_t>numbers.setdefault(value, len(numbers)) if value else LISTED
-            known = self.values_of[attribute] = <Py_ssize_t>out
+            known = self.values_of[attribute, is_typed] = <Py_ssize_t>out
         return <int32_t*><Py_ssize_t>known
 
     cdef void touch(self, int32_t device) noexcept nogil:
@@ -329,7 +340,7 @@ cdef int _open(DeviceView view, int32_t pool) except -1:
     cdef int32_t device, at
     cdef const Consumption* consumption
     for device in range(view.first[pool], view.first[pool + 1]):
-        view.open[device] = not view.used[device]
+        view.open[device] = not view.is_in_use(device)
         if not view.flags[device] & COUNTING or not view.is_order_free \
                 or (view.flags[device] & SEVERAL and view.is_charged[device]):
             continue

@@ -56,7 +56,6 @@ decision shows it:
 - **Errors of devices**: both spellings of a capacity in one request, an attribute that cannot be read, and
   an allocation that has consumed a negative capacity are errors, in moorage's words.
 - **distinctAttribute** compares versions as texts, and does not fail where an attribute cannot be read.
-- **Extenders that preempt** are not offered nodes without victims.
 - **Sums at the bound of 64 bits**: a dry run of preemption does not count the pods of such a node anew.
 - **Several PlacementGenerate plugins** in one profile are refused.
 - **Texts**: where CEL suggests a name for an undeclared one, moorage takes a name that differs in one

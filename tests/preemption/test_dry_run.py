@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.doors.engine import PreemptionDryRuns
+from tests.doors.engine import PreemptionDryRuns, Victims
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.make import ZONE, node, pod, port
+from tests.preemption.test_evaluator import Asked
 from tests.preemption.twin import Twin
 from tests.preemption.world import (
     HOST,
@@ -26,6 +27,7 @@ from tests.preemption.world import (
 import moorage as mo
 from moorage import default_profile
 from moorage.engine.framework import Code
+from moorage.engine.preemption import Candidate
 from moorage.engine.scheduler import Profile
 from moorage.kube import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from moorage.kube.releases import RELEASES, default_gates
@@ -140,6 +142,24 @@ def test_victims_that_are_all_reprieved_reject_the_node_since_1_38() -> None:
     _, rejected = PreemptionDryRuns(its, state, preemptor(1), ()).run(list(statuses), 0, 9)
     assert rejected["a"].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert rejected["a"].reasons == ("No preemption victims found for incoming pod",)
+
+
+@pytest.mark.parametrize("version", ["1.37", "1.38"])
+@pytest.mark.parametrize("interested", [True, False])
+@pytest.mark.parametrize("in_core", [True, False])
+def test_extenders_that_preempt_are_offered_nodes_without_victims_since_1_38(
+    version: str, interested: bool, in_core: bool
+) -> None:
+    plugins = default_profile(default_gates(RELEASES[version])).plugins
+    answers = iter([status(UNSCHEDULABLE, "no")])
+    fickle = make(mo.FilterPlugin, "Fickle", filter=lambda *rest: next(answers, None))
+    profile = Profile(plugins if in_core else (*plugins, fickle))
+    one = full(victim("v"), profile=profile, kubernetes_version=version)
+    one.engines["default-scheduler"].handle.extenders = [Asked(interested=interested)]
+    its, state, _ = cycle(one, preemptor(1))
+    candidates, rejected = PreemptionDryRuns(its, state, preemptor(1), ()).run(["a"], 0, 9)
+    expected = [Candidate("a", Victims(()))] if interested and version == "1.38" else []
+    assert (candidates, bool(rejected)) == (expected, not expected)
 
 
 def find_after_rejection(one: Any) -> str:

@@ -139,6 +139,17 @@ def test_a_node_without_victims() -> None:
     assert left(Asked(answer, is_ignorable=True)) == ["b"]
 
 
+def test_a_node_that_came_without_victims() -> None:
+    """An extender may leave it so, add victims, or leave the node out; without victims it is dropped last."""
+    offered = [Candidate("a", A), Candidate("b", Victims(()))]
+    as_is, adding = Asked(lambda victims: dict(victims)), Asked({"a": A, "b": B})
+    assert call_extenders([as_is, as_is], preemptor(), offered) == ([Candidate("a", A)], None)
+    assert as_is.heard == {"a": A, "b": Victims(())}
+    assert call_extenders([as_is, adding], preemptor(), offered) == (BOTH, None)
+    found, failed = call_extenders([adding, Asked({"b": Victims(())})], preemptor(), offered)
+    assert (found, str(failed)) == ([], 'expected at least one victim pod on node "b"')
+
+
 def test_once_nothing_is_left_nobody_is_asked() -> None:
     second = Asked({"a": A})
     assert left(Asked({}), second) == []

@@ -29,7 +29,7 @@ from ..framework.preempt_handle import PreemptHandle, budgets_of
 from ..framework.run_plugins import Framework
 from ..framework.status import NodeToStatus, fit_error
 from .actuation import RunningPreemptions, end_nominations_below, evict_victims, make_room
-from .dry_run import Candidate, PreemptionDryRuns, pick_one_node, status_of
+from .dry_run import Candidate, PreemptionDryRuns, pick_one_node, preempting, status_of
 from .eviction_units import (
     NEVER,
     NO_VICTIM,
@@ -142,11 +142,9 @@ def call_extenders(
     if not extenders:
         return list(candidates), None
     remaining = {candidate.name: candidate.victims for candidate in candidates}
-    for extender in extenders:
+    for extender in preempting(extenders, pod):
         if not remaining:
             break
-        if not extender.supports_preemption or not extender.is_interested(pod):
-            continue
         try:
             answer = extender.process_preemption(pod, remaining)
         except ExtenderError as error:
@@ -155,10 +153,12 @@ def call_extenders(
             text = "Skipped extender %s as it returned error and has ignorable flag set: %s"
             logger.info(text, extender.name, error)
             continue
-        bare = [name for name, victims in answer.items() if not victims.pods]
+        came_bare = {name for name, victims in remaining.items() if not victims.pods}
+        bare = [name for name, victims in answer.items() if not victims.pods and name not in came_bare]
         if bare and not extender.is_ignorable:
             return [], as_status(MoorageError(NO_VICTIM.format(bare[0])))
-        remaining = {name: victims for name, victims in answer.items() if victims.pods}
+        remaining = {name: victims for name, victims in answer.items() if victims.pods or name in came_bare}
+    remaining = {name: victims for name, victims in remaining.items() if victims.pods}
     order = {candidate.name: at for at, candidate in enumerate(candidates)}
     names = sorted(remaining, key=lambda name: order.get(name, len(order)))
     return [Candidate(name, remaining[name]) for name in names], None
@@ -294,10 +294,7 @@ class Evaluator:
             return None
         if type(self.preempt_handle) is not PreemptHandle:
             return None
-        extenders = self.handle.extenders
-        if extenders and any(
-            extender.supports_preemption and extender.is_interested(pod) for extender in extenders
-        ):
+        if preempting(self.handle.extenders, pod):
             return None
         profile = framework.plugins_for(state, pod).profile
         in_core = profile.pre_filters_in_core and profile.filters_in_core

@@ -20,7 +20,7 @@ from moorage.errors import MoorageError
 from moorage.kube import Pod, PodDisruptionBudget
 
 from ..cache import NodeInfo, NodeInfoClone
-from ..framework.handle import Victims
+from ..framework.handle import Extender, Victims
 from ..framework.in_tree_plugins import NativePlugin
 from ..framework.kernels import place_of, rejection
 from ..framework.preempt_handle import PreemptHandle
@@ -50,11 +50,16 @@ class Candidate(Struct, frozen=True):
     name : str
         The node's.
     victims : Victims
-        At least one pod, the most important first.
+        The most important first; none only where an extender may add some.
     """
 
     name: str
     victims: Victims
+
+
+def preempting(extenders: Sequence[Extender], pod: Pod) -> list[Extender]:
+    """Return the extenders that take part in preemption for a pod."""
+    return [each for each in extenders if each.supports_preemption and each.is_interested(pod)]
 
 
 def highest_priority(victims: Victims) -> int:
@@ -165,6 +170,9 @@ class PreemptionDryRuns:
         self.preempt_handle, self.handle = handle, handle.handle
         self.state, self.pod, self.budgets = state, pod, budgets
         self.units = EvictionUnits(self.handle)
+        self._keeps_fitting = self.handle.release.extenders_see_fitting_nodes and bool(
+            preempting(handle.extenders(), pod)
+        )
 
     def run(self, nodes: Sequence[str], offset: int, wanted: int) -> Outcome:
         """Try nodes one after the other until there are enough candidates.
@@ -202,7 +210,7 @@ class PreemptionDryRuns:
         if all(self.units.priority_of(other) >= priority_of(self.pod) for other in info.pods):
             return [], {info.name: NO_VICTIMS}
         victims, protected, status = self.select_victims_on_node(info)
-        if status is None and not victims:
+        if status is None and not victims and not self._keeps_fitting:
             status = self._no_victim(info.name)
         if status is not None:
             return [], {info.name: status}
@@ -315,7 +323,7 @@ class PreemptionDryRuns:
                 victims = Victims(tuple(out.victims(at)), costs[at])
                 if verdict:
                     rejected[name] = statuses[verdict]
-                elif not victims.pods:
+                elif not victims.pods and not self._keeps_fitting:
                     rejected[name] = self._no_victim(name)
                 else:
                     candidates.append(Candidate(name, victims))

@@ -262,6 +262,10 @@ class Release:
     needless_evictions_reject : bool
         A node where the pod fits with all its victims put back is rejected with "No preemption
         victims found for incoming pod". Without it, this is an error of the dry run.
+    extenders_see_fitting_nodes : bool
+        Extenders that preempt for the pod are offered such a node, too, without victims: they may
+        add some, or leave the node out. After the last one, nodes without victims are dropped.
+        Without it, they are not offered it.
     """
 
     version: str
@@ -341,6 +345,7 @@ class Release:
     empty_budgets_protect: bool
     victims_tie_by_uid: bool
     needless_evictions_reject: bool
+    extenders_see_fitting_nodes: bool
 
     @property
     def is_preview(self) -> bool:
@@ -470,6 +475,7 @@ _V134 = Release(
     empty_budgets_protect=False,
     victims_tie_by_uid=False,
     needless_evictions_reject=False,
+    extenders_see_fitting_nodes=False,
 )
 _V135 = replace(
     _V134,
@@ -577,6 +583,7 @@ _V138 = replace(
     empty_budgets_protect=True,
     victims_tie_by_uid=True,
     needless_evictions_reject=True,
+    extenders_see_fitting_nodes=True,
 )
 RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137, _V138)}
 """Releases by their minor version, the earliest first."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from moorage._core.base.quantity import Quantity, parse
 
-from ..cel.text_formats import format_errors
 from ..go_texts import go_json, quote
 
 Json = dict[str, Any]
@@ -87,6 +86,8 @@ DOTS = "must not contain '..'"
 
 @lru_cache(4096)
 def _format(name: str, text: str) -> tuple[str, ...]:
+    from ..cel.text_formats import format_errors  # without a change nothing is checked
+
     return tuple([invalid(text, wrong) for wrong in format_errors(name, text)])
 
 
@@ -99,12 +100,6 @@ def format_causes(name: str, text: Any, field: str) -> Iterator[Fault]:
     if isinstance(text, str):
         for wrong in _format(name, text):
             yield Fault(field, wrong)
-
-
-def _each(check: str, *arguments: str) -> Check:
-    """Return a check of keys or values, whose wrong ones are all told at the field itself."""
-    of_item = CHECKS[check](*arguments)
-    return lambda value: [text for item in value for text in of_item(item)]
 
 
 def _one_of(*values: str) -> Check:
@@ -243,16 +238,6 @@ def quantity(value: Any) -> Quantity | None:
         return None
 
 
-def _positive(*why: str) -> Check:
-    text = " ".join(why) or "must be greater than zero"
-
-    def check(value: Any) -> Iterator[str]:
-        if (amount := quantity(value)) is not None and amount <= Quantity("0"):
-            yield invalid(str(amount), text)
-
-    return check
-
-
 def _not_negative(*why: str) -> Check:
     text = " ".join(why) or "must be greater than or equal to 0"
 
@@ -269,25 +254,19 @@ def _unpadded(value: Any) -> Iterator[str]:
 
 
 CHECKS: dict[str, Callable[..., Check]] = {
-    **{
-        name: partial(_of_format, name)
-        for name in ("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "labelValue")
-    },
-    "each": _each,
+    **{name: partial(_of_format, name) for name in ("dns1123Label", "dns1123Subdomain", "qualifiedName")},
     "in": _one_of,
     "min": _least,
     "max": _most,
     "between": _between,
     "id": lambda: _between("0", str(_MOST)),
     "mode": lambda: _between("0", "511", "must be a number between 0 and 0777 (octal), both inclusive"),
-    "port": lambda: port_errors,
     "absolute": lambda: _absolute,
     "withoutDots": lambda: _without_dots,
     "localPath": lambda: local_path_errors,
     "itemPath": lambda: item_path_errors,
     "address": lambda: address_errors,
     "unpadded": lambda: _unpadded,
-    "positive": _positive,
     "notNegative": _not_negative,
     "envName": lambda: _matches(
         _ENV_NAME,

@@ -67,9 +67,6 @@ def _atomic(value: Any, struct: str, path: str) -> Iterator[str]:
                 yield at
             for index, element in enumerate(item):
                 yield from _atomic(element, part, f"{at}[{index}]")
-        elif isinstance(item, dict) and target.endswith(MAPS):
-            for key, element in item.items():
-                yield from _atomic(element, part, f"{at}.{key}")
         else:
             if name in _ATOMIC_MAPS.get(struct, ()):
                 yield at
@@ -96,15 +93,7 @@ def _merged(value: Json, patch: Json, struct: str) -> Json:
         target, old = fields.get(name, ""), value.get(name)
         part = target.rstrip(LISTS + MAPS)
         if isinstance(item, dict) and isinstance(old, dict):
-            if target.endswith(MAPS):
-                old_items = {key: old.get(key) for key in item}
-                merged = {
-                    key: _merged(before, new, part) if isinstance(before := old_items[key], dict) else new
-                    for key, new in item.items()
-                }
-                result[name] = old | merged
-            else:
-                result[name] = _merged(old, item, part)
+            result[name] = _merged(old, item, part)
         elif isinstance(item, list) and isinstance(old, list):
             keys = _keys(struct, name)
             result[name] = item if keys is None else _merged_lists(old, item, keys, part)

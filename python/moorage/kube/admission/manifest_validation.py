@@ -17,7 +17,8 @@ import msgspec
 from moorage.errors import InputError
 
 from ..apiserver.apply_manifest import applied_value
-from ..apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
+from ..apiserver.struct_tables import planned_parts, read_table
+from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import plain
@@ -51,30 +52,24 @@ class _Plan(NamedTuple):
 def _table() -> dict[str, list[_Field]]:
     """The fields with rules, by struct.
 
-    A line that begins at the margin names a struct; the indented ones after it have a field each, and its
-    rules between semicolons: a name of `CHECKS` and its arguments, ``required`` and the text of the error,
-    or ``pointer`` where an empty text is as wrong as another.
+    Of a field there are rules between semicolons: a name of `CHECKS` and its arguments, ``required`` and the
+    text of the error, or ``pointer`` where an empty text is as wrong as another.
     """
-    table: dict[str, list[_Field]] = {}
-    listed: list[_Field] = []
-    for line in (pathlib.Path(__file__).with_name("rules") / "validation_rules.txt").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        if not line.startswith(" "):
-            listed = table.setdefault(line, [])
-            continue
-        name, _, rules = line.strip().partition(": ")
-        text, checks, pointer = None, list[Check](), False
-        for rule in rules.split("; "):
-            word, *arguments = rule.split()
-            if word == "required":
-                text = required(" ".join(arguments))
-            elif word == "pointer":
-                pointer = True
-            else:
-                checks.append(CHECKS[word](*arguments))
-        listed.append(_Field(name, text, tuple(checks), pointer))
-    return table
+    path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
+    return {struct: [_field(*line) for line in lines] for struct, lines in read_table(path).items()}
+
+
+def _field(name: str, rules: str) -> _Field:
+    text, checks, pointer = None, list[Check](), False
+    for rule in rules.split("; "):
+        word, *arguments = rule.split()
+        if word == "required":
+            text = required(" ".join(arguments))
+        elif word == "pointer":
+            pointer = True
+        else:
+            checks.append(CHECKS[word](*arguments))
+    return _Field(name, text, tuple(checks), pointer)
 
 
 @cache
@@ -88,26 +83,7 @@ def _plan(struct: str) -> _Plan:
 
         tables.append(OF_POLICIES)
     rules = tuple([rule for listed in tables for rule in listed.get(struct, ())])
-    structs = []
-    for name, target in fields_of(struct).items():
-        form = target[-2:] if target.endswith((LISTS, MAPS)) else ""
-        if target and _has_rules(part := target.removesuffix(form)):
-            structs.append((name, part, form))
-    return _Plan(tuple(_table().get(struct, ())), rules, tuple(structs))
-
-
-_seen: set[str] = set()
-
-
-def _has_rules(struct: str) -> bool:
-    """Whether a struct or one in it has rules; those of schemas, which hold themselves, have none."""
-    if struct in _seen:
-        return False
-    _seen.add(struct)
-    try:
-        return any(_plan(struct))
-    finally:
-        _seen.discard(struct)
+    return _Plan(tuple(_table().get(struct, ())), rules, planned_parts(struct, _plan))
 
 
 def has_rules(kind: str, api_version: str) -> bool:
@@ -198,10 +174,6 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
             for index, each in enumerate(item):
                 if isinstance(each, dict):
                     yield from _causes(each, part, f"{at}[{index}]", root)
-        elif form == MAPS and isinstance(item, dict):
-            for key, each in item.items():
-                if isinstance(each, dict):
-                    yield from _causes(each, part, f"{at}[{key}]", root)
         elif not form and isinstance(item, dict):
             yield from _causes(item, part, at, root)
 

@@ -21,6 +21,7 @@ from moorage._core.base.quantity import Quantity, parse
 
 from ..model.meta import Struct
 from ..model.pod import PodSpec
+from .struct_tables import QUANTITY_FORMS, default_lines
 from .unknown_fields import LISTS, MAPS, fields_of
 
 _POD_SPEC, _CONTAINER, _IMAGE = "core.v1.PodSpec", "core.v1.Container", "core.v1.ImageVolumeSource"
@@ -28,27 +29,12 @@ _METADATA = "meta.v1.ObjectMeta"
 _IMAGES = {_CONTAINER: "image", _IMAGE: "reference"}
 """Structs with an image, on which the default of a field depends, and the field that names it."""
 _OF_IMAGES = frozenset({*_IMAGES.values(), "imagePullPolicy", "pullPolicy"})
-_MODE, _READ_ONLY = {"defaultMode": 0o644}, {"readOnly": False}
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    _POD_SPEC: {"dnsPolicy": "ClusterFirst", "hostPID": False, "hostIPC": False, "securityContext": {}},
-    _CONTAINER: {
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        **dict.fromkeys(("stdin", "stdinOnce", "tty"), False),
-    },
-    "core.v1.Probe": {
-        "initialDelaySeconds": 0,
-        "timeoutSeconds": 1,
-        "periodSeconds": 10,
-        "successThreshold": 1,
-        "failureThreshold": 3,
-    },
-    "core.v1.HTTPGetAction": {"path": "/", "scheme": "HTTP"},
-    "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
-    "core.v1.ResourceFieldSelector": {"divisor": "0"},
+_READ_ONLY = {"readOnly": False}
+_ZEROS: dict[str, dict[str, Any]] = {
+    _POD_SPEC: {"hostPID": False, "hostIPC": False},
+    _CONTAINER: dict.fromkeys(("stdin", "stdinOnce", "tty"), False),
+    "core.v1.Probe": {"initialDelaySeconds": 0},
     "core.v1.FileKeySelector": {"optional": False},
-    **{f"core.v1.{name}VolumeSource": _MODE for name in ("Secret", "ConfigMap", "DownwardAPI", "Projected")},
-    "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "core.v1.VolumeMount": _READ_ONLY,
     **{
         f"core.v1.{name}VolumeSource": _READ_ONLY
@@ -57,26 +43,15 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
             "StorageOS",
         )
     },
-    "core.v1.ISCSIVolumeSource": {
-        "iscsiInterface": "default",
-        "chapAuthDiscovery": False,
-        "chapAuthSession": False,
-    },
-    "core.v1.RBDVolumeSource": {"user": "admin", "keyring": "/etc/ceph/keyring"},
-    "core.v1.AzureDiskVolumeSource": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4"},
-    "core.v1.ScaleIOVolumeSource": {
-        "storageMode": "ThinProvisioned",
-        "fsType": "xfs",
-        "sslEnabled": False,
-        "readOnly": False,
-    },
+    "core.v1.ISCSIVolumeSource": {"chapAuthDiscovery": False, "chapAuthSession": False},
+    "core.v1.ScaleIOVolumeSource": {"sslEnabled": False, "readOnly": False},
     **{
         f"core.v1.{name}VolumeSource": {"partition": 0}
         for name in ("AWSElasticBlockStore", "GCEPersistentDisk")
     },
 }
-"""The defaults of the API server by struct and field, and what a field that is no pointer has without a
-value. Fields without a struct here have "" or an empty list or map as such a value."""
+"""By struct, what a field that is no pointer has without a value, where this is no default of the API server.
+Fields without a struct here have "" or an empty list or map as such a value."""
 _CONTENTS = {
     _CONTAINER: ("args", "command"),
     "core.v1.EnvVar": ("value",),
@@ -188,6 +163,13 @@ _UNKNOWN = _Step(None, object(), True)
 """Of a field that the table does not have."""
 
 
+def _defaults(name: str) -> dict[str, Any]:
+    """Return what the fields of a struct have without a value."""
+    lines = default_lines().get(name, ())
+    texts = {field: text for field, text in lines if text not in QUANTITY_FORMS and "." not in field}
+    return _ZEROS.get(name, {}) | {field: msgspec.json.decode(text) for field, text in texts.items()}
+
+
 @cache
 def _steps(name: str, struct: type[Struct] | None) -> dict[str, _Step]:
     """Return the steps of the known fields of a struct.
@@ -199,7 +181,7 @@ def _steps(name: str, struct: type[Struct] | None) -> dict[str, _Step]:
     struct : type or None
         The struct that has the fields that are read; None where none are.
     """
-    read, defaults, steps = _read_fields(struct), _DEFAULTS.get(name, {}), dict[str, _Step]()
+    read, defaults, steps = _read_fields(struct), _defaults(name), dict[str, _Step]()
     for field, target in fields_of(name).items():
         part, inner = target.rstrip(LISTS + MAPS), read.get(field)
         make: Callable[[Any], Any] | None = None

@@ -1,13 +1,12 @@
 """Sets the defaults that an API server gives a manifest in all of its fields, read by scheduling or not.
 
-Defaults of single fields are in version_defaults.txt; those that depend on others are functions beside it.
+Defaults of single fields are in apiserver/version_defaults.txt; those that depend on others are functions.
 Structs come before what they hold, as in the server.
 """
 
 from __future__ import annotations
 
 import json
-import pathlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,7 +15,8 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 
-from ...apiserver.unknown_fields import LISTS, MAPS, fields_of, struct_of
+from ...apiserver.struct_tables import default_lines, planned_parts
+from ...apiserver.unknown_fields import LISTS, MAPS, struct_of
 from ...apiserver.unread_fields import pull_policy
 from ...model.meta import in_thousandths
 from ...model.pod import Pod
@@ -44,49 +44,15 @@ class _StructDefaults(NamedTuple):
 
 
 @cache
-def _table() -> dict[str, list[tuple[str, str]]]:
-    table: dict[str, list[tuple[str, str]]] = {}
-    listed: list[tuple[str, str]] = []
-    for line in pathlib.Path(__file__).with_name("version_defaults.txt").read_text().splitlines():
-        if not line or line.startswith("#"):
-            continue
-        if not line.startswith(" "):
-            listed = table.setdefault(line, [])
-            continue
-        path, _, value = line.strip().partition(": ")
-        listed.append((path, value))
-    return table
-
-
-@cache
 def _plan(struct: str) -> _StructDefaults:
-    lines = _table().get(struct, ())
-    structs = []
-    for name, target in fields_of(struct).items():
-        form = target[-2:] if target.endswith((LISTS, MAPS)) else ""
-        if target and _has_defaults(held := target.removesuffix(form)):
-            structs.append((name, held, form))
+    lines = default_lines().get(struct, ())
     return _StructDefaults(
         _FUNCTIONS.get(struct),
         tuple((tuple(path.split(".")), value.encode()) for path, value in lines if value not in _QUANTITIES),
         tuple((path, _QUANTITIES[value]) for path, value in lines if value in _QUANTITIES),
-        tuple(structs),
+        planned_parts(struct, _plan),
         struct in _ZERO_IS_ABSENT,
     )
-
-
-_seen: set[str] = set()
-
-
-def _has_defaults(struct: str) -> bool:
-    """Whether a struct or one in it has defaults; those of schemas, which hold themselves, have none."""
-    if struct in _seen:
-        return False
-    _seen.add(struct)
-    try:
-        return any(_plan(struct))
-    finally:
-        _seen.discard(struct)
 
 
 def with_version_defaults(value: Json, kind: str, api_version: str) -> Json:

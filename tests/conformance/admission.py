@@ -98,9 +98,11 @@ _CAUSE = re.compile(rf"(?:^|: |, )({_FIELD}): ({'|'.join(_REASONS)})")
 _CODES = (
     (" is invalid: ", (422, "Invalid")),
     (" is forbidden: ", (403, "Forbidden")),
+    ("Operation cannot be fulfilled on ", (409, "Conflict")),
     (" not found", (404, "NotFound")),
     ("no matches for kind", (404, "NotFound")),
 )
+_STALE = re.compile(r'metadata\.(uid|resourceVersion) = "?([^"]+)"?')
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -147,6 +149,9 @@ def _refusals(vector: Json) -> list[str]:
     given: Any = request["object"]
     if request["verb"] == "update":  # the whole object: as if it had been applied before
         given = _as_manifest(given)
+        if (stale := _STALE.fullmatch(vector["note"])) is not None:  # the request shows what is stored
+            own = {name: request["old"]["metadata"][name] for name in ("uid", "resourceVersion")}
+            given["metadata"] |= own | {stale[1]: stale[2]}
         setup = [as_applied(obj) if names(obj) == names(given) else obj for obj in setup]
     mode = request.get("fieldValidation", "Strict").lower()
     try:

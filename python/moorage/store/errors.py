@@ -8,7 +8,8 @@ from typing import Any
 
 from moorage.errors import MoorageError
 from moorage.kube import Object
-from moorage.kube.model.meta import group_suffix, plural, resource
+from moorage.kube.apiserver.conflicts import conflict_text, other_uid_text, stale_text
+from moorage.kube.model.meta import group_suffix, resource
 from moorage.kube.read.decode import CLUSTER_SCOPED
 
 # ---- kinds -------------------------------------------------------------------------------------------------
@@ -142,24 +143,17 @@ def conflict(what: str, name: str, why: str) -> ConflictError:
     name : str
         The object's.
     """
-    return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
+    return ConflictError(conflict_text(what, name, why))
 
 
 def stale(obj: Object) -> ConflictError:
     """Return the error of an update with a resource version that is not the latest."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(resource(type(obj)), obj.name, why)
+    return ConflictError(stale_text(obj))
 
 
 def other_uid(obj: Object, uid: str) -> ConflictError:
     """Return the error of a write to `obj` where the stored object has the UID `uid`."""
-    struct = type(obj)
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{plural(struct)}/{obj.key}, "
-        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
-        f"UID in precondition: {obj.metadata.uid}, UID in object meta: {uid}"
-    )
-    return conflict(resource(struct), obj.name, why)
+    return ConflictError(other_uid_text(obj, uid))
 
 
 def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:

@@ -19,6 +19,7 @@ from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
 from .apply_manifest import applied_value, apply_manifest, has_last_applied
+from .conflicts import other_uid_text, stale_text
 from .refusals import Origin, label
 
 T = TypeVar("T", bound=Object)
@@ -79,6 +80,19 @@ def _version(meta: ObjectMeta) -> int:
     """The resource version; -1 without one that can be compared."""
     version = whole_number(meta.resource_version, 64)
     return -1 if version is None else version
+
+
+def _refuse_conflict(old: Object, new: Object) -> None:
+    """Raise an InputError about an object that was read before the stored one was changed, or is another one.
+
+    One with another UID and an own version is a later object of the name.
+    """
+    meta, stored = new.metadata, old.metadata
+    if meta.uid and stored.uid and meta.uid != stored.uid:
+        if _version(meta) == _version(stored):
+            raise InputError(other_uid_text(new, stored.uid))
+    elif 0 <= _version(meta) < _version(stored):
+        raise InputError(stale_text(new))
 
 
 class ListedTwiceError(InputError):
@@ -160,6 +174,7 @@ class Overlay:
     def _changed(self, old: Object, first: int, at: int) -> Object:
         """Return an object after the one at an index was applied."""
         new, text = self._objects[at], self._texts.get(at)
+        _refuse_conflict(old, new)
         if text is None or is_newer(new, old):
             validate(new)
             return replace_object(old, new)

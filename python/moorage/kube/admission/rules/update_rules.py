@@ -11,23 +11,6 @@ from ..field_checks import Fault, Json, forbidden, invalid, part, parts, quantit
 _FIXED = "field is immutable"
 
 
-def conflict(old: Json, new: Json, resource: str) -> str:
-    """Return the text about an object that was changed meanwhile, or is another one; "" where neither is so.
-
-    Parameters
-    ----------
-    resource : str
-        That of both, with its group.
-    """
-    stored, meta = part(old, "metadata"), part(new, "metadata")
-    why, uid = "", stored.get("uid")
-    if meta.get("uid") and meta["uid"] != uid:
-        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {uid}"
-    elif (version := meta.get("resourceVersion")) and version != stored.get("resourceVersion"):
-        why = "the object has been modified; please apply your changes to the latest version and try again"
-    return why and f'Operation cannot be fulfilled on {resource} "{stored.get("name")}": {why}'
-
-
 def update_causes(old: Json, new: Json) -> list[Fault]:
     """Return what changes that may not.
 

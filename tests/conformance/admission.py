@@ -18,6 +18,7 @@ from tests.doors.kube import (
     joined,
     pod_template,
     strategy_warnings,
+    subresource_causes,
     with_version_defaults,
     without_admission,
 )
@@ -147,6 +148,10 @@ def _refusals(vector: Json) -> list[str]:
     """Return why a request is refused, nothing if it is not."""
     request, setup = vector["request"], [*_ALWAYS_THERE, *vector["setup"]]
     given: Any = request["object"]
+    if part := request.get("subresource"):  # no file can ask for one
+        causes = subresource_causes(request["old"], given, part)
+        head = f'Pod "{given["metadata"]["name"]}" is invalid: '
+        return [f"{head}[{', '.join(': '.join(cause) for cause in causes)}]"] if causes else []
     if request["verb"] == "update":  # the whole object: as if it had been applied before
         given = _as_manifest(given)
         if (stale := _STALE.fullmatch(vector["note"])) is not None:  # the request shows what is stored

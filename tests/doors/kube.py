@@ -36,6 +36,7 @@ from moorage.kube.admission.chain import Admission as Admission
 
 # Rules of manifests, field by field.
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
+from moorage.kube.admission.manifest_validation import subresource_causes as subresource_causes
 from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
 from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts

@@ -253,6 +253,11 @@ def _unpadded(value: Any) -> Iterator[str]:
         yield invalid(value, "must not have leading or trailing whitespace")
 
 
+ON_CREATE = "cannot be set on create"
+"""Why a new pod has no ephemeral containers."""
+GATED = "cannot be set until all schedulingGates have been cleared"
+"""Why a new pod with gates has no node."""
+
 CHECKS: dict[str, Callable[..., Check]] = {
     **{name: partial(_of_format, name) for name in ("dns1123Label", "dns1123Subdomain", "qualifiedName")},
     "in": _one_of,

@@ -23,9 +23,9 @@ from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import plain
 from ..read.decode import is_json
-from .field_checks import CHECKS, Check, Fault, Json, Rule, is_absent, required
+from .field_checks import CHECKS, GATED, ON_CREATE, Check, Fault, Json, Rule, forbidden, is_absent, required
 from .rules.decoding import decoding_fault
-from .rules.update_rules import update_causes
+from .rules.update_rules import resize_causes, update_causes, written
 from .stored.version_defaults import with_version_defaults
 from .validate_object import validate
 
@@ -203,7 +203,9 @@ def check_new(obj: Object, text: bytes) -> None:
         validate(obj)
 
 
-_REQUIRED, _ON_CREATE = "Required value", "Forbidden: cannot be set on create"
+_REQUIRED = "Required value"
+_ON_CREATE = tuple([forbidden(why) for why in (ON_CREATE, GATED)])
+"""What is wrong with new pods alone."""
 
 
 def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None = None) -> None:
@@ -237,12 +239,30 @@ def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None
     causes = [
         cause
         for cause in manifest_causes(value, kind, version)
-        if cause.field not in known and cause.text != _ON_CREATE
+        if cause.field not in known and cause.text not in _ON_CREATE
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]
     if not (causes and not causes[0].field):  # it can be decoded
         causes += update_causes(*[with_version_defaults(each, kind, version) for each in (before, after)])
     refuse([*dict.fromkeys(causes)])
+
+
+def subresource_causes(old: Json, new: Json, subresource: str) -> list[Fault]:
+    """Return what an API server finds wrong with a write to a subresource of a stored pod.
+
+    Parameters
+    ----------
+    old, new : dict
+        The pod with all its fields, before and as it is sent.
+    subresource : {"resize", "ephemeralcontainers"}
+    """
+    before, after = [
+        with_version_defaults(value, "Pod", "v1") for value in (old, written(old, new, subresource))
+    ]
+    causes = [cause for cause in manifest_causes(after, "Pod", "v1") if cause.text not in _ON_CREATE]
+    if subresource == "resize" and not (causes and not causes[0].field):  # it can be decoded
+        causes += resize_causes(before, after)
+    return [*dict.fromkeys(causes)]
 
 
 def with_fields(value: Any, manifest: Any) -> Any:

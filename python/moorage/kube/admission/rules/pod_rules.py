@@ -17,7 +17,9 @@ from ...model.meta import is_native
 from ...model.pod import Pod, PodSpec
 from ...read.decode import decode
 from ..field_checks import (
+    GATED,
     HEADER,
+    ON_CREATE,
     SYSCTL,
     Fault,
     Json,
@@ -128,13 +130,9 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield from format_causes("qualifiedName", name, f"{path}.schedulingGates[{at}]")
     yield from doubled(gates, f"{path}.schedulingGates")
     if gates and spec.get("nodeName") and root.get("kind") == "Pod":
-        yield Fault(
-            f"{path}.nodeName", forbidden("cannot be set until all schedulingGates have been cleared")
-        )
+        yield Fault(f"{path}.nodeName", forbidden(GATED))
 
 
-ON_CREATE = "cannot be set on create"
-"""Why a new pod has no ephemeral containers."""
 _NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
 
 

@@ -315,7 +315,8 @@ def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     sources = [name for name, value in spec.items() if name not in _NO_SOURCES and value is not None]
     if not sources:
         yield Fault(path, required("must specify a volume type"))
-    for name in sorted(sources, key=_source_turn)[1:]:
+    sources.sort(key=_source_turn)
+    for name in sources[1:]:
         yield Fault(f"{path}.{name}", forbidden("may not specify more than 1 volume type"))
     host = part(spec, "hostPath")
     if host.get("path") == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
@@ -328,7 +329,7 @@ def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     if isinstance(affinity, dict) and affinity.get("required") is not None and not terms:
         field = f"{path}.nodeAffinity.required.nodeSelectorTerms"
         yield Fault(field, required("must have at least one node selector term"))
-    if spec.get("local") is not None and affinity is None:
+    if sources[:1] == ["local"] and affinity is None:
         yield Fault(f"{path}.nodeAffinity", required("Local volume requires node affinity"))
     given = spec.get("volumeAttributesClassName")
     if given == "":

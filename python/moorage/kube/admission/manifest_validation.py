@@ -25,7 +25,7 @@ from ..plain import plain
 from ..read.decode import is_json
 from .field_checks import CHECKS, GATED, ON_CREATE, Check, Fault, Json, Rule, forbidden, is_absent, required
 from .rules.decoding import decoding_fault
-from .rules.update_rules import resize_causes, update_causes, written
+from .rules.update_rules import as_updated, resize_causes, update_causes, written
 from .stored.version_defaults import with_version_defaults
 from .validate_object import validate
 
@@ -238,7 +238,7 @@ def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None
     known = {cause.field for cause in manifest_causes(before, kind, version)}
     causes = [
         cause
-        for cause in manifest_causes(value, kind, version)
+        for cause in manifest_causes(as_updated(before, value), kind, version)
         if cause.field not in known and cause.text not in _ON_CREATE
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]

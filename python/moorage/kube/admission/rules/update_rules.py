@@ -312,6 +312,35 @@ def _sized(holder: Json) -> Json:
 # ---- other kinds -------------------------------------------------------------------------------------------
 
 
+_REACHED = ("NodePort", "LoadBalancer")
+_OF_TYPES = (
+    *((names, ("ClusterIP", *_REACHED)) for names in (("clusterIP", "clusterIPs"), ("ipFamilies",))),
+    (("ipFamilyPolicy",), ("ClusterIP", *_REACHED)),
+    (("externalTrafficPolicy",), _REACHED),
+    *(
+        ((name,), ("LoadBalancer",))
+        for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort")
+    ),
+)
+"""Fields that only services of some types have."""
+
+
+def as_updated(old: Json, new: Json) -> Json:
+    """Return a changed object as it is validated: what its former type gave a Service goes with the type."""
+    if new.get("kind") != "Service":
+        return new
+    before, after = part(old, "spec"), dict(part(new, "spec"))
+    was, is_now = (spec.get("type") or "ClusterIP" for spec in (before, after))
+    for names, types in _OF_TYPES:
+        is_left = all(before.get(name) == after.get(name) for name in names)
+        if was in types and is_now not in types and is_left:
+            after |= dict.fromkeys(names)
+    ports = [[port.get("nodePort") for port in parts(spec, "ports")] for spec in (before, after)]
+    if was in _REACHED and is_now not in _REACHED and ports[0] == ports[1]:
+        after["ports"] = [port | {"nodePort": None} for port in parts(after, "ports")]
+    return new | {"spec": after}
+
+
 def _service(old: Json, new: Json) -> Iterator[Fault]:
     before, after = part(old, "spec"), part(new, "spec")
     kinds = [spec.get("type") or "ClusterIP" for spec in (before, after)]

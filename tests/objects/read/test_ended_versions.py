@@ -44,10 +44,14 @@ def test_a_scheduler_refuses_it_with_an_error() -> None:
 
 
 def test_releases_end_versions_one_after_the_other() -> None:
-    ended = ended_version("VolumeAttributesClass", "storage.k8s.io/v1beta1")
-    assert ended is not None
-    assert [release for release in RELEASES if ended.is_served(release)] == ["1.34", "1.35", "1.36"]
-    assert ended.depends_on_release
+    for kind, version, last in (
+        ("VolumeAttributesClass", "storage.k8s.io/v1beta1", "1.36"),
+        ("CompositePodGroup", "scheduling.k8s.io/v1alpha3", "1.37"),
+    ):
+        ended = ended_version(kind, version)
+        assert ended is not None
+        assert [release for release in RELEASES if ended.is_served(release)][-1] == last
+        assert ended.depends_on_release
     assert ended_version("Deployment", "apps/v1") is None
 
 

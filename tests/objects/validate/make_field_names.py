@@ -72,6 +72,10 @@ def table(definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
             fields = by_name[name]["properties"]
             structs[name] = {field: target(fields[field], set(by_name)) for field in sorted(fields)}
             pending += {found.rstrip(LISTS + MAPS) for found in structs[name].values() if found}
+    # 1.38 serves the kind as v1beta1; its schema is not published yet, and has the fields of the earlier one.
+    alpha = kinds.get("scheduling.k8s.io/v1alpha3/CompositePodGroup")
+    if alpha is not None:
+        kinds.setdefault("scheduling.k8s.io/v1beta1/CompositePodGroup", alpha)
     return {"kinds": dict(sorted(kinds.items())), "structs": dict(sorted(structs.items()))}
 
 

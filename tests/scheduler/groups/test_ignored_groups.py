@@ -39,7 +39,7 @@ TOP = composite("top", 1, **topology("zone"))
 BOUND = [gang("g", 2, "top", **topology("zone")), gang("h", 2)]
 LACKS = (
     "PodGroup default/g belongs to CompositePodGroup default/r, which does not exist: "
-    "create it as scheduling.k8s.io/v1alpha3."
+    "create it as scheduling.k8s.io/v1alpha3 (v1beta1 since 1.38)."
 )
 ITSELF = "belongs to itself, so that its pods wait: change its parent."
 CIRCLE = [gang("g", 1, "r"), composite("r", 1, "s"), composite("s", 1, "r")]

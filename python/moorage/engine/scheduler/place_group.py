@@ -141,7 +141,7 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
         name, above = group.full_name, index.ancestors(group.unit)
         if above and index.known(above[0]) is None:
             lacks = f"{name} belongs to {COMPOSITE} {unit_name(above[0])}, which does not exist"
-            problems.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3.")
+            problems.append(f"{lacks}: create it as scheduling.k8s.io/v1alpha3 (v1beta1 since 1.38).")
         if group.unit in above:
             problems.append(f"{name} belongs to itself, so that its pods wait: change its parent.")
     return problems

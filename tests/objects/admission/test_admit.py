@@ -7,6 +7,7 @@ from typing import Any
 import moorage as mo
 
 Json = dict[str, Any]
+PROFILES = ("seccomp.security.alpha", "apparmor.security.beta")
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -100,3 +101,23 @@ def test_who_cannot_be_asked_is_named() -> None:
     }
     (asked,) = mo.admit(mo.load(webhooks), pod()).not_asked
     assert (asked.name, asked.webhook, asked.about) == ("guard", "guard.example.com", ["Pod default/web"])
+
+
+def test_a_server_warns_of_what_will_surprise() -> None:
+    given = pod("a.b", annotations={f"container.{name}.kubernetes.io/c": "unconfined" for name in PROFILES})
+    given["spec"]["imagePullSecrets"] = [{"name": ""}, {"name": "s"}, {"name": "s"}]
+    given["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"externalID": "x"}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    service["spec"] = {"ports": [{"port": 80}], "externalIPs": ["9.9.9.9"]}
+    warnings = mo.admit(mo.Cluster(), [given, node, service]).warnings
+    assert [f"{item.obj}: {item.message.partition(': ')[0].partition(' is ')[0]}" for item in warnings] == [
+        "Pod default/a.b: metadata.name",
+        "Pod default/a.b: metadata.annotations[container.seccomp.security.alpha.kubernetes.io/c]",
+        "Pod default/a.b: metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]",
+        "Pod default/a.b: spec.imagePullSecrets[0].name",
+        "Pod default/a.b: spec.imagePullSecrets[2].name",
+        "Pod default/a.b: spec.containers[0].env[1]",
+        "Node n: spec.externalID",
+        "Service default/s: spec.externalIPs",
+    ]

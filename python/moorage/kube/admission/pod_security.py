@@ -18,8 +18,8 @@ Json = Mapping[str, Any]
 MODES = ("enforce", "audit", "warn")
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
 LATEST = "latest"
-_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP = ("seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/")
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+SECCOMP = ("seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/")
 _DEFAULT_CAPABILITIES = {
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
     *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
@@ -143,7 +143,7 @@ def _app_armor(pod: _Pod) -> Refusal:
     notes = sorted(
         f"{key}={go_json(value)}"
         for key, value in pod.annotations.items()
-        if key.startswith(_APP_ARMOR) and value not in ("", "runtime/default")
+        if key.startswith(APP_ARMOR) and value not in ("", "runtime/default")
         if not value.startswith("localhost/")
     )
     who = " and ".join([setters] * bool(setters) + [f"annotation{'s' * (len(notes) > 1)}"] * bool(notes))
@@ -260,7 +260,7 @@ def _seccomp(pod: _Pod) -> Refusal:
 
 
 def _seccomp_annotations(pod: _Pod) -> Refusal:
-    keys = {_SECCOMP[0], *(_SECCOMP[1] + container["name"] for container in pod.containers())}
+    keys = {SECCOMP[0], *(SECCOMP[1] + container["name"] for container in pod.containers())}
     bad = sorted(
         f"{key}={go_json(pod.annotations[key])}"
         for key in keys & pod.annotations.keys()
@@ -367,7 +367,7 @@ def with_app_armor(annotations: Mapping[str, str], spec: Json) -> Json:
 
     A server does this before admission is asked (kubernetes v1.36, pkg/registry/core/pod/strategy.go).
     """
-    profiles = {name: annotations.get(f"{_APP_ARMOR}{name}") for name in _names(spec)}
+    profiles = {name: annotations.get(f"{APP_ARMOR}{name}") for name in _names(spec)}
     if not any(profiles.values()) or (spec.get("os") or {}).get("name") == "windows":
         return spec
     of_pod, copy = _value(spec, ["appArmorProfile", "type"]), dict(spec)

@@ -20,6 +20,7 @@ from ..field_checks import (
     quantity,
     required,
 )
+from ..stored.version_defaults import complete_limits
 from ..validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors
 
 # ---- quotas ------------------------------------------------------------------------------------------------
@@ -119,13 +120,7 @@ _ORDERS = (
     ("min", "max", "min", "min", "min value {} is greater than max value {}"),
     ("min", _REQUEST, _REQUEST, _REQUEST, "min value {} is greater than default request value {}"),
     (_REQUEST, "max", _REQUEST, _REQUEST, "default request value {} is greater than max value {}"),
-    (
-        _REQUEST,
-        "default",
-        _REQUEST,
-        _REQUEST,
-        "default request value {} is greater than default limit value {}",
-    ),
+    (_REQUEST, "default", _REQUEST, _REQUEST, _ABOVE_LIMIT),
     ("min", "default", "default", "min", "min value {} is greater than default value {}"),
     ("default", "max", "default", "max", "default value {} is greater than max value {}"),
 )
@@ -164,11 +159,9 @@ def _limit_range_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
 
 def _completed(item: Json) -> dict[str, Json]:
     """Return the amounts of an item by their fields, after the API server has set defaults."""
-    fields = {name: part(item, name) for name in ("max", "min", "default", _REQUEST, _RATIO)}
-    if item.get("type") == "Container":
-        fields["default"] = fields["max"] | fields["default"]
-        fields[_REQUEST] = fields["min"] | fields["default"] | fields[_REQUEST]
-    return fields
+    item = dict(item)
+    complete_limits(item)
+    return {name: part(item, name) for name in ("max", "min", "default", _REQUEST, _RATIO)}
 
 
 def _order_errors(fields: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

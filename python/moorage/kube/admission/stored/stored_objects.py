@@ -19,7 +19,7 @@ from ...releases import ALWAYS_PULL_IMAGES
 from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
 from ..pod_requests import container_defaults
-from .service_accounts import with_account
+from .service_accounts import all_containers, with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults
 
@@ -69,7 +69,7 @@ class StoredObjects:
             self._annotate(value)
             value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
             with_account(value, self._accounts)
-            for container in _containers(value) if self._pulls else ():
+            for container in all_containers(part(value, "spec")) if self._pulls else ():
                 container["imagePullPolicy"] = "Always"
             if (node := self._nodes.get(obj.spec.node_name)) is not None:
                 of_node = {key: node.metadata.labels[key] for key in _TOPOLOGY if key in node.metadata.labels}
@@ -109,10 +109,6 @@ class StoredObjects:
 
 
 _CONTAINERS = {"containers": "container", "initContainers": "init container"}
-
-
-def _containers(pod: Json) -> list[Json]:
-    return [container for kind in _CONTAINERS for container in parts(part(pod, "spec"), kind)]
 
 
 def with_read_fields(value: Json, pod: Pod) -> Json:

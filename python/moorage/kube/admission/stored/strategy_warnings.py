@@ -11,6 +11,8 @@ from moorage._core.base.quantity import Quantity
 from ...cel.text_formats import format_errors
 from ...model.storage import BETA_STORAGE_CLASS
 from ..field_checks import Json, part, parts
+from ..pod_security import APP_ARMOR, SECCOMP
+from .service_accounts import all_containers
 
 _TEMPLATES = {
     **dict.fromkeys(
@@ -64,8 +66,6 @@ _ANNOTATIONS = {
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field '
     "instead",
 }
-_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 _VOLUMES = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
@@ -120,19 +120,18 @@ def _of_pod(spec: Json, meta: Json, path: str) -> Iterator[str]:
 
 
 def _of_annotations(spec: Json, meta: Json, path: str) -> Iterator[str]:
-    names = {str(item.get("name")): item for kind in _CONTAINERS for item in parts(spec, kind)}
+    names = {str(item.get("name")): item for item in all_containers(spec)}
     annotations = part(meta, "annotations")
     for key, why in _ANNOTATIONS.items():
         if key in annotations and not (key.startswith("seccomp") and _has(spec, "seccompProfile")):
             yield f"{path}metadata.annotations[{key}]: {why}"
-    for name, container in names.items():
-        if _SECCOMP + name in annotations and not _has(container, "seccompProfile"):
-            why = 'non-functional in v1.27+; use the "seccompProfile" field instead'
-            yield f"{path}metadata.annotations[{_SECCOMP}{name}]: {why}"
-    for name, container in names.items():
-        if _APP_ARMOR + name in annotations and not _has(container, "appArmorProfile"):
-            why = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-            yield f"{path}metadata.annotations[{_APP_ARMOR}{name}]: {why}"
+    for start, profile, why in (
+        (SECCOMP[1], "seccompProfile", "non-functional in v1.27+"),
+        (APP_ARMOR, "appArmorProfile", "deprecated since v1.30"),
+    ):
+        for name, container in names.items():
+            if start + name in annotations and not _has(container, profile):
+                yield f'{path}metadata.annotations[{start}{name}]: {why}; use the "{profile}" field instead'
 
 
 def _has(holder: Json, profile: str) -> bool:
@@ -197,10 +196,14 @@ def _stateful_set(stateful_set: Json) -> Iterator[str]:
         yield f"spec.revisionHistoryLimit: {why}"
 
 
-def _claim(claim: Json) -> Iterator[str]:
-    if BETA_STORAGE_CLASS in part(part(claim, "metadata"), "annotations"):
+def _of_old_class(obj: Json) -> Iterator[str]:
+    if BETA_STORAGE_CLASS in part(part(obj, "metadata"), "annotations"):
         why = 'deprecated since v1.8; use "storageClassName" attribute instead'
         yield f"metadata.annotations[{BETA_STORAGE_CLASS}]: {why}"
+
+
+def _claim(claim: Json) -> Iterator[str]:
+    yield from _of_old_class(claim)
     yield from _of_claim_spec(part(claim, "spec"), "spec")
 
 
@@ -213,9 +216,7 @@ def _of_claim_spec(spec: Json, where: str) -> Iterator[str]:
 
 def _volume(volume: Json) -> Iterator[str]:
     spec = part(volume, "spec")
-    if BETA_STORAGE_CLASS in part(part(volume, "metadata"), "annotations"):
-        why = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        yield f"metadata.annotations[{BETA_STORAGE_CLASS}]: {why}"
+    yield from _of_old_class(volume)
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         yield (
             "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the "

@@ -244,7 +244,7 @@ def _node_status(status: Json) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-def _limit_range_item(item: Json) -> None:
+def complete_limits(item: Json) -> None:
     """Defaults of containers: of limits the maximum; of requests the default limit, then the minimum."""
     if item.get("type") == "Container":
         default = (item.get("max") or {}) | (item.get("default") or {})
@@ -288,7 +288,7 @@ _FUNCTIONS: dict[str, Callable[[Json], None]] = {
     "core.v1.ReplicationController": _controller,
     "core.v1.Service": _service,
     "core.v1.NodeStatus": _node_status,
-    "core.v1.LimitRangeItem": _limit_range_item,
+    "core.v1.LimitRangeItem": complete_limits,
     "apps.v1.Deployment": _deployment,
     "apps.v1.StatefulSet": _stateful_set,
     "apps.v1.DaemonSet": _daemon_set,

@@ -225,6 +225,10 @@ if TYPE_CHECKING:
     from .model.storage import VolumeAttachmentSpec as VolumeAttachmentSpec
     from .model.storage import VolumeNodeAffinity as VolumeNodeAffinity
     from .model.storage import VolumeNodeResources as VolumeNodeResources
+    from .model.webhooks import MutatingWebhookConfiguration as MutatingWebhookConfiguration
+    from .model.webhooks import RuleWithOperations as RuleWithOperations
+    from .model.webhooks import ValidatingWebhookConfiguration as ValidatingWebhookConfiguration
+    from .model.webhooks import Webhook as Webhook
     from .model.workload import ClaimRetentionPolicy as ClaimRetentionPolicy
     from .model.workload import CloneSet as CloneSet
     from .model.workload import CloneSetStatus as CloneSetStatus
@@ -366,6 +370,9 @@ else:
                 "PersistentVolumeStatus StorageClass TopologySelectorLabelRequirement "
                 "TopologySelectorTerm VolumeAttachment VolumeAttachmentSource VolumeAttachmentSpec "
                 "VolumeNodeAffinity VolumeNodeResources"
+            ),
+            ".model.webhooks": (
+                "MutatingWebhookConfiguration RuleWithOperations ValidatingWebhookConfiguration Webhook"
             ),
             ".model.workload": (
                 "ClaimRetentionPolicy CloneSet CloneSetStatus ControllerRevision CronJob CronJobSpec "

@@ -227,7 +227,14 @@ cdef class Quantity:
         -------
         int
             In the int64 range.
+
+        Raises
+        ------
+        ValueError
+            Another scale.
         """
+        if scale not in (0, -3):
+            raise ValueError(f"scale must be 0 or -3, not {scale}")
         if not saturates:
             return self.scaled(scale)
         nanos = self.nanos()

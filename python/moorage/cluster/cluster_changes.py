@@ -168,8 +168,7 @@ class ChangingScheduler(PodScheduler):
             or LeaderWorkerSet, such as ``deploy/web``; those of ``namespace/NAME``, of a label selector, or
             all (``*``).
         replicas : int or str
-            How many, or a percentage of today's, such as ``150%``: rounded up, and at least 1 where there are
-            any.
+            How many, or a percentage of today's, such as ``150%``, rounded up.
 
         Raises
         ------
@@ -183,7 +182,7 @@ class ChangingScheduler(PodScheduler):
             parts = []
             for obj in workloads_named(client, reference, SCALABLE, "has no replicas to set"):
                 there = 1 if obj.spec.replicas is None else obj.spec.replicas
-                number = replicas if percent is None else -(-there * int(percent[1]) // 100) or min(there, 1)
+                number = replicas if percent is None else -(-there * int(percent[1]) // 100)
                 if not 0 <= int(number) <= MAX_PODS:
                     raise InputError(
                         f"must be between 0 and {MAX_PODS}, not {number}", obj=reference, path="replicas"

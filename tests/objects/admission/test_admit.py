@@ -121,3 +121,14 @@ def test_a_server_warns_of_what_will_surprise() -> None:
         "Node n: spec.externalID",
         "Service default/s: spec.externalIPs",
     ]
+
+
+def test_a_pod_with_a_generated_name_is_refused_once() -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sec", "labels": labels}}
+    meta = {"generateName": "p-", "namespace": "sec"}
+    containers = [{"name": "c", "image": "i"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
+    answer = mo.admit([space], pod)
+    assert str(answer).startswith("0 accepted, 1 refused\nrefused: pods ")
+    assert answer.objects == []

@@ -92,7 +92,7 @@ def _holders(held: Counter[tuple[Workload, str]]) -> tuple[DeviceShare, ...]:
 def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[DeviceUse]:
     table, state = scheduler.table, scheduler.cache.state
     for name in table.allocatable:
-        if name in _NO_DEVICES:
+        if name in _NO_DEVICES or name.startswith("attachable-volumes-"):
             continue
         allocatable, requested = (table.column(kind, name) for kind in ("allocatable", "requested"))
         for row in scheduler.context.view_rows().tolist():

@@ -322,6 +322,8 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[Callable[[No
     others = [node for node in nodes if of_types(node) is None and not _is_spot(node)]
     listed, date = _listed_by_aws(others) if types is None else ({}, "")
     source = f"Prices are those that AWS lists on demand ({date})." if listed else ""
+    if types is not None and nodes and not any(of_types(node) is not None for node in nodes):
+        source = "No node has a price: the instance types that are given have none of their types and zones."
     return (lambda node: listed[node.name] if node.name in listed else of_types(node)), source
 
 

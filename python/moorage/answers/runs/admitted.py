@@ -127,6 +127,7 @@ def admit(
     stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}
     refused = [*after.refused_objects, *map(_refused_pod, after.refused)]
     gone = {(obj.kind, obj.namespace, obj.name) for obj in refused}
+    gone |= {("Pod", each.pod.namespace, each.pod.metadata.generate_name) for each in after.refused}
     completing = StoredObjects([*after.others, *after.nodes])
     security = SecuredNamespaces([*after.namespaces, *after.others], lambda: release)
     answer = Admitted([], refused, [], [])

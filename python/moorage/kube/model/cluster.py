@@ -52,7 +52,7 @@ class RefusedObject(Document, frozen=True):
     namespace: str
     name: str
     source: str
-    """The file."""
+    """The file; empty for pods, which are refused when all are read."""
     message: str
     """The API server's text."""
 
@@ -61,7 +61,7 @@ class RefusedObject(Document, frozen=True):
         """File, object and text in one line."""
         key = f"{self.namespace}/{self.name}" if self.namespace else self.name
         named = [] if f'"{self.name}"' in self.message else [f"{self.kind} {key}"]
-        return ": ".join([self.source, *named, self.message])
+        return ": ".join(filter(None, [self.source, *named, self.message]))
 
 
 class OutsidePolicy(NamedTuple):

@@ -22,7 +22,10 @@ CUT = (
     (Input((NODE,)), 0),
     *((Input((NODE, f"objects/{name}.json")), count) for name, count in (("po_sidecar", 0), ("sts", 4))),
     *((Input((NODE, f"objects/{name}.json")), 0) for name in ("pvc", "pdb")),
-    (Input(("objects/aws_try.yaml", "objects/dranet_aws_*.yaml")), 6),
+    (
+        Input(("objects/aws_try.yaml", "objects/dranet_aws_*.yaml")),
+        10,
+    ),  # slices whose owner has no UID are refused
     (replay("traces/nasa.swf", form="swf"), 0),
     (replay("traces/cluster_machine_list", "traces/cluster_job_log", form="philly"), 0),
     (replay("traces/revised_machine_list.csv", "traces/cluster_job_log", form="philly"), 0),

@@ -22,7 +22,7 @@ WRONG: dict[str, Any] = {
 GOOD = {
     "count": 1, "like": "c", "template": pod("t"), "pod": pod("t"), "pods": [pod("t")], "n": 1,
     "nodes": ["c"], "references": "default/p0", "reference": "deploy/x", "replicas": 1, "zone": "z",
-    "pod_group": "podgroup/g",
+    "pod_group": "podgroup/g", "name": "c",
     "what": node("new"), "taints": "a=b:NoSchedule", "labels": "a=b", "bound": None, "other": None,
 }  # fmt: skip
 VERBS = [

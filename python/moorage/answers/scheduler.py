@@ -633,6 +633,9 @@ class Scheduler(ChangingScheduler):
             There is no such node, or no autoscaler has it.
         """
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+        from moorage.autoscalers.group_settings import GroupSettings
+        from moorage.autoscalers.karpenter.provisioning import check_type
         from moorage.autoscalers.node_removal import explain_node
 
+        check_type("groups", groups, GroupSettings)
         return explain_node(self, AutoscalerSettings(types, options, groups=groups), name, at)

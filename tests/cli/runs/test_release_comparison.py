@@ -44,7 +44,7 @@ def test_ties_make_no_difference(
             assert made["releases"]["tieBreak"] == tie_break
 
 
-@pytest.mark.parametrize("version", list(RELEASES)[:-1])
+@pytest.mark.parametrize("version", [version for version in RELEASES if version < "1.37"])
 def test_what_differs_is_what_simulate_says_of_each_release(
     version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

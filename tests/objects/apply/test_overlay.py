@@ -237,10 +237,12 @@ def test_a_newer_reading_counts_with_its_status() -> None:
         assert [one.name for one in load(*layers).finished] == ["p"]
 
 
-def test_an_older_reading_that_was_edited_is_applied() -> None:
+def test_an_older_reading_that_was_edited_is_a_conflict() -> None:
     edited = reading("9", "Pending", activeDeadlineSeconds=5)
-    (one,) = load(reading("10", "Running"), edited).pods
-    assert (one.spec.active_deadline_seconds, one.spec.node_name, one.status.phase) == (5, "n1", "Running")
+    cluster = load(reading("10", "Running"), edited)
+    (one,), (refused,) = cluster.pods, cluster.refused_objects
+    assert (one.spec.active_deadline_seconds, one.spec.node_name, one.status.phase) == (None, "n1", "Running")
+    assert "the object has been modified" in refused.message
 
 
 def test_equal_objects_count_once() -> None:

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
 from moorage.autoscalers.group_labels import PROVIDER_LABELS
-from moorage.autoscalers.providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE
+from moorage.autoscalers.providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, InstanceType
 from moorage.autoscalers.providers.pool_types import ProvidedTypes, Types, stored_types
 from moorage.autoscalers.providers.prices import prices_by
 from moorage.cluster import PodScheduler
@@ -313,11 +313,10 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[Callable[[No
     Without types it is what those of the NodePools cost, and what AWS lists on demand, where the region of a
     node is in its list.
     """
-    if types is None or isinstance(types, ProvidedTypes):
-        known = stored_types(types, client)
-        of_types = prices_by(known.every())
-    else:
-        of_types = prices_by(chain.from_iterable(types.values()) if isinstance(types, Mapping) else types)
+    every: Iterable[InstanceType] = stored_types(types, client).every()  # also checks them
+    if types is not None and not isinstance(types, ProvidedTypes):
+        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
+    of_types = prices_by(every)
     nodes: list[Node] = client.list(Node)[0]
     others = [node for node in nodes if of_types(node) is None and not _is_spot(node)]
     listed, date = _listed_by_aws(others) if types is None else ({}, "")

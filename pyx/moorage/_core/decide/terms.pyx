@@ -131,8 +131,8 @@ cdef class Terms:
     def count_unlisted(self, pods, int32_t row, int32_t sign):
         """Count pods that only AddPod and RemovePod of PodTopologySpread count, for hard constraints.
 
-        PreFilter counts no terminating pods, and up to v1.37 none at all for an empty selector. AddPod and RemovePod
-        match pods of the namespace by their labels alone (kube-scheduler v1.36, podtopologyspread,
+        PreFilter counts no terminating pods, and up to v1.37 none at all for an empty selector. AddPod and
+        RemovePod match pods of the namespace by their labels alone (kube-scheduler v1.36, podtopologyspread,
         filtering.go, updateWithPod).
 
         Parameters

@@ -554,8 +554,8 @@ cdef class DeviceSearch:
             return False
         if value == UNREADABLE:
             raise self.wanted.rules.unreadable_attribute(
-                self.wanted.claims[one.claim], self.wanted.alternatives[alternative], self.view.device(device),
-                self.wanted.constraints[number][2])
+                self.wanted.claims[one.claim], self.wanted.alternatives[alternative],
+                self.view.device(device), self.wanted.constraints[number][2])
         if one.is_distinct and self.is_distinct_from_all:
             for at in range(number * MAX_RESULTS, number * MAX_RESULTS + one.devices):
                 if value == LISTED or self.seen[at] == value:

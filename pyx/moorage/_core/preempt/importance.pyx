@@ -3,8 +3,8 @@
 Higher priority comes first, then the earlier start (kube-scheduler v1.36, MoreImportantPod). Pods that have
 not started are the youngest. Equal pods stay in the order of the row if they are few: upstream sorts the pods
 below the priority of the preemptor with Go's sort.Slice, which does so up to 12 pods and leaves equal ones of
-more pods in an order of its own. Since v1.38 their UIDs decide. A row is sorted when it is first read, again after the change log has named
-it, and where that order differs for the next preemptor.
+more pods in an order of its own. Since v1.38 their UIDs decide. A row is sorted when it is first read, again
+after the change log has named it, and where that order differs for the next preemptor.
 
 Pods of a group are evicted with the priority of the group, or of that at the top of its tree. Those of some
 groups are only evicted together, on whichever rows they are (kube-scheduler v1.37,

@@ -135,7 +135,10 @@ cdef class LowerUnits:
         return [(
             units[at].priority,
             self.wholes[mr_unit_of(&units[at])] if units[at].pod_class < 0 else None,
-            [self.state.ledger.row_of(self.numbers[each]) for each in range(self.first[at], self.first[at + 1])],
+            [
+                self.state.ledger.row_of(self.numbers[each])
+                for each in range(self.first[at], self.first[at + 1])
+            ],
         ) for at in range(self.size)]
 
     def lost_node(self):

@@ -59,7 +59,8 @@ cdef class ClusterState:
         self.symbols = Symbols()
         self.log = ChangeLog(self.journal)
         self.table = NodeTable(self.symbols, self.journal, self.log, ledgers)
-        self.table.quantities_saturate, self.table.sums_saturate = gates.quantities_saturate, gates.sums_saturate
+        self.table.quantities_saturate = gates.quantities_saturate
+        self.table.sums_saturate = gates.sums_saturate
         self.tree = NodeTree(self.journal)
         self.images = ImageStates(self.journal)
         self.view = View(self.journal, self.table, self.tree, self.images)

@@ -224,8 +224,8 @@ cdef class Shape:
         """Return the requests that resource allocation scores use for the pod, by resource.
 
         They have the defaults of NonZeroRequested, and are those of containers alone unless
-        `scores_effective_requests` (kube-scheduler v1.36, resource_allocation.go). Cpu is in millicores, memory and ephemeral storage are
-        in bytes, other resources in units.
+        `scores_effective_requests` (kube-scheduler v1.36, resource_allocation.go). Cpu is in millicores,
+        memory and ephemeral storage are in bytes, other resources in units.
         """
         cdef int32_t at
         others = {name: self.c.others[at].score for at, name in enumerate(self.others)}

@@ -655,9 +655,9 @@ class SharedPluginData:
 
     def save(self) -> object:
         """Return the shared data and their state."""
-        shared, derived = self._handle.plugin_data()
+        shared, derived = (data.copy() for data in self._handle.plugin_data())
         parts = [part for data in shared.values() for part in _parts_of(data)]
-        return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
+        return (shared, derived), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`."""
@@ -670,7 +670,8 @@ class SharedPluginData:
     def copy_from(self, other: SharedPluginData) -> None:
         """Take the assumed volumes and lost uses of another scheduler; all other shared data is derived from
         the informers."""
-        for make, data in other._handle.plugin_data()[0].items():
+        shared, _ = other._handle.plugin_data()
+        for make, data in shared.copy().items():  # a question in another thread may add to it
             parts = _copied_of(data)
             if parts:
                 mine = self._handle.shared(cast(Any, make))

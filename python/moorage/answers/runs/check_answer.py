@@ -38,11 +38,11 @@ from .simulation import (
     Status,
     by_workload,
 )
-from .upgrade_effects import TouchedObjects
 
-if TYPE_CHECKING:  # a check without losses and NodePools needs neither
+if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none of them
     from ..survival import Survival, SurvivalDocument
     from .coming_nodes import NewNodesDocument
+    from .upgrade_effects import TouchedObjects
 
 _EXAMPLES = 5
 

@@ -30,8 +30,6 @@ from .built_in_plugins import (
     PriorityClassPlugin,
     ServiceAccountPlugin,
 )
-from .field_checks import Json
-from .manifest_validation import with_fields
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
 from .request import (
@@ -55,6 +53,7 @@ from .siblings import Siblings, TemplateDifference, with_difference
 from .validate_object import check_pod_spec, pod_level_errors
 
 if TYPE_CHECKING:  # few clusters have policies
+    from .field_checks import Json
     from .policy.policy_plugins import AdmissionPolicies
 
 WARNED = "Validation failed for "
@@ -559,6 +558,8 @@ class NewPods:
             text = self._texts.get(key)
             value = {} if text is None else msgspec.json.decode(text)
             if key in self._before:
+                from .manifest_validation import with_fields  # only policies look at whole objects
+
                 value = with_fields(without_admission(obj), value)
             self._documents[key] = value
         return self._documents[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,9 @@ from ..model.policy import AdmissionPlugins
 from ..plain import joined, plain
 from ..read.object_defaults import missing_tolerations
 from ..workloads.ownership import has_made_up_uid
-from .field_checks import Json
+
+if TYPE_CHECKING:  # rules of fields are asked of changes alone
+    from .field_checks import Json
 
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 

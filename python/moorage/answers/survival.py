@@ -21,12 +21,12 @@ from moorage.cluster.change import NAME, get, parsed
 from moorage.cluster.node_changes import NO_CONTROLLER
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import COMES_FREE, NOT_STARTED
+from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler.cycle.results import GATED, OTHER_SCHEDULER, TERMINATING, WAITING, problem_of
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.kube import Namespace, PodDisruptionBudget
 from moorage.kube.model.pod import Pod
-from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.kind_table import replacement
 from moorage.kube.workloads.ownership import Workloads
@@ -376,7 +376,7 @@ class _DomainLosses:
         self._before = {*result.unschedulable, *result.skipped}
         unmade = self._not_made()
         self._unmade = len(unmade)
-        self._workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+        self._workloads = workloads_of(scheduler.client)
         self._is_asked = asked_about(scheduler, self.question.only)
         without = [pod for pod, _, _ in unmade]
         if self.question.before is not None:

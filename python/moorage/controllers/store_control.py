@@ -42,6 +42,7 @@ from moorage.kube.workloads.daemon_pods import node_of
 from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import (
     FINISHED,
+    Workloads,
     controller_reference,
     group_to_show,
     has_made_up_uid,
@@ -422,6 +423,11 @@ def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
         admission.admit_object(claim)
     except RefusedError as error:
         raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
+
+
+def workloads_of(client: ObjectClient) -> Workloads:
+    """Return the workloads of the pods of a store."""
+    return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])
 
 
 def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:

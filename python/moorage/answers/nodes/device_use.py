@@ -13,12 +13,12 @@ from msgspec import UNSET, UnsetType
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.quantity import parse as amount_of
 from moorage.cluster import PodScheduler
+from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
 from moorage.kube import Pod, ResourceClaim, ResourceSlice
 from moorage.kube.model.node import Node
 from moorage.kube.model.resource_claims import DeviceRequest
 from moorage.kube.model.resource_slices import Device, ResourceSliceSpec
-from moorage.kube.model.workload import Job, ReplicaSet
 from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.store import find_object
 
@@ -76,7 +76,7 @@ class DevicesDocument(Document, frozen=True, kw_only=True):
 def device_use(scheduler: PodScheduler) -> list[DeviceUse]:
     """Return the devices of all nodes, by resource, model and node."""
     scheduler.sync()
-    workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+    workloads = workloads_of(scheduler.client)
     uses = [*_of_plugins(scheduler, workloads), *_of_drivers(scheduler, workloads)]
     return sorted(uses, key=lambda use: (use.resource, use.model, use.node))
 

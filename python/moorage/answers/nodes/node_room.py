@@ -19,7 +19,7 @@ from moorage.autoscalers.providers.instance_type import CAPACITY_TYPE, INSTANCE_
 from moorage.autoscalers.providers.pool_types import ProvidedTypes, Types, stored_types
 from moorage.autoscalers.providers.prices import prices_by
 from moorage.cluster import PodScheduler
-from moorage.controllers.store_control import admission_of
+from moorage.controllers.store_control import admission_of, workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, no_label
 from moorage.kube import Pod
@@ -27,8 +27,7 @@ from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.policy import ResourceQuota
-from moorage.kube.model.workload import Job, ReplicaSet
-from moorage.kube.workloads.ownership import Workload, Workloads
+from moorage.kube.workloads.ownership import Workload
 from moorage.store import ObjectClient
 
 from ..asked_pods import free_amounts
@@ -177,10 +176,7 @@ def node_room(
 ) -> list[Room]:
     """Return the room on nodes; see `Scheduler.node_room`."""
     scheduler.sync()
-    rows: list[int] = scheduler.context.view_rows().tolist()
-    if names is not None:
-        wanted = {scheduler.cache.state.find_row(name) for name in names}
-        rows = [row for row in rows if row in wanted]
+    rows = _rows_of(scheduler, names)
     groups = {str(scheduler.table.row_name(row)): [row] for row in rows}
     if by:
         kept = set(rows)
@@ -190,6 +186,15 @@ def node_room(
         listed.append((NO_LABEL, [row for row in rows if row not in labelled]))
         groups = {name: its for name, of_value in listed if (its := [row for row in of_value if row in kept])}
     return _Rooms(scheduler, HOLDERS if names is None else None, price_of).of(groups)
+
+
+def _rows_of(scheduler: PodScheduler, names: Sequence[str] | None) -> list[int]:
+    """The rows of nodes in list order; of all without names."""
+    rows: list[int] = scheduler.context.view_rows().tolist()
+    if names is None:
+        return rows
+    wanted = {scheduler.cache.state.find_row(name) for name in names}
+    return [row for row in rows if row in wanted]
 
 
 class _Rooms:
@@ -205,7 +210,7 @@ class _Rooms:
         self.free = {name: free_amounts(scheduler, name) for name in table.allocatable}
         self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
         self.type = common_value(scheduler, INSTANCE_TYPE)
-        self.workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+        self.workloads = workloads_of(scheduler.client)
 
     def of(self, groups: dict[str, list[int]]) -> list[Room]:
         """Return the room on the rows of each group."""
@@ -439,11 +444,9 @@ def workload_use(scheduler: PodScheduler, nodes: Sequence[str] | None = None) ->
     first."""
     scheduler.sync()
     state, table = scheduler.cache.state, scheduler.table
-    rows: list[int] = scheduler.context.view_rows().tolist()
-    if nodes is not None:
-        rows = [row for row in rows if table.row_name(row) in set(nodes)]
+    rows = _rows_of(scheduler, nodes)
     pods, used = defaultdict[Workload, list[Pod]](list), defaultdict[Workload, set[int]](set)
-    workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+    workloads = workloads_of(scheduler.client)
     for row in rows:
         for pod in state.pods_of(row):
             workload = workloads.of(pod)

@@ -17,6 +17,7 @@ from moorage.cluster.cluster_setup import join_cluster
 from moorage.cluster.pod_scheduler import with_objects
 from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
+from moorage.controllers.store_control import workloads_of
 from moorage.engine.framework.plugin_registry import Registry
 from moorage.engine.plugins.registry import ConfigurationSource, read_configuration
 from moorage.errors import InputError
@@ -441,7 +442,7 @@ class LoadedCluster:
     @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
-        return workloads_of(self.scheduler)
+        return workloads_of(self.scheduler.client)
 
     @cached_property
     def running(self) -> Counter[Workload]:
@@ -526,9 +527,3 @@ def waiting_pods(cluster: Cluster) -> set[str]:
 def is_running(pod: Pod) -> bool:
     """Whether a pod has a node, and is not being deleted."""
     return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None
-
-
-def workloads_of(scheduler: Scheduler) -> Workloads:
-    """Return the workloads of the pods of a scheduler's store."""
-    client = scheduler.client
-    return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])

@@ -17,6 +17,7 @@ from moorage.cluster.pod_scheduler import admission_warnings, template_warnings
 from moorage.cluster.verbs import RequestedChange
 from moorage.controllers.availability import why_awaited
 from moorage.controllers.claims_in_use import NOT_STARTED as NOT_STARTED
+from moorage.controllers.store_control import workloads_of
 from moorage.controllers.volume_plugins import unknown_topologies
 from moorage.document import Count, Document
 from moorage.engine.scheduler import ScheduleResult
@@ -50,7 +51,7 @@ from moorage.kube.workloads.ownership import (
 from moorage.store import find_object
 
 from ..scheduler import Scheduler
-from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running, workloads_of
+from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
 from .summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class Simulation(Struct, dict=True):
     @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
-        return workloads_of(self.scheduler)
+        return workloads_of(self.scheduler.client)
 
     @cached_property
     def written(self) -> Mapping[str, Pod | None]:
@@ -791,7 +792,7 @@ class SimulationSetup:
         uids = {pod.metadata.uid for pod in bound if pod is not None and pod.spec.node_name}
         on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
-        self.workloads = workloads_of(scheduler)
+        self.workloads = workloads_of(scheduler.client)
         self._warned = input_warnings(cluster, loaded) + without_effect
         if coming is not None and coming.types:
             from moorage.autoscalers.providers.prices import foreign_zones  # most checks need no prices

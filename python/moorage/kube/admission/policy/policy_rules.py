@@ -112,9 +112,8 @@ def _declared(value: Json, path: str, makes_patches: bool) -> tuple[list[Fault],
     return faults, environment
 
 
-def _validating_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _validating_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A ValidatingAdmissionPolicy."""
-    del root
     yield from _policy_errors(value, path, False)
     faults, environment = _declared(value, path, False)
     yield from faults
@@ -148,9 +147,8 @@ def _validation_errors(value: Json, path: str, environment: Environment) -> Iter
         yield Fault(f"{path}.reason", unsupported(reason, _REASONS))
 
 
-def _mutating_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _mutating_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A MutatingAdmissionPolicy."""
-    del root
     yield from _policy_errors(value, path, True)
     faults, environment = _declared(value, path, True)
     yield from faults
@@ -175,9 +173,8 @@ def _mutating_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
                 yield from _compiled(patch, f"{field}.{name}", environment, (result,), absent=_NOT_SPECIFIED)
 
 
-def _rule_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _rule_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A rule of operations and resources."""
-    del root
     for name, what in (("operations", "operations"), ("apiGroups", "API groups")):
         yield from _wildcard_errors(value, path, name, what)
     yield from _wildcard_errors(value, path, "apiVersions", "API versions")
@@ -197,9 +194,8 @@ def _wildcard_errors(value: Json, path: str, name: str, what: str) -> Iterator[F
         yield Fault(f"{path}.{name}", invalid(items, why))
 
 
-def _param_ref_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _param_ref_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A reference to params."""
-    del root
     has_name, has_selector = bool(_text(value, "name")), value.get("selector") is not None
     if has_name and has_selector:
         for name in ("name", "selector"):

@@ -50,9 +50,8 @@ ALWAYS = "Always"
 # ---- pods --------------------------------------------------------------------------------------------------
 
 
-def _metadata_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _metadata_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Labels and annotations of a template; those of the object are checked with its name."""
-    del root
     yield from labels_causes(part(value, "metadata"), path)
     annotations = part(part(value, "metadata"), "annotations")
     yield from pod_annotation_causes(annotations, part(value, "spec"), f"{path}.annotations")
@@ -654,8 +653,7 @@ _COMPUTED = tuple(
 )
 
 
-def _env_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _env_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     source = value.get("valueFrom")
     if not isinstance(source, dict):
         return
@@ -723,8 +721,7 @@ def _divisor_errors(given: Any, resource: str, field: str) -> Iterator[Fault]:
         yield Fault(field, invalid(resource, why))
 
 
-def _env_from_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _env_from_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     sources = [name for name in ("configMapRef", "secretRef") if value.get(name) is not None]
     whole = path.rpartition("[")[0]
     if not sources:
@@ -742,8 +739,7 @@ def _env_from_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 # ---- profiles ----------------------------------------------------------------------------------------------
 
 
-def _seccomp_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _seccomp_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     kind, profile, field = value.get("type"), value.get("localhostProfile"), f"{path}.localhostProfile"
     if kind == "Localhost":
         if not profile:
@@ -755,8 +751,7 @@ def _seccomp_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(field, invalid(shown, "can only be set when seccomp type is Localhost"))
 
 
-def _app_armor_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _app_armor_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     kind, profile, field = value.get("type"), value.get("localhostProfile"), f"{path}.localhostProfile"
     if kind == "Localhost":
         if not isinstance(profile, str) or not profile.strip():
@@ -820,8 +815,7 @@ _IQN = re.compile(
 )
 
 
-def _iscsi_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _iscsi_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     name = str(value.get("iqn") or "")
     if name and _IQN.fullmatch(name) is None:
         why = "must be valid format starting with iqn, eui, or naa"
@@ -830,8 +824,7 @@ def _iscsi_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.iqn", invalid(name, why))
 
 
-def _fc_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _fc_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     names, ids, lun = value.get("targetWWNs") or (), value.get("wwids") or (), value.get("lun")
     if not names and not ids:
         why = "must specify either targetWWNs or wwids, but not both"
@@ -854,8 +847,7 @@ def wrong_lun(lun: int, field: str) -> Iterator[Fault]:
         yield Fault(field, invalid(lun, "must be between 0 and 255, inclusive"))
 
 
-def _disk_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _disk_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     at = path.replace("gcePersistentDisk", "persistentDisk")
     if not value.get("pdName"):
         yield Fault(f"{at}.pdName", required())
@@ -868,8 +860,7 @@ _BLOBS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-na
 _MANAGED = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 
 
-def _azure_disk_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _azure_disk_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     uri, is_managed = str(value.get("diskURI") or ""), value.get("kind") == "Managed"
     if uri and is_managed and not uri.startswith("/subscriptions/"):
         yield Fault(f"{path}.diskURI", unsupported(uri, (_MANAGED,)))
@@ -877,8 +868,7 @@ def _azure_disk_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.diskURI", unsupported(uri, (_BLOBS,)))
 
 
-def _flocker_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _flocker_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     name, uuid = value.get("datasetName"), value.get("datasetUUID")
     if not name and not uuid:
         yield Fault(path, required("one of datasetName and datasetUUID is required"))
@@ -890,23 +880,20 @@ def _flocker_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.datasetName", invalid(name, "must not contain '/'"))
 
 
-def _empty_dir_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _empty_dir_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     size = quantity(value.get("sizeLimit"))
     if size is not None and size < Quantity("0"):
         yield Fault(f"{path}.sizeLimit", forbidden("SizeLimit field must be a valid resource quantity"))
 
 
-def _csi_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _csi_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     ref = value.get("nodePublishSecretRef")
     if isinstance(ref, dict) and not ref.get("name"):
         yield Fault(f"{path}.nodePublishSecretRef.name", required())
 
 
-def _downward_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _downward_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A file of the downward API; its errors are told at the volume, not at the item."""
-    del root
     whole = path.rpartition(".items[")[0]
     field, resource = value.get("fieldRef"), value.get("resourceFieldRef")
     if field is None and resource is None:
@@ -918,8 +905,7 @@ def _downward_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     yield from field_causes(value, whole, _FILE_FIELDS)
 
 
-def _projected_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _projected_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     paths: list[str] = []
     for at, source in enumerate(parts(value, "sources")):
         kinds = [name for name, given in source.items() if given is not None]

@@ -51,12 +51,11 @@ def _in_conflict(scopes: Iterable[str]) -> bool:
     return any(pair <= names for pair in _CONFLICTS)
 
 
-def _quota_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _quota_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Resources that a quota cannot count, and scopes that do not fit together or to what it limits.
 
     Texts show all scopes as Go writes them.
     """
-    del root
     hard, scopes = part(spec, "hard"), [*(spec.get("scopes") or ())]
     yield from _amounts_errors(hard, f"{path}.hard", "quota")
     field = f"{path}.scopes"
@@ -129,9 +128,8 @@ _OF_CONTAINERS = ("Container", "Pod")
 _TYPES = (*_OF_CONTAINERS, "PersistentVolumeClaim")
 
 
-def _limit_range_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _limit_range_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Types that are not known or stand twice, and amounts that are not in order."""
-    del root
     items = parts(spec, "limits")
     types = [item.get("type") or "" for item in items]
     for at, item in enumerate(items):

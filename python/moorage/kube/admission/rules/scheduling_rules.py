@@ -28,9 +28,8 @@ _LISTING, _EXISTING = ("In", "NotIn"), ("Exists", "DoesNotExist")
 # ---- selectors ---------------------------------------------------------------------------------------------
 
 
-def _requirement_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _requirement_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A requirement of a selector of labels; those of metrics are not looked at."""
-    del root
     if ".metrics[" in path:
         return
     operator, values = value.get("operator"), value.get("values") or []
@@ -45,8 +44,7 @@ def _requirement_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield from format_causes("labelValue", text, f"{path}.values[{at}]")
 
 
-def _selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     for key, text in () if ".metrics[" in path else part(value, "matchLabels").items():
         yield from format_causes("qualifiedName", key, f"{path}.matchLabels")
         yield from format_causes("labelValue", text, f"{path}.matchLabels")
@@ -72,9 +70,8 @@ def selects(selector: Json, labels: Json) -> bool:
     return True
 
 
-def _node_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _node_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A term of a selector of nodes."""
-    del root
     for at, rule in enumerate(parts(value, "matchExpressions")):
         field, operator, values = (
             f"{path}.matchExpressions[{at}]",
@@ -101,8 +98,7 @@ def _node_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
             yield Fault(f"{field}.key", invalid(rule.get("key") or "", "not a valid field selector key"))
 
 
-def _node_selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _node_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     if not value.get("nodeSelectorTerms"):
         yield Fault(f"{path}.nodeSelectorTerms", required("must have at least one node selector term"))
 
@@ -110,15 +106,13 @@ def _node_selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]
 # ---- affinity ----------------------------------------------------------------------------------------------
 
 
-def _weight_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _weight_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     weight = value.get("weight", 0)
     if isinstance(weight, int) and not 1 <= weight <= 100:
         yield Fault(f"{path}.weight", invalid(weight, "must be in the range 1-100"))
 
 
-def _pod_term_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _pod_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     for name in value.get("namespaces") or ():
         yield from format_causes("dns1123Label", name, f"{path}.namespace")
     yield from _topology_key_errors(value, path)
@@ -155,9 +149,8 @@ _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _ALL = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 
 
-def _toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A toleration. Whether it may compare numbers depends on a feature gate, which another rule knows."""
-    del root
     key, operator = value.get("key") or "", value.get("operator") or "Equal"
     text, effect = value.get("value") or "", value.get("effect") or ""
     if key:
@@ -179,8 +172,7 @@ def _toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.effect", unsupported(effect, _EFFECTS))
 
 
-def _spread_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _spread_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     skew, least, when = value.get("maxSkew", 0), value.get("minDomains"), value.get("whenUnsatisfiable") or ""
     if isinstance(skew, int) and skew < 1:
         yield Fault(f"{path}.maxSkew", invalid(skew, "must be greater than zero"))
@@ -200,9 +192,8 @@ def _spread_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     yield from _key_errors(value, path, ("matchLabelKeys",))
 
 
-def _pod_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """The parts of a pod's spec that have no struct of their own."""
-    del root
     for key, text in part(value, "nodeSelector").items():
         yield from format_causes("qualifiedName", key, f"{path}.nodeSelector")
         yield from format_causes("labelValue", text, f"{path}.nodeSelector")

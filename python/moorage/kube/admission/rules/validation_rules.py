@@ -138,8 +138,7 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _KUBELET = 10250
 
 
-def _service_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     kind, ports = spec.get("type") or "ClusterIP", parts(spec, "ports")
     addresses = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
     is_headless = addresses[:1] == ["None"]
@@ -366,8 +365,7 @@ def _inline_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
 _DATA = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
-def _claim_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _claim_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     yield from _mode_errors(spec, path, "at least 1 access mode is required")
     amount = part(part(spec, "resources"), "requests").get("storage")
     if amount is None:
@@ -397,8 +395,7 @@ def _claim_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             yield Fault(path, invalid({}, "must match dataSourceRef"))
 
 
-def _ephemeral_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _ephemeral_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     meta = part(part(value, "volumeClaimTemplate"), "metadata")
     for name in meta:
         if name not in ("labels", "annotations") and meta[name]:
@@ -416,8 +413,7 @@ _SOURCES = {
 }
 
 
-def _scaler_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     ref, field = part(spec, "scaleTargetRef"), f"{path}.scaleTargetRef"
     for name in ("kind", "name"):
         text = ref.get(name)
@@ -512,8 +508,7 @@ def _source_errors(source: Json, name: str, path: str) -> Iterator[Fault]:
 # ---- storage -----------------------------------------------------------------------------------------------
 
 
-def _class_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root, path
+def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     name = value.get("provisioner")
     if isinstance(name, str) and name:
         yield from format_causes("qualifiedName", name.lower(), "provisioner")
@@ -541,8 +536,7 @@ def _class_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         terms.append(rules)
 
 
-def _driver_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield Fault(f"{path}.volumeLifecycleModes", unsupported(mode, ("Persistent", "Ephemeral")))
@@ -560,8 +554,7 @@ def _driver_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
             yield Fault(f"{field}.expirationSeconds", invalid(seconds, why))
 
 
-def _csi_node_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _csi_node_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     drivers = parts(spec, "drivers")
     yield from doubled([driver.get("name") for driver in drivers], f"{path}.drivers", ".name")
     for at, driver in enumerate(drivers):
@@ -574,8 +567,7 @@ def _csi_node_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
                 yield Fault(field, duplicate(key))
 
 
-def _attachment_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root, path
+def _attachment_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     spec = part(value, "spec")
     if value.get("spec") is None:
         yield Fault("spec.attacher", required())
@@ -620,8 +612,7 @@ def _taint_errors(taints: list[Json]) -> Iterator[Fault]:
         seen.append(key)
 
 
-def _node_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root, path
+def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     spec, status = part(value, "spec"), part(value, "status")
     yield from _taint_errors(parts(spec, "taints"))
     for at, block in enumerate(spec.get("podCIDRs") or ()):
@@ -648,8 +639,7 @@ def _node_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
             yield Fault("metadata.annotations.AvoidPods", invalid(_AVOID, why))
 
 
-def _overhead_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del path, root
+def _overhead_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     from ..validate_object import name_errors  # few manifests are RuntimeClasses
 
     for name, given in part(part(value, "overhead"), "podFixed").items():
@@ -670,15 +660,13 @@ def _overhead_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
 # ---- devices -----------------------------------------------------------------------------------------------
 
 
-def _opaque_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _opaque_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     given = value.get("parameters")
     if given is not None and not isinstance(given, dict):
         yield Fault(f"{path}.parameters", invalid("<value omitted>", "must be a valid JSON object"))
 
 
-def _constraint_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _constraint_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     name = value.get("matchAttribute")
     if name is None and value.get("distinctAttribute") is None:
         yield Fault(path, required("exactly one of `matchAttribute` or `distinctAttribute` is required"))
@@ -687,8 +675,7 @@ def _constraint_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.matchAttribute", invalid(name, why))
 
 
-def _extended_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _extended_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     from ..validate_object import is_extended  # few manifests are DeviceClasses
 
     name = value.get("extendedResourceName")
@@ -704,9 +691,8 @@ _NO_REQUEST = (
 )
 
 
-def _device_errors(devices: Json, path: str, root: Json) -> Iterator[Fault]:
+def _device_errors(devices: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Requests of a claim, and what names them."""
-    del root
     requests, known = parts(devices, "requests"), set[str]()
     for at, request in enumerate(requests):
         field, name = f"{path}.requests[{at}]", request.get("name") or ""
@@ -734,9 +720,8 @@ def _device_errors(devices: Json, path: str, root: Json) -> Iterator[Fault]:
                     yield Fault(f"{path}.{which}[{at}].requests[{index}]", invalid(name, _NO_REQUEST))
 
 
-def _request_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _request_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """How many devices a request wants."""
-    del root
     mode, count = value.get("allocationMode") or "ExactCount", value.get("count")
     if mode not in _COUNTS:
         yield Fault(f"{path}.allocationMode", unsupported(mode, _COUNTS))
@@ -747,8 +732,7 @@ def _request_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.count", invalid(count, "must be greater than zero"))
 
 
-def _device_toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _device_toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     operator, effect = value.get("operator") or "Equal", value.get("effect")
     if operator not in ("Equal", "Exists"):
         yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists")))
@@ -761,8 +745,7 @@ def _device_toleration_errors(value: Json, path: str, root: Json) -> Iterator[Fa
         yield from format_causes("qualifiedName", value["key"], f"{path}.key")
 
 
-def _device_selector_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _device_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     if value.get("cel") is None:
         yield Fault(f"{path}.cel", required())
         return
@@ -777,8 +760,7 @@ def _device_selector_errors(value: Json, path: str, root: Json) -> Iterator[Faul
         yield Fault(f"{path}.cel.expression", invalid(text, str(known).partition("\n")[0]))
 
 
-def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _claim_template_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     meta = part(value, "metadata")
     for name in meta:
         if name not in ("labels", "annotations") and meta[name]:
@@ -799,9 +781,8 @@ _VALUES = ("int", "bool", "string", "version", "ints", "bools", "strings", "vers
 _MOST_TEXT = 64
 
 
-def _slice_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """The pool of a slice, and the nodes that its devices are on."""
-    del root
     pool = part(spec, "pool")
     if not (name := str(pool.get("name") or "")):
         yield Fault(f"{path}.pool.name", required())

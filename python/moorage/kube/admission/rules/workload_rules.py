@@ -62,9 +62,8 @@ def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.template.metadata.labels", unselected(_labels(spec)))
 
 
-def _controller_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _controller_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """The selector and the template of a ReplicationController; the labels are the default selector."""
-    del root
     labels = _labels(spec)
     selector = part(spec, "selector") or labels
     if not selector:
@@ -102,10 +101,9 @@ def _number(value: Any, absent: int) -> int:
     return int(value)
 
 
-def _deployment_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """What no rollout gets through: it may neither add a pod first nor remove one first, or has to end before
     new pods are ready."""
-    del root
     strategy, field = part(spec, "strategy"), f"{path}.strategy"
     type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
     if type_ not in ("Recreate", "RollingUpdate"):
@@ -128,9 +126,8 @@ def _deployment_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(at, invalid(deadline, "must be greater than minReadySeconds"))
 
 
-def _stateful_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _stateful_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Names that no host can have, and ways of an update."""
-    del root
     if name := spec.get("serviceName"):
         yield from format_causes("dns1123Label", name, f"{path}.serviceName")
     policy = spec.get("podManagementPolicy") or "OrderedReady"
@@ -150,9 +147,8 @@ def _stateful_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{field}.rollingUpdate.partition", invalid(partition, why))
 
 
-def _daemon_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _daemon_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Ways of an update: it adds pods first, or removes them first."""
-    del root
     strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
     type_, rolling = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate")
     if type_ not in ("OnDelete", "RollingUpdate"):
@@ -175,9 +171,8 @@ def _daemon_set_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
 # ---- scaling and disruption --------------------------------------------------------------------------------
 
 
-def _scaler_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
+def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Bounds of replicas that are not positive, or not in order."""
-    del root
     greatest, given = spec.get("maxReplicas") or 0, spec.get("minReplicas")
     least = 1 if given is None else given
     if least < 1:
@@ -194,8 +189,7 @@ def _scaler_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         )
 
 
-def _budget_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    del root
+def _budget_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
         shown = {"MinAvailable": least, "Selector": spec.get("selector"), "MaxUnavailable": most}
@@ -209,9 +203,8 @@ _RESERVED = "priority class names with 'system-' prefix are reserved for system 
 _HIGHEST = 1000000000
 
 
-def _class_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     """Names that begin with ``system-``, as only those of the API server itself do, and values."""
-    del path, root
     name, number = str(part(value, "metadata").get("name") or ""), value.get("value") or 0
     if name.startswith("system-"):
         why = f"{name} is not a known system priority class"

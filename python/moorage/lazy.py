@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,27 +40,31 @@ else:
             return value
 
 
-def names_at_first_use(
-    package: str, modules: Mapping[str, str]
-) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a room that imports names at first use.
+_IMPORT = re.compile(r"^from (\S+) import \(?\s*(\w+) as ", re.MULTILINE)
 
-    Imports under TYPE_CHECKING say the same to type checkers and readers (PEP 562).
+
+def names_at_first_use(
+    package: str, file: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package that imports its names at first use.
+
+    The stub beside its ``__init__.py`` says them and where each is from: a name per import, with ``as``.
 
     Parameters
     ----------
-    package : str
-        ``__name__`` of the room.
-    modules : mapping of str to str
-        The names that a module has, with spaces between them, by the module: relative to the room with a dot
-        in front, as in an import, else absolute.
+    package, file : str
+        ``__name__`` and ``__file__`` of the package.
     """
-    homes = {name: module for module, names in modules.items() for name in names.split()}
+    stub = Path(file).with_suffix(".pyi").read_text()
+    homes = {name: module for module, name in _IMPORT.findall(stub)}
     room = vars(sys.modules[package])
 
     def import_name(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            from moorage.errors import nearest
+
+            hint = "" if name.startswith("_") else nearest(name, homes)  # tools ask for such names
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         value: object = getattr(import_module(homes[name], package), name)
         room[name] = value
         return value

@@ -46,17 +46,11 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT / "python", capture_output=True, text=True, check=False)
 
 
-def facade() -> tuple[dict[str, str], dict[str, str]]:
-    """The table of public names of ``moorage``, and what its imports for type checkers say."""
-    tree = ast.parse((ROOT / "python/moorage/__init__.py").read_text())
-    table: dict[str, str] = {}
-    typed: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES":
-            table = ast.literal_eval(node.value)
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            typed.update({alias.name: node.module or "" for alias in node.names})
-    return table, typed
+def homes(package: str) -> dict[str, str]:
+    """The public names of a package by its stub, and the module of each."""
+    stub = ROOT / "python" / package.replace(".", "/") / "__init__.pyi"
+    imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{'.' * node.level}{node.module}" for node in imports for alias in node.names}
 
 
 def test_a_missing_extra_of_a_command_is_one_line_that_names_it() -> None:
@@ -124,13 +118,17 @@ def test_a_wheel_has_every_file_of_the_package() -> None:
 
 def test_import_is_lazy() -> None:
     result = run(FINDER.format(hide=False) + f"print(*sorted({LOADED}))")
-    loaded = ["moorage", "moorage._core", "moorage._core.decide", "moorage._version"]
+    loaded = ["moorage", "moorage._core", "moorage._core.decide", "moorage.lazy"]
     assert (result.stdout.split(), result.stderr) == (loaded, "")
 
 
 def test_public_names_need_only_the_run_time_dependencies() -> None:
     base = ROOT / "python/moorage"
-    modules = {public: base / module.replace(".", "/") for public, module in facade()[0].items()}
+    modules = {
+        public: base / module.removeprefix(".").replace(".", "/")
+        for public, module in homes("moorage").items()
+        if module.startswith(".")
+    }
     here = [public for public, path in modules.items() if path.is_dir() or path.with_suffix(".py").exists()]
     code = FINDER.format(hide=False) + (
         f"for name in {here}:\n"
@@ -167,31 +165,23 @@ def test_the_package_names_the_releases_that_it_has() -> None:
     assert f"kube-scheduler {versions[0]} to {versions[-1]}." in (moorage.__doc__ or "")
 
 
-def test_type_checkers_see_the_same_names() -> None:
-    table, typed = facade()
-    assert table == typed != {}
-
-
 ROOMS = [
-    name(path).split("/")[2]
+    path.parent.name
     for path in files(".py", under="python/moorage")
     if path.name == "__init__.py" and "names_at_first_use" in path.read_text()
+    if path.parent.name != "moorage"
 ]
 """The rooms whose names are imported at their first use."""
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_type_checkers_see_the_same_names_of_a_room(room: str) -> None:
-    module = import_module(f"moorage.{room}")
-    tree = ast.parse((ROOT / "python/moorage" / room / "__init__.py").read_text())
-    [block] = (node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    homes = {alias.name: f"{'.' * node.level}{node.module}" for node in imports for alias in node.names}
-    assert sorted(module.__all__) == sorted(homes)
-    for public, home in homes.items():
-        assert getattr(module, public) is getattr(import_module(home, module.__name__), public)
-    assert homes.keys() <= {*dir(module)}
-    with pytest.raises(AttributeError, match=rf"^module 'moorage\.{room}' has no attribute 'no_such_name'$"):
+@pytest.mark.parametrize("package", ["moorage", *(f"moorage.{room}" for room in ROOMS)])
+def test_a_package_has_the_names_of_its_stub(package: str) -> None:
+    module = import_module(package)
+    assert sorted(module.__all__) == sorted(homes(package)) != []
+    for public, home in homes(package).items():
+        assert getattr(module, public) is getattr(import_module(home, package), public)
+    assert homes(package).keys() <= {*dir(module)}
+    with pytest.raises(AttributeError, match=rf"^module '{package}' has no attribute 'no_such_name'"):
         _ = module.no_such_name
 
 

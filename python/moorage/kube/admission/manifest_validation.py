@@ -16,7 +16,6 @@ import msgspec
 
 from moorage.errors import InputError
 
-from ..apiserver.apply_manifest import applied_value
 from ..apiserver.struct_tables import planned_parts, read_table
 from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
@@ -208,18 +207,18 @@ _ON_CREATE = tuple([forbidden(why) for why in (ON_CREATE, GATED)])
 """What is wrong with new pods alone."""
 
 
-def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None = None) -> None:
+def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json) -> None:
     """Check what becomes of an object when a manifest is applied. What was wrong before is no error.
 
     Parameters
     ----------
     old, changed : Object
         Before and after.
-    text : bytes
-        The manifest.
-    stored : dict, optional
+    stored : dict or None
         The JSON value of `old` with all its fields. Without it, of fields that are not read only what the
         manifest has is known: that the object lacks one is no error.
+    sent : dict
+        The JSON value of `changed` with all its fields; without `stored`, the manifest.
 
     Raises
     ------
@@ -229,12 +228,11 @@ def check_applied(old: Object, changed: Object, text: bytes, stored: Json | None
     kind, version = changed.kind, changed.api_version
     is_whole = stored is not None
     if stored is not None:
-        before, after = stored, applied_value(old, stored, text)
-        value: Json = after
+        before, after, value = stored, sent, sent
     else:
         head = {"kind": kind, "apiVersion": version}
         before, after = plain(old) | head, plain(changed) | head
-        value = with_fields(after, msgspec.json.decode(text))
+        value = with_fields(after, sent)
     known = {cause.field for cause in manifest_causes(before, kind, version)}
     causes = [
         cause

@@ -167,21 +167,28 @@ class Overlay:
             return
         changed = self._changed(old, first, at)
         self._ignored += _ignored(new, changed, self._origins[at])
-        if changed is not new:
+        if changed is not new or key_of(old) in self.applied:
             self.before.setdefault(key_of(old), old)
         self._replaced[first] = changed, at
 
     def _changed(self, old: Object, first: int, at: int) -> Object:
-        """Return an object after the one at an index was applied."""
+        """Return an object after the one at an index was applied.
+
+        A newer reading counts as it is; it may have been changed after it was read, so it is judged.
+        """
         new, text = self._objects[at], self._texts.get(at)
         _refuse_conflict(old, new)
-        if text is None or is_newer(new, old):
+        is_reading = is_newer(new, old)
+        if text is None or (is_reading and isinstance(new, Pod)):  # a node and a kubelet change these
             validate(new)
             return replace_object(old, new)
-        if not has_last_applied(old):
-            self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
         self.applied.add(key_of(old))
-        changed = apply_manifest(old, text)
+        if is_reading:
+            changed = new
+        else:
+            if not has_last_applied(old):
+                self._merged.append(label(new.kind, new.namespace, new.name, self._origins[at]))
+            changed = apply_manifest(old, text)
         stored = self._values.get(first)
         if stored is None and (own := self._texts.get(first)) is not None:
             stored = msgspec.json.decode(own)
@@ -189,9 +196,11 @@ class Overlay:
             stored = None
         from ..admission.manifest_validation import check_applied  # only changes are judged
 
-        check_applied(old, changed, text, stored)
+        sent = msgspec.json.decode(text)
+        after = sent if is_reading or stored is None else applied_value(old, stored, text)
+        check_applied(old, changed, stored, after)
         if stored is not None:
-            self._values[first] = applied_value(old, stored, text)
+            self._values[first] = after
         validate(changed)
         if isinstance(changed, NodePool | NodeClaim):
             from .custom_schemas import check_custom  # few clusters have Karpenter

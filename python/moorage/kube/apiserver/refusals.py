@@ -194,16 +194,16 @@ class Refusals:
         """Whether a manifest is of a change."""
         return origin.argument > self._cluster
 
-    def add(self, error: InputError, obj: Object, origin: Origin, is_manifest: bool = True) -> None:
-        """Note that a manifest, or what a manifest makes of an object, is refused.
+    def add(self, error: InputError, obj: Object, origin: Origin) -> None:
+        """Note that an object of a change, or what becomes of another one by it, is refused.
 
         Raises
         ------
         InputError
-            The manifest is of the cluster, or it is none.
+            The object is of the cluster.
         """
         located = located_at(error, obj, origin)
-        if not (is_manifest and self.is_change(origin)):
+        if not self.is_change(origin):
             raise located from None
         self._first = self._first or located
         names = obj.kind, obj.api_version, default_namespace(obj), obj.name or located.obj

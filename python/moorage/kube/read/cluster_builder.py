@@ -264,7 +264,7 @@ def complete(
         except ListedTwiceError as error:
             raise located_at(error, obj, places[at]) from None
         except InputError as error:
-            refusals.add(error, obj, places[at], at in texts or _is_manifest(obj))
+            refusals.add(error, obj, places[at])
     refusals.raise_any()
     listed, places = overlay.result()
     _check_changes(listed, places, overlay, refusals)
@@ -297,7 +297,7 @@ def complete(
             if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
-            refusals.add(error, obj, places[at], is_applied or _is_manifest(obj))
+            refusals.add(error, obj, places[at])
             continue
         uids.add(completed.metadata.uid)
         listed[at] = completed  # an object without defaults that nobody else holds is freed

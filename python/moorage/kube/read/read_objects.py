@@ -51,6 +51,7 @@ from .documents import (
     utf8_of,
     without_logs,
 )
+from .exported_objects import judge_exports
 from .files import (
     RENDERS,
     YAML_SUFFIXES,
@@ -163,6 +164,7 @@ def read_objects(
         warnings.append(f"Left out, {why} ({len(reader.hooks)}): {shown}.")
     if reader.taken_hooks:
         warnings.append(reader.sort_hooks())
+    warnings += judge_exports(reader.objects, reader.origins, reader.texts, namespace)
     warnings += reader.fields.warnings() + reader.notes
     for at, obj in reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj
@@ -276,8 +278,9 @@ class _Reader:
         earlier = self._earlier.get((obj.kind, obj.name))
         is_manifest = not (obj.metadata.uid or obj.metadata.resource_version)
         is_change = is_manifest if earlier is None else not is_newer(obj, earlier)
-        may_change = self.has_more and not isinstance(obj, Node) and obj.metadata.controller() is None
-        if self._all_texts or may_change or (is_change and self._is_changing()):
+        may_change = not isinstance(obj, Node) and obj.metadata.controller() is None
+        is_kept = may_change and (self.has_more or self._is_changing())
+        if self._all_texts or is_kept or (is_change and self._is_changing()):
             document = texts[at]
             self.texts[len(self.objects)] = (
                 bytes(document) if is_json(document) else msgspec.json.encode(document)
@@ -534,7 +537,7 @@ class _Reader:
             custom = read_custom(document, kind, head.api_version)
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
             names = document, kind, head.api_version, origin
-            if is_manifest and (self._is_unserved(*names) or self._is_refused(*names)):
+            if (is_manifest and self._is_unserved(*names)) or self._is_refused(*names):
                 return []  # a server may be newer than the table
             is_param = self._store(self._params.param(document, kind, head.api_version), *origin[:3])
             if not is_param and (custom is None or not custom.document):
@@ -550,11 +553,12 @@ class _Reader:
         return []
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
-        """Whether an error is one of an API server, which cannot decode a manifest of a change."""
+        """Whether an error is one of an API server, which cannot decode an object of a change."""
         if isinstance(error, NoManifestError) or not self._is_changing():
             return False
         with suppress(InputError):
-            return not _is_of_server(document)
+            decode(document, dict[str, Any])
+            return True
         return False
 
     def _refuse(self, document: Any, kind: str, error: InputError, origin: Origin) -> None:

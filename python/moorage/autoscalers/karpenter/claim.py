@@ -5,7 +5,6 @@ that it can still be of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +17,7 @@ from moorage.kube.model.node import HOSTNAME
 from ..providers.instance_type import RESERVED, total
 from .claim_template import ClaimTemplate, OverheadGroup
 from .label_requirements import RequirementSet
-from .pod_shape import HostPort, PodShape, resources, uid_of, with_values
+from .pod_shape import HostPort, PodShape, resources, with_values
 from .pod_validation import Volumes, joined
 from .topology import Host, Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
@@ -275,8 +274,7 @@ Refusal = object
 """Why a pod cannot be on a claim; its text is Karpenter's."""
 
 
-@dataclass(eq=False)
-class TriedPod:
+class TriedPod(Struct, eq=False):
     """A pod that is being placed.
 
     Attributes
@@ -288,15 +286,12 @@ class TriedPod:
     """
 
     pod: Pod
+    uid: str
     shape: PodShape
     volumes: Volumes
     alternatives: Sequence[RequirementSet]
     moves: bool = False
     updates: int = 0
-
-    @property
-    def uid(self) -> str:
-        return uid_of(self.pod)
 
 
 class ClaimWithPod(NamedTuple):

@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
-import numpy as np
+from msgspec import structs
 
 from moorage.kube import (
     CSINode,
@@ -51,7 +51,7 @@ from .existing_nodes import ExistingNode, NodeContents, StateNode, existing_node
 from .karpenter_options import KarpenterOptions
 from .label_requirements import RequirementSet
 from .new_nodes_result import Finisher, Launcher, cheapest
-from .pod_shape import PodShape, ShapeBook
+from .pod_shape import PodShape, ShapeBook, uid_of
 from .pod_validation import (
     Storage,
     VolumeLookupError,
@@ -265,7 +265,7 @@ class ClusterView:
         except VolumeLookupError:
             alternatives, spread, located = (), pod, False
         volumes = volumes_of(pod, self.storage)
-        known = TriedPod(pod, self.book.shape(spread), volumes, alternatives), located
+        known = TriedPod(pod, uid_of(pod), self.book.shape(spread), volumes, alternatives), located
         self._candidates[pod.key] = known
         return known
 
@@ -368,7 +368,7 @@ class ClusterView:
             raise NoPoolsError
         candidates = [self._candidate(pod) for pod in pods]
         placed = [
-            replace(each, moves=each.pod.key in leaving and each.pod.status.phase != "Pending")
+            structs.replace(each, moves=each.pod.key in leaving and each.pod.status.phase != "Pending")
             for each, _ in candidates
         ]
         located = [each for each, (_, is_located) in zip(placed, candidates, strict=True) if is_located]
@@ -387,12 +387,10 @@ class ClusterView:
         topology.register_hosts(there)
         if self.situation.only_new:
             nodes = HostTable()
-        fresh = np.zeros(len(nodes.hosts), np.bool_)
-        fresh[[self._rows[name] for name in removal.fresh]] = True
         solver = Solver(
             self.vocabulary,
             nodes,
-            fresh,
+            [self._rows[name] for name in removal.fresh],
             templates,
             self._limits_without([nodes.hosts[row].state for row in gone]),
             topology,

@@ -60,10 +60,10 @@ def _told(view: ClusterView, solver: Solver) -> Provisioning:
             types_of[claim.name] = new_claim(finished)
         else:
             errors |= {candidate.pod.key: PodError(finished) for candidate in claim.pods}
-    names = list(types_of)
+    places = {name: place for place, name in enumerate(types_of)}
     return Provisioning(
         tuple(types_of.values()),
-        tuple([names.index(claim.name) for claim in solver.claims if claim.name in types_of]),
+        tuple([places[claim.name] for claim in solver.claims if claim.name in places]),
         {
             node.state.name: tuple([pod.pod.key for pod in node.pods])
             for node in solver.nodes.hosts

@@ -6,7 +6,7 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/scheduler.go (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from moorage._core.base.go_sort import sort_order
+from moorage._core.base.host_rows import next_possible
 from moorage.kube import Toleration
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
@@ -39,7 +40,7 @@ _SLACK = 1e-12
 """Amounts are compared as floats, with so much in favour of the pod."""
 
 T = TypeVar("T")
-Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int32]
 
 
 class HostTable(Generic[T]):
@@ -50,10 +51,11 @@ class HostTable(Generic[T]):
         self.hosts: list[T] = []
         self._room = np.zeros((len(RESOURCES), 16))
         self._kind = np.zeros(16, np.int32)
-        self._place = np.zeros(16, np.int64)
+        self._place = np.zeros(16, np.int32)
+        self._most_places = 0
         self._kinds: list[Host] = []
         self._known: dict[tuple[object, ...], int] = {}
-        self._agreed: dict[tuple[RequirementSet, tuple[Toleration, ...]], list[bool]] = {}
+        self._agreed: dict[tuple[RequirementSet, tuple[Toleration, ...]], bytearray] = {}
         self._values: dict[str, tuple[dict[Requirement, int], list[int]]] = {}
 
     def add(self, host: T, seen: Host, room: Mapping[str, int]) -> int:
@@ -70,7 +72,8 @@ class HostTable(Generic[T]):
             self._kind = np.concatenate([self._kind, np.zeros_like(self._kind)])
             self._place = np.concatenate([self._place, np.zeros_like(self._place)])
         self.hosts.append(host)
-        self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
+        place = self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
+        self._most_places = max(self._most_places, int(place) + 1)
         self._kind[row] = self._kind_of(seen)
         self._set_room(row, room)
         return row
@@ -102,20 +105,22 @@ class HostTable(Generic[T]):
             self._kinds.append(seen)
         return flags
 
-    def possible(self, candidate: TriedPod, topology: Topology) -> Flags:
-        """By row, whether a host could take a pod."""
-        size, amounts = len(self.hosts), candidate.shape.amounts
-        fits: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
-        for at in range(1, len(RESOURCES)):
-            fits &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
+    def possible(self, candidate: TriedPod, topology: Topology, order: Rows) -> Iterator[int]:
+        """The rows of an order whose hosts could take a pod; nothing is placed while it is read."""
+        amounts = candidate.shape.amounts
+        wanted = tuple([amounts.get(name, 0) for name in RESOURCES])
         on_hosts, others = topology.groups_of(candidate.uid, candidate.shape)
-        fits &= self._agreeing(candidate, others, topology.ties)[self._kind[:size]]
+        agreed = self._agreeing(candidate, others, topology.ties)
+        allowed = None
         if on_hosts:
-            allowed = -1
+            size = (self._most_places + 7) // 8
+            mask = (1 << size * 8) - 1
             for group, selects in on_hosts:
-                allowed &= group.allowed_hosts(selects)
-            fits &= _flags(allowed, self._place[:size])
-        return fits
+                mask &= group.allowed_hosts(selects)
+            allowed = mask.to_bytes(size, "little")
+        columns, at = (self._room, self._kind, self._place), -1
+        while (at := next_possible(order, at + 1, columns, wanted, agreed, allowed)) >= 0:
+            yield int(order[at])
 
     def slots(self, amounts: Mapping[str, int]) -> npt.NDArray[np.float64]:
         """By row, how many pods with such requests the room of a host may hold, and no more."""
@@ -126,22 +131,22 @@ class HostTable(Generic[T]):
 
     def _agreeing(
         self, candidate: TriedPod, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
-    ) -> Flags:
+    ) -> bytearray:
         """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
         shape = candidate.shape
-        known = self._agreed.setdefault((shape.requirements, shape.tolerations), [])
+        known = self._agreed.setdefault((shape.requirements, shape.tolerations), bytearray())
         for kind in self._kinds[len(known) :]:
             known.append(self._agrees(candidate, kind))
-        flags = np.array(known, np.bool_)
+        flags = known
         for group, selects in groups:
             key = group.topology_key
             values, value_of_kind = self._values_of(group)
             pods = shape.strict_requirements.by_key.get(key) or group.key.exists
             answers = [
-                bool(group.domains(pods, self._with_preference(candidate, key, nodes), selects, ties))
+                group.domains(pods, self._with_preference(candidate, key, nodes), selects, ties) != 0
                 for nodes in values
             ]
-            flags &= np.array(answers, np.bool_)[value_of_kind]
+            flags = bytearray([flag and answers[at] for flag, at in zip(flags, value_of_kind, strict=True)])
         return flags
 
     def _values_of(self, group: TopologyGroup) -> tuple[dict[Requirement, int], list[int]]:
@@ -166,16 +171,6 @@ class HostTable(Generic[T]):
         return shape.names_host or not host.requirements.refusal(shape.requirements, host.undefined)
 
 
-def _flags(mask: int, places: npt.NDArray[np.int64]) -> Flags:
-    """Whether the bits at places are set."""
-    if not len(places):
-        return np.zeros(0, np.bool_)
-    size = int(places.max()) // 8 + 1
-    mask &= (1 << size * 8) - 1
-    as_bytes = np.frombuffer(mask.to_bytes(size, "little"), np.uint8)
-    return np.unpackbits(as_bytes, bitorder="little")[places].view(np.bool_)
-
-
 # ---- solve -------------------------------------------------------------------------------------------------
 
 HAS_CLAIMS = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
@@ -190,8 +185,8 @@ class Solver:
     ----------
     nodes : HostTable of ExistingNode
         The nodes that stay.
-    fresh : array of bool
-        By row, the nodes that take no pod which runs elsewhere.
+    closed : sequence of int
+        Rows of the nodes that take no pod which runs elsewhere.
     tolerating : bool
         Whether some pool has a taint of effect PreferNoSchedule.
     best_effort : bool
@@ -208,7 +203,7 @@ class Solver:
 
     vocabulary: Vocabulary
     nodes: HostTable[ExistingNode]
-    fresh: Flags
+    closed: Sequence[int]
     templates: Sequence[ClaimTemplate]
     limits: dict[str, PoolLimits]
     topology: Topology
@@ -225,6 +220,8 @@ class Solver:
         self._claims: HostTable[Claim] = HostTable()
         self._order = np.zeros(16, np.int32)
         self._counts = np.zeros(16)
+        self._rows = np.arange(len(self.nodes.hosts), dtype=np.int32)
+        self._open = np.delete(self._rows, self.closed)
 
     @property
     def claims(self) -> list[Claim]:
@@ -284,10 +281,8 @@ class Solver:
         """Place a pod on the first node that takes it."""
         if not self.nodes.hosts:
             return False
-        possible = self.nodes.possible(candidate, self.topology)
-        if candidate.moves:
-            possible &= ~self.fresh
-        for row in map(int, np.flatnonzero(possible)):
+        rows = self._open if candidate.moves else self._rows
+        for row in self.nodes.possible(candidate, self.topology, rows):
             requirements = self.nodes.hosts[row].placement(candidate, self.topology)
             if requirements is not None:
                 node = self.nodes.hosts[row]
@@ -305,7 +300,7 @@ class Solver:
             return False
         order = self._order[: len(claims)]
         sort_order(self._counts[: len(claims)], order)
-        for row in map(int, order[self._claims.possible(candidate, self.topology)[order]]):
+        for row in self._claims.possible(candidate, self.topology, order):
             claim = claims[row]
             placement = claim.placement(candidate, self.topology, self.reservations, False)
             if isinstance(placement, ClaimWithPod):

@@ -125,6 +125,7 @@ class Thresholds:
             for name, amount in have.items():
                 by_resource.setdefault(name, []).append((amount, 1 << place))
         self._sorted: dict[str, tuple[list[int], list[int]]] = {}
+        self._largest: dict[tuple[str, int], int] = {}
         for name, pairs in by_resource.items():
             pairs.sort()
             from_here = [*accumulate((bit for _, bit in reversed(pairs)), or_)][::-1]
@@ -142,9 +143,12 @@ class Thresholds:
 
     def largest(self, name: str, among: int) -> int:
         """The largest amount of those in a mask."""
-        amounts, masks = self._sorted.get(name, ([], [0]))
-        place = bisect_left(masks, 1, key=lambda mask: not mask & among)
-        return amounts[place - 1] if place else 0
+        largest = self._largest.get((name, among))
+        if largest is None:
+            amounts, masks = self._sorted.get(name, ([], [0]))
+            place = bisect_left(masks, 1, key=lambda mask: not mask & among)
+            largest = self._largest[name, among] = amounts[place - 1] if place else 0
+        return largest
 
 
 class TypeColumns:

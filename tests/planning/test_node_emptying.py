@@ -268,7 +268,7 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
         ("a in (", "unable to parse requirement"),
         ([], "drain_plan: give at least one node"),
         (2, "must be from 1 to 1, the number of schedulable nodes, not 2"),
-        (True, "nodes must be a string or a whole number or a sequence of str, not bool"),
+        (True, "nodes must be a string or a whole number or a sequence of str or None, not bool"),
     ],
 )
 def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> None:

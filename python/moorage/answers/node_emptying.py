@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
-from typing import Annotated, Any, Literal
+from itertools import chain, product
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, tried, write
+from moorage.cluster.helpful_changes import HelpfulChange
 from moorage.document import Document
 from moorage.engine.framework.evidence import compared
-from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, number_of
-from moorage.kube import Deployment, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.pod import Pod
-from moorage.kube.workloads.disruption import BudgetSelectors
-from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
-from .pod_moves import NO_DISRUPTION, Blocker, Move, Mover, RoomMaker, must_move
+from .drain_blockers import with_changes
+from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 PlanStatus = Annotated[str, Meta(extra_json_schema={"enum": [FOUND, IMPOSSIBLE, NOT_FOUND]})]
@@ -54,7 +50,9 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     proof: str | UnsetType = UNSET
     """Why no answer exists; only with impossible."""
     changes: tuple[str, ...] = ()
-    """Where budgets keep pods: what would let all nodes be emptied, each tried alone."""
+    """What would let all nodes be drained, each tried alone."""
+    drained_alone: int = 0
+    """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,13 +73,17 @@ class EmptyingPlan(Tabular):
     moves : tuple of Move
         In order.
     blockers : tuple of Blocker
-        Pods that prevent other nodes from being emptied: the first one met on each.
+        Pods that prevent other nodes from being emptied. Of a node that is drained these are all, elsewhere
+        the first one.
     proof : str
         One sentence; "" unless `status` is "impossible".
     resource : str
         The devices that are free on the nodes, whose other pods stay; "" where whole nodes are emptied.
     changes : tuple of HelpfulChange
-        Where budgets keep pods: changes of budgets and replicas, each of which lets all nodes be emptied.
+        Each lets all nodes be drained; what lets single pods go, `blockers` has.
+    drained_alone : int
+        How many nodes were drained, each without the others and with none of `moves`; 0 where nodes are
+        emptied together.
     """
 
     status: str
@@ -91,6 +93,7 @@ class EmptyingPlan(Tabular):
     proof: str = ""
     resource: str = ""
     changes: tuple[HelpfulChange, ...] = ()
+    drained_alone: int = 0
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -100,9 +103,14 @@ class EmptyingPlan(Tabular):
         nodes = number_of(len(self.nodes), "node", "nodes")
         moves = number_of(len(self.moves), "move", "moves")
         counts = f"{self.status}: {nodes}, {moves}"
+        if self.drained_alone:
+            number = len(self.nodes)
+            counts = f"{self.status}: {number} of {self.drained_alone} nodes can be drained, each alone"
         if self or not (self.proof or self.blockers):
             return counts
-        return f"{counts}; {self.proof or self.blockers[0].text}"
+        more = len(self.blockers) - 1
+        others = f" (and {number_of(more, 'more pod', 'more pods')})" if more > 0 else ""
+        return f"{counts}; {self.proof or self.blockers[0].text}{others}"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each move.
@@ -166,51 +174,90 @@ def _move_all(
 # ---- given nodes -------------------------------------------------------------------------------------------
 
 
-def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
+def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str] | None, force: bool) -> EmptyingPlan:
     """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
         return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
-    selected = _selected(scheduler, nodes)
+    alone = nodes is None
+    selected = scheduler.context.view_order() if nodes is None else _selected(scheduler, nodes)
 
-    def planned() -> EmptyingPlan:
+    def planned(names: Collection[str], force: bool) -> EmptyingPlan:
+        plan = _drain_each if alone else _drain
         with scheduler.transaction():
-            mover = Mover(scheduler, force)
-            mover.cordon(selected)
-            proof = _lack_elsewhere(scheduler, mover, selected)
-            return _drain(scheduler, mover, selected, proof)
+            return plan(scheduler, Mover(scheduler, force), [name for name in selected if name in names])
 
-    plan = planned()
-    kept = [blocker.pod for blocker in plan.blockers if blocker.reason.endswith(NO_DISRUPTION)]
-    changes = budget_changes(scheduler, kept, lambda: len(planned().moves) if planned() else 0)
-    return replace(plan, changes=tuple(changes)) if kept else plan
+    plan = planned(selected, force)
+    if plan:
+        return plan
+
+    def again(names: Collection[str], force: bool) -> Sequence[Blocker]:
+        return planned(names if alone else selected, force).blockers
+
+    blockers, changes = with_changes(scheduler, plan.blockers, again, force, alone)
+    return replace(plan, blockers=blockers, changes=changes)
 
 
-def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
-    """Empty cordoned nodes, those with few pods first, as long as one of them can be emptied."""
+def _attempt(scheduler: PodScheduler, mover: Mover, node: str) -> tuple[list[Move], list[Blocker]]:
+    """Move the pods of a node away, if all can be moved; return the moves, and what keeps pods there."""
+    moves, blockers = list[Move](), list[Blocker]()
+    with scheduler.transaction() as whole:
+        mover.cordon([node])
+        for pod in mover.movable(node):
+            with scheduler.transaction() as step:
+                move = mover.move(pod, node)
+                if isinstance(move, Blocker):
+                    blockers.append(move)
+                else:
+                    moves.append(move)
+                    step.commit()
+        if not blockers:
+            whole.commit()
+    return moves, blockers
+
+
+def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+    """Empty nodes that are cordoned together, those with few pods first, as long as one of them can be
+    emptied."""
+    mover.cordon(selected)
+    proof = _lack_elsewhere(scheduler, mover, selected)
     left = sorted(selected, key=lambda name: len(mover.movable(name)))
     order: list[str] = []
     moves: list[Move] = []
-    blockers: dict[str, Blocker] = {}
+    blockers: dict[str, list[Blocker]] = {}
     while left:
         before = len(order)
         for node in left:
-            done = _empty(scheduler, mover, node, float("inf"))
-            if isinstance(done, Blocker):
-                blockers[node] = done
-            else:
+            done, blockers[node] = _attempt(scheduler, mover, node)
+            if not blockers[node]:
                 order.append(node)
-                moves += done or []
+                moves += done
         left = [node for node in left if node not in order]
         if len(order) == before:
             break
-    remaining = tuple([blockers[node] for node in left])
-    if not left:
-        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
-    lasting = next((blocker for blocker in remaining if blocker.lasts), None)
-    if lasting is not None:
-        proof = lasting.text
-    return EmptyingPlan(IMPOSSIBLE if proof else NOT_FOUND, tuple(order), tuple(moves), remaining, proof)
+    remaining = tuple(chain.from_iterable(blockers[node] for node in left))
+    status, proof = _status(remaining, proof)
+    return EmptyingPlan(status, tuple(order), tuple(moves), remaining, proof)
+
+
+def _drain_each(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
+    """Empty each node alone."""
+    blockers: dict[str, list[Blocker]] = {}
+    for node in selected:
+        with scheduler.transaction():
+            blockers[node] = _attempt(scheduler, mover, node)[1]
+    remaining = tuple(chain.from_iterable(blockers.values()))
+    order = tuple([node for node, own in blockers.items() if not own])
+    status, proof = _status(remaining)
+    return EmptyingPlan(status, order, (), remaining, proof, drained_alone=len(selected))
+
+
+def _status(blockers: Sequence[Blocker], proof: str = "") -> tuple[str, str]:
+    """Return what a drain comes to, and the proof where there is no answer."""
+    if not blockers:
+        return FOUND, ""
+    lasting = next((blocker.text for blocker in blockers if blocker.lasts), "")
+    return (IMPOSSIBLE, lasting or proof) if lasting or proof else (NOT_FOUND, "")
 
 
 def _selected(scheduler: PodScheduler, nodes: str | int | Sequence[str]) -> list[str]:
@@ -274,10 +321,15 @@ def _empty_some(
             elif done is not None:
                 order.append(node)
                 moves += done
+        left = [node for node in blockers if node not in order and len(order) < count]
+        stay = (
+            tuple([blockers[node] for node in left])
+            if makes_room
+            else tuple(chain.from_iterable(_attempt(scheduler, mover, node)[1] for node in left))
+        )
     if len(order) == count:
         return EmptyingPlan(FOUND, tuple(order), tuple(moves))
     status = IMPOSSIBLE if proof else NOT_FOUND
-    stay = tuple([blocker for node, blocker in blockers.items() if node not in order])
     return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 
 
@@ -408,90 +460,3 @@ def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need:
                     chosen.remove(node)
                     left += node[0]
             yield [pod for _, pod in sorted(chosen, key=lambda each: -each[0])]
-
-
-# ---- what would let go of pods that budgets keep -----------------------------------------------------------
-
-
-SCALED = (Deployment, StatefulSet, ReplicaSet)
-
-
-class _Drain:
-    """A drain in the cluster with changes.
-
-    Parameters
-    ----------
-    moves : callable
-        Returns how many pods a drain moves; 0 if it is not complete.
-    """
-
-    def __init__(self, scheduler: PodScheduler, moves: Callable[[], int]) -> None:
-        self._scheduler, self._moves, self.kinds = scheduler, moves, set[Kind]()
-
-    @contextmanager
-    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[int]:
-        """Return how many pods the drain moves after changes."""
-        with self._scheduler.transaction():
-            write(self._scheduler.client, edits)
-            self._scheduler.sync()
-            self._scheduler.run()
-            yield self._moves()
-
-
-def budget_changes(
-    scheduler: PodScheduler, pods: Sequence[str], moves: Callable[[], int]
-) -> Iterator[HelpfulChange]:
-    """Yield the changes with which budgets let pods go (``namespace/name``), so that the drain is complete.
-
-    Parameters
-    ----------
-    moves : callable
-        Returns how many pods a drain moves; 0 if it is not complete.
-    """
-    client, drain = scheduler.client, _Drain(scheduler, moves)
-    budgets = BudgetSelectors(client.list(PodDisruptionBudget)[0])
-    scaled: list[Object] = [obj for kind in SCALED for obj in client.list(kind)[0]]
-    workloads = Workloads(scaled)
-    changes: dict[str, HelpfulChange] = {}
-    for pod in [pod for pod in client.list(Pod)[0] if pod.key in pods]:
-        for budget in budgets.of(pod):
-            owners = [
-                obj for obj in scaled if workloads.of(pod) == Workload(obj.namespace, obj.kind, obj.name)
-            ]
-            for change in (*_of_budget(budget), *map(_more_replicas, owners)):
-                changes.setdefault(change.text, change)
-    helpful = (
-        each
-        for change in changes.values()
-        for each in tried(drain, change, lambda count: {"placed": count} if count else {})
-    )
-    yield from sorted(helpful, key=cost)
-
-
-def _of_budget(budget: PodDisruptionBudget) -> Iterator[HelpfulChange]:
-    """Yield the budget that lets one more pod go."""
-    spec, status = budget.spec, budget.status
-    numbers: dict[str, tuple[str, Any, int]] = {
-        "min_available": ("minAvailable", spec.min_available, max(status.current_healthy - 1, 0)),
-        "max_unavailable": (
-            "maxUnavailable",
-            spec.max_unavailable,
-            status.expected_pods - status.current_healthy + 1,
-        ),
-    }
-    for field, (name, now, number) in numbers.items():
-        if now is not None:
-            change = partial(changed_field, path=f"spec.{field}", change=partial(_instead, number))
-            text = f"set {name} of PodDisruptionBudget {budget.key} to {number} (now {now})"
-            yield HelpfulChange(Kind.BUDGET, text, (ObjectEdit(PodDisruptionBudget, budget.key, change),))
-
-
-def _instead(number: int, _: object) -> int:
-    return number
-
-
-def _more_replicas(workload: Object) -> HelpfulChange:
-    """Return a replica more of a workload."""
-    change = partial(changed_field, path="spec.replicas", change=lambda replicas: (replicas or 0) + 1)
-    text = f"one replica more of {workload.kind.lower()}/{workload.key}"
-    return HelpfulChange(Kind.SCALE, text, (ObjectEdit(type(workload), workload.key, change),))

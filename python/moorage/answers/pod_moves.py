@@ -12,6 +12,7 @@ from moorage.cluster import PodScheduler
 from moorage.cluster.node_changes import NO_CONTROLLER, mark_unschedulable, stays
 from moorage.controllers.store_control import admission_of
 from moorage.document import Document
+from moorage.errors import examples
 from moorage.kube import Object, PodDisruptionBudget
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
@@ -19,14 +20,14 @@ from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
 from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
+from moorage.kube.workloads.ownership import is_healthy
 from moorage.store import ObjectStore
 
 from .asked_pods import FIXED, as_template, checked_needs, make_again, node_verdicts, reason_not_scheduled
 
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
-NO_DISRUPTION = "allows no disruption"
-_BUDGET = 'PodDisruptionBudget "{}" needs {} healthy pods and has {}: it ' + NO_DISRUPTION
+_BUDGET = 'PodDisruptionBudget "{}" needs {} healthy pods and has {}: it allows no disruption'
 LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
 
 
@@ -48,11 +49,19 @@ class Blocker(Document, frozen=True):
     reason: str
     lasts: bool
     """Whether no order of moves changes that."""
+    changes: tuple[str, ...] = ()
+    """What lets the pod go, each change tried alone; for nodes that are drained."""
 
     @property
     def text(self) -> str:
         """The blocker in one line."""
         return f"{self.pod} cannot leave {self.node}: {self.reason}"
+
+
+def unhealthy_pods(pods: Iterable[Pod], selectors: BudgetSelectors, budget: PodDisruptionBudget) -> list[Pod]:
+    """Return the pods that a budget selects and that are not ready."""
+    own = (pod for pod in pods if pod.namespace == budget.namespace and not is_healthy(pod))
+    return [pod for pod in own if budget in selectors.of(pod)]
 
 
 def must_move(pod: Pod) -> bool:
@@ -82,7 +91,7 @@ class Mover:
         self._scheduler, self._force = scheduler, force
         self._store = cast(ObjectStore, scheduler.client)
         self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
-        self._admission = admission_of(self._store)
+        self._admission, self._unready = admission_of(self._store), dict[str, str]()
         kinds: tuple[type[Object], ...] = (*MAKERS, ControllerRevision)
         self._made_of = MadeOf(obj for kind in kinds for obj in self._store.list(kind)[0])
 
@@ -116,14 +125,22 @@ class Mover:
             return SEVERAL
         for budget in budgets:
             if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
-                return _BUDGET.format(
-                    budget.name, budget.status.desired_healthy, budget.status.current_healthy
-                )
+                status = budget.status
+                numbers = _BUDGET.format(budget.name, status.desired_healthy, status.current_healthy)
+                return numbers + self._not_ready(budget)
         try:
             why = reason_not_scheduled(self._scheduler, self.made_again(pod))
         except RefusedError as error:
             why = str(error)
         return f"not scheduled again: {why}" if why else ""
+
+    def _not_ready(self, budget: PodDisruptionBudget) -> str:
+        """Return which pods of a budget are not ready, as the end of a sentence; "" for none."""
+        if budget.key not in self._unready:
+            pods = unhealthy_pods(self._store.list(Pod)[0], self._budgets, budget)
+            names = examples([pod.key for pod in pods], 3)
+            self._unready[budget.key] = f"; not ready: {names}" if pods else ""
+        return self._unready[budget.key]
 
     def made_again(self, pod: Pod) -> Pod:
         """Return the pod that takes the place of one: as its controller makes it, and as it is admitted.

@@ -366,9 +366,9 @@ class Scheduler(ChangingScheduler):
         return bound(self, None if pods is None else pods_of(self.client, pods), weights)
 
     @typed
-    def drain_plan(self, nodes: str | int | Sequence[str], force: bool = False) -> EmptyingPlan:
+    def drain_plan(self, nodes: str | int | Sequence[str] | None = None, force: bool = False) -> EmptyingPlan:
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
-        pods that prevent it.
+        pods that prevent it, and what lets them go.
 
         Each pod is evicted, made again as it was, and scheduled, one after the other, while all nodes of the
         plan are cordoned. Pods of DaemonSets and static pods stay. A pod without a controller is not moved
@@ -377,9 +377,9 @@ class Scheduler(ChangingScheduler):
 
         Parameters
         ----------
-        nodes : str, int or sequence of str
+        nodes : str, int or sequence of str, optional
             A label selector of the nodes, their names, or how many: then the nodes with the fewest pods are
-            tried first.
+            tried first. By default each node is drained alone, as when an upgrade goes from node to node.
         force : bool, optional
             Whether pods without a controller are moved, too.
 

@@ -191,6 +191,7 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     examples=(
         "moorage plan drain pool=old -f examples/shop/cluster.yaml",
         "moorage plan drain --count 2 -f examples/shop/cluster.yaml",
+        "moorage plan drain --all --gate -f examples/shop/cluster.yaml",
     ),
 )
 @click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…", shell_complete=offer(nodes_of))
@@ -199,23 +200,36 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     type=WholeNumber(1),
     help="Drain this many of all nodes; nodes with the fewest pods are tried first.",
 )
+@click.option(
+    "--all",
+    "all_nodes",
+    is_flag=True,
+    help="Drain each node of the cluster, one without the others: what blocks an upgrade, node by node.",
+)
+@click.option("--gate", is_flag=True, help="Exit with 1 if a node cannot be drained.")
 @force_option
 @asked_node_options
 @planning_options
-def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any) -> None:
-    """Find an order in which nodes can be drained so that every pod finds a node, and the moves.
+def drain(
+    names: tuple[str, ...], count: int | None, all_nodes: bool, gate: bool, force: bool, **options: Any
+) -> int:
+    """Find an order in which nodes can be drained so that every pod finds a node, and the moves; or the pods
+    that stay, and which changes let them go, each tried alone.
 
     Pods move one at a time, while all nodes of the plan are cordoned. Disruption budgets are respected.
 
-    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    Exit codes: 0 if it ran, whatever the answer; 1 with --gate if a node cannot be drained; 2 for bad input.
     """
-    if bool(names) == (count is not None):
-        raise click.UsageError("give either nodes or --count")
-    which: str | int | Sequence[str] = count or (names[0] if len(names) == 1 else names)
-    source = "NODE" if count is None else "--count"
-    if options["autoscale"] and count is not None:
-        raise click.UsageError("--autoscale needs the nodes that are drained: give them in place of --count")
-    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source, drained=names)
+    if bool(names) + (count is not None) + all_nodes != 1:
+        raise click.UsageError("give nodes, --count or --all")
+    which = None if all_nodes else count or (names[0] if len(names) == 1 else names)
+    source = "NODE" if names else "--all" if all_nodes else "--count"
+    if options["autoscale"] and not names:
+        raise click.UsageError(
+            f"--autoscale needs the nodes that are drained: give them in place of {source}"
+        )
+    plan = _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source, drained=names)
+    return 1 if gate and not plan else 0
 
 
 @plan.command(
@@ -333,9 +347,12 @@ def _answer(
     source: str,
     asks_pools: bool = False,
     drained: Sequence[str] = (),
-) -> None:
-    """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
-    nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
+) -> Tabular:
+    """Load the cluster, ask, print the answer, and return it; errors of the question name an option.
+
+    NodePools make no nodes, unless the question is about them, or new nodes are to come first for those that
+    are drained.
+    """
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import refuse_failing_plugins
@@ -373,6 +390,7 @@ def _answer(
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
     print_notes(warnings, cluster)
     write_plan(options["output"], answer, cluster.about(warnings))
+    return answer
 
 
 def _notes(scheduler: Scheduler, given: Sequence[PodTemplateFile]) -> Iterator[str]:

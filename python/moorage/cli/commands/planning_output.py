@@ -203,16 +203,27 @@ def _places(consolidation: Consolidation, most: int) -> PrintedTable:
     return PrintedTable(("AFTER COMMAND", "NODE", "TAKES"), rows)
 
 
+def _emptying(plan: EmptyingPlan) -> Iterator[PrintedTable]:
+    """Yield what keeps nodes from being emptied, what helps, and which nodes are emptied."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    helped: dict[str, list[str]] = {change.text: [] for change in plan.changes}
+    for blocker in plan.blockers:
+        by_reason.setdefault((blocker.node, blocker.reason), []).append(blocker.pod)
+        for text in blocker.changes:
+            helped.setdefault(text, []).append(blocker.pod)
+    rows = [(node, reason, first_of(pods, 3)) for (node, reason), pods in by_reason.items()]
+    yield PrintedTable(("NODE THAT STAYS", "REASON", "BLOCKED BY"), rows)
+    changes = [(text, first_of(pods, 3)) for text, pods in helped.items()]
+    yield PrintedTable(("WOULD HELP, EACH ALONE", "LETS GO"), changes)
+    title = "CAN BE DRAINED" if plan.drained_alone else "EMPTIED NODE"
+    title = f"NODE WITH FREE {plan.resource}" if plan.resource else title
+    yield PrintedTable((title,), [(node,) for node in plan.nodes])
+
+
 def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
     """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
     if isinstance(answer, EmptyingPlan):
-        title = f"NODE WITH FREE {answer.resource}" if answer.resource else "EMPTIED NODE"
-        yield PrintedTable((title,), [(node,) for node in answer.nodes])
-        yield PrintedTable(
-            ("BLOCKED BY", "NODE", "REASON"),
-            [(blocker.pod, blocker.node, blocker.reason) for blocker in answer.blockers],
-        )
-        yield PrintedTable(("WOULD HELP, EACH ALONE",), [(change.text,) for change in answer.changes])
+        yield from _emptying(answer)
     if isinstance(answer, Consolidation):
         yield _places(answer, most)
         by_why: dict[str, list[str]] = {}

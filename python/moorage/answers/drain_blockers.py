@@ -1,0 +1,175 @@
+"""What would let go of pods that keep nodes from being drained: changes, each tried alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from moorage.cluster import PodScheduler
+from moorage.cluster.helpful_changes import (
+    HelpfulChange,
+    Kind,
+    ObjectEdit,
+    cost,
+    gone,
+    of_settings,
+    put,
+    tried,
+    write,
+)
+from moorage.cluster.node_changes import NodeCopies
+from moorage.engine.requirements import changed_field
+from moorage.kube import Deployment, Node, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
+from moorage.kube.model.meta import Condition, with_condition
+from moorage.kube.model.pod import Pod
+from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.kube.workloads.ownership import Workload, Workloads
+
+from .pod_moves import Blocker, unhealthy_pods
+
+BlockedAgain = Callable[[Collection[str], bool], Sequence[Blocker]]
+"""Returns what keeps pods on nodes of these names; with True also pods without a controller may move."""
+MOST_TRIED = 30
+"""The most changes that are tried for one plan."""
+SCALED = (Deployment, StatefulSet, ReplicaSet)
+FORCE = "--force, which moves pods without a controller, too"
+
+
+class _Drain:
+    """A drain in the cluster with changes."""
+
+    def __init__(
+        self, scheduler: PodScheduler, again: BlockedAgain, nodes: Collection[str], force: bool
+    ) -> None:
+        self._scheduler, self._again, self._nodes, self._force = scheduler, again, nodes, force
+        self.kinds = set[Kind]()
+
+    @contextmanager
+    def changed(self, edits: Sequence[ObjectEdit]) -> Iterator[Collection[str]]:
+        """Return the pods that stay after changes."""
+        force = self._force or any(edit.about is None for edit in edits)
+        with self._scheduler.transaction():
+            write(self._scheduler.client, edits)
+            self._scheduler.sync()
+            self._scheduler.run()
+            yield {blocker.pod for blocker in self._again(self._nodes, force)}
+
+
+def with_changes(
+    scheduler: PodScheduler, blockers: Sequence[Blocker], again: BlockedAgain, force: bool, alone: bool
+) -> tuple[tuple[Blocker, ...], tuple[HelpfulChange, ...]]:
+    """Return blockers with the changes that let each pod go, and the changes that let all of them go.
+
+    Parameters
+    ----------
+    force : bool
+        Whether pods without a controller move already.
+    alone : bool
+        Whether each node is drained alone, so that a change matters to the nodes alone that it is for.
+    """
+    proposals: dict[str, tuple[HelpfulChange, set[str]]] = {}
+    proposer = _Proposer(scheduler)
+    for blocker in blockers:
+        for change in proposer.of(blocker, force):
+            proposals.setdefault(change.text, (change, set()))[1].add(blocker.node)
+    helpful = list[HelpfulChange]()
+    blocked = {blocker.node for blocker in blockers}
+    for change, own in islice(proposals.values(), MOST_TRIED):
+        nodes = own if alone else blocked
+        before = [blocker.pod for blocker in blockers if blocker.node in nodes]
+        drain = _Drain(scheduler, again, nodes, force)
+        helpful += tried(drain, change, partial(_let_go, before))
+    helpful.sort(key=cost)
+    texts: dict[str, list[str]] = {}
+    for change in helpful:
+        for pod in change.values["pods"]:
+            texts.setdefault(pod, []).append(change.text)
+    named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
+    return named, tuple([change for change in helpful if change.placed == len(blockers)])
+
+
+def _let_go(before: Sequence[str], after: Collection[str]) -> Mapping[str, Any]:
+    """Return which pods can leave after a change."""
+    pods = [pod for pod in before if pod not in after]
+    return {"placed": len(pods), "values": {"pods": pods}} if pods else {}
+
+
+class _Proposer:
+    """Proposes what may let pods go."""
+
+    def __init__(self, scheduler: PodScheduler) -> None:
+        self._client = client = scheduler.client
+        self._budgets = BudgetSelectors(client.list(PodDisruptionBudget)[0])
+        self._scaled: dict[Workload, Object] = {
+            Workload(obj.namespace, obj.kind, obj.name): obj
+            for kind in SCALED
+            for obj in client.list(kind)[0]
+        }
+        self._workloads, self._copies = Workloads(self._scaled.values()), NodeCopies(client)
+
+    def of(self, blocker: Blocker, force: bool) -> Iterator[HelpfulChange]:
+        """Yield what may let the pod of a blocker go."""
+        pod: Pod = self._client.get(Pod, *blocker.pod.split("/")[::-1])
+        budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
+        if pod.metadata.controller() is None and not force:
+            yield HelpfulChange(Kind.SETTING, FORCE, (of_settings(lambda _: True),))
+        elif len(budgets) > 1:
+            yield from map(_without, budgets)
+        elif budgets and budgets[0].status.disruptions_allowed <= 0 and needs_disruption(pod, budgets[0]):
+            yield from _of_budget(budgets[0])
+            for other in unhealthy_pods(self._client.list(Pod)[0], self._budgets, budgets[0]):
+                yield _ready(other)
+            if (workload := self._scaled.get(self._workloads.of(pod))) is not None:
+                yield _more_replicas(workload)
+        else:
+            node: Node = self._client.get(Node, blocker.node)
+            copy = self._copies.copy(node, f"{node.name}-copy")
+            yield HelpfulChange(
+                Kind.NODE, f"add a node like {node.name}", put(copy, *self._copies.parts(node, copy))
+            )
+
+
+def _without(budget: PodDisruptionBudget) -> HelpfulChange:
+    edit = ObjectEdit(PodDisruptionBudget, budget.key, gone)
+    return HelpfulChange(Kind.BUDGET, f"delete PodDisruptionBudget {budget.key}", (edit,))
+
+
+def _of_budget(budget: PodDisruptionBudget) -> Iterator[HelpfulChange]:
+    """Yield the budget that lets one more pod go."""
+    spec, status = budget.spec, budget.status
+    numbers: dict[str, tuple[str, Any, int]] = {
+        "min_available": ("minAvailable", spec.min_available, max(status.current_healthy - 1, 0)),
+        "max_unavailable": (
+            "maxUnavailable",
+            spec.max_unavailable,
+            status.expected_pods - status.current_healthy + 1,
+        ),
+    }
+    for field, (name, now, number) in numbers.items():
+        if now is not None:
+            change = partial(changed_field, path=f"spec.{field}", change=partial(_instead, number))
+            text = f"set {name} of PodDisruptionBudget {budget.key} to {number} (now {now})"
+            yield HelpfulChange(Kind.BUDGET, text, (ObjectEdit(PodDisruptionBudget, budget.key, change),))
+
+
+def _instead(number: int, _: object) -> int:
+    return number
+
+
+def _ready(pod: Pod) -> HelpfulChange:
+    """A pod that is not ready becomes ready."""
+    ready = partial(with_condition, new=Condition(type="Ready", status="True"))
+    edit = ObjectEdit(Pod, pod.key, partial(changed_field, path="status.conditions", change=ready))
+    return HelpfulChange(Kind.BUDGET, f"pod {pod.key} becomes ready", (edit,))
+
+
+def _more_replicas(workload: Object) -> HelpfulChange:
+    """Return a replica more of a workload."""
+    change = partial(changed_field, path="spec.replicas", change=lambda replicas: (replicas or 0) + 1)
+    text = f"one replica more of {workload.kind.lower()}/{workload.key}"
+    return HelpfulChange(Kind.SCALE, text, (ObjectEdit(type(workload), workload.key, change),))

@@ -430,11 +430,15 @@ def workloads_of(client: ObjectClient) -> Workloads:
     return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])
 
 
-def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:
-    """Return the admission of the API server for the policies and pods of a store. With webhooks, new pods of
-    workloads differ from their templates as those did with which the cluster was read."""
+def admission_of(
+    client: ObjectClient, has_webhooks: bool = True, policies: list[Object] | None = None
+) -> Admission:
+    """Return the admission of the API server for the policies of a store, or others, and its pods. With
+    webhooks, new pods of workloads differ from their templates as those did with which the cluster was read.
+    """
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
-    policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
+    if policies is None:
+        policies = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
         policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
     admission = Admission(

@@ -21,7 +21,8 @@ from .check_answer import CheckAnswer
 from .gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
 from .loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings, begin
 from .new_node_settings import NewNodeSettings
-from .simulation import Progress, Simulation, SimulationSetup, groups_refused_later
+from .refused_later import groups_refused_later
+from .simulation import Progress, Simulation, SimulationSetup
 
 if TYPE_CHECKING:
     from ..survival import Survival
@@ -146,7 +147,7 @@ class CheckQuestion:
         done.rests_on += rests_on(done, removed, len(compared.changes))
         if attempts.depend_on_times(removed) and not self.knows_times:
             done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting))
-        verdict = verdict.with_refused_later(groups_refused_later(done, self.before.namespaces))
+        verdict = verdict.with_refused_later(groups_refused_later(done, self.before))
         verdict = verdict._replace(compared=compared._replace(scale_up=done.scale_up, basis=[*done.basis()]))
         stages()
         if self.losses is not None:

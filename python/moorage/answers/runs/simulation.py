@@ -30,13 +30,11 @@ from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of, with_hint
-from moorage.kube import Cluster, Namespace, Node, Object, ObjectMeta, Pod
-from moorage.kube.admission.secured_namespaces import SecuredNamespaces
+from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
-from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
-from moorage.kube.read.cluster_builder import TEMPLATED, idle_warnings
+from moorage.kube.read.cluster_builder import idle_warnings
 from moorage.kube.workloads.daemon_pods import kubelet_refusals, pinned_by
 from moorage.kube.workloads.job_state import verdict_of
 from moorage.kube.workloads.missing_pods import MAKERS
@@ -624,34 +622,6 @@ def _rejections(failure: Failure | None) -> list[NodeRejection]:
 def refused_groups(cluster: Cluster) -> list[PodsAlike]:
     """Return the objects of a change that the API server would refuse, as groups without a pod."""
     return [PodsAlike(_workload_of(obj), REFUSED, obj.message, []) for obj in cluster.refused_objects]
-
-
-def groups_refused_later(simulation: Simulation, namespaces: Sequence[Namespace]) -> list[PodsAlike]:
-    """Return, as groups without a pod, the workloads whose new pods are refused since the labels of their
-    namespaces changed.
-
-    Parameters
-    ----------
-    namespaces : sequence of Namespace
-        Before the changes.
-    """
-    scheduler = simulation.scheduler
-    client, release = scheduler.client, scheduler.handle.release.version
-    now: list[Namespace] = client.list(Namespace)[0]
-    labels = {namespace.name: namespace.metadata.labels for namespace in now}
-    if all(labels.get(namespace.name) == namespace.metadata.labels for namespace in namespaces):
-        return []
-    plugins: list[AdmissionPlugins] = client.list(AdmissionPlugins)[0]
-    known = {namespace.name for namespace in namespaces}
-    listed = [obj for obj in now if obj.name in known]
-    old, new = (SecuredNamespaces([*each, *plugins], lambda: release) for each in (namespaces, listed))
-    objects = (obj for kind in TEMPLATED for obj in client.list(kind)[0])
-    refused = {outcome.workload for outcome in simulation.outcomes if outcome.status == REFUSED}
-    groups = [
-        PodsAlike(Workload(obj.namespace, obj.kind, obj.name), REFUSED_LATER, text, [])
-        for obj, text in new.lost(old, objects)
-    ]
-    return [group for group in groups if group.workload not in refused]
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:

@@ -276,8 +276,13 @@ class Admission:
             raise refused(AdmissionRequest(pod), error) from None
         return admitted, n
 
-    def check(self, pod: Pod) -> None:
+    def check(self, pod: Pod, gone: Pod | None = None) -> None:
         """Check that a new pod is admitted, and charge no quota for it.
+
+        Parameters
+        ----------
+        gone : Pod, optional
+            One of its namespace whose place it takes.
 
         Raises
         ------
@@ -285,10 +290,18 @@ class Admission:
             The pod is refused.
         """
         admitted = self.admit_uncharged(pod)
+        quotas = self.quotas_of(pod.namespace) if gone is not None and pod.namespace in self._quotas else ()
+        freed = [quota for quota in quotas if gone is not None and quota.matches(gone)]
+        used = usage(gone) if gone is not None and freed else {}
+        for quota in freed:
+            quota.charge(used, -1)
         try:
             self._checked(admitted, self._template(pod))
         except NotAdmittedError as error:
             raise refused(AdmissionRequest(pod), error) from None
+        finally:
+            for quota in freed:
+                quota.charge(used)
 
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota."""

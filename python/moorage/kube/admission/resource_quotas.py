@@ -293,7 +293,7 @@ class QuotaUsage:
         used : dict of str to Quantity
             See `usage`.
         n : int
-            Number of pods, each of which uses that.
+            Number of pods, each of which uses that; below 0 for pods that go.
         """
         for name, amount in self._more(used).items():
             self._used[name] += _times(amount, n)

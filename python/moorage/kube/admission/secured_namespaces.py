@@ -123,25 +123,6 @@ class SecuredNamespaces:
         if rest := [name for alike in [*names.values()][_MOST:] for name in alike]:
             yield f"{first_of(rest, _MOST)} would violate the Pod Security of their namespaces, too."
 
-    def lost(self, before: SecuredNamespaces, objects: Iterable[Object]) -> Iterator[tuple[Object, str]]:
-        """Yield workloads whose pods were admitted before the labels of their namespace changed, and would
-        be refused since, with the server's text. Those that want no pods are left out.
-
-        Parameters
-        ----------
-        before : SecuredNamespaces
-            With the labels as they were.
-        objects : iterable of Object
-            Any; those without a template are left out.
-        """
-        for obj in objects if self._labels else ():
-            template = pod_template(obj) if _stands_alone(obj) and _wants_pods(obj) else None
-            if template is None or before.levels(obj.namespace) == self.levels(obj.namespace):
-                continue
-            level, refused = self._judged(obj.namespace, template, "enforce")
-            if refused and not before._judged(obj.namespace, template, "enforce")[1]:
-                yield obj, _text("would violate", level, refused)
-
     def levels(self, namespace: str) -> Mapping[str, Level]:
         """Return the levels of a namespace by mode: enforce, audit and warn."""
         from . import pod_security as rules
@@ -212,12 +193,6 @@ def _stands_alone(obj: Object) -> bool:
     if not isinstance(obj, Job | ReplicaSet):
         return True
     return obj.metadata.controller() is None and not (isinstance(obj, Job) and is_over(obj))
-
-
-def _wants_pods(obj: Object) -> bool:
-    """Whether a workload has pods, or makes some at times."""
-    spec: Any = getattr(obj, "spec", None)
-    return getattr(spec, "replicas", None) != 0 and not getattr(spec, "suspend", None)
 
 
 def _text(verb: str, level: Level | None, refused: _Refused) -> str:

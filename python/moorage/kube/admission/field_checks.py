@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from ipaddress import ip_address, ip_network
+from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage._core.base.quantity import Quantity, parse
@@ -23,6 +24,8 @@ class Fault(NamedTuple):
     text: str
 
 
+FieldCheck = Callable[[Any, str], Iterable[Fault]]
+"""Yields what is wrong with the value of a field; gets its path, too."""
 Rule = Callable[[Json, str, Json], Iterator[Fault]]
 """Yields what is wrong with a struct; gets its value, its path, and the object."""
 
@@ -220,6 +223,14 @@ def block_errors(value: Any) -> list[str]:
     return []
 
 
+def _without(text: str) -> Check:
+    def check(value: Any) -> Iterator[str]:
+        if text in str(value):
+            yield invalid(value, f"may not contain '{text}'")
+
+    return check
+
+
 def _matches(pattern: re.Pattern[str], why: str) -> Check:
     def check(value: Any) -> Iterator[str]:
         if isinstance(value, str) and pattern.fullmatch(value) is None:
@@ -248,6 +259,16 @@ def _not_negative(*why: str) -> Check:
     return check
 
 
+def _positive(*why: str) -> Check:
+    text = " ".join(why)
+
+    def check(value: Any) -> Iterator[str]:
+        if (amount := quantity(value)) is not None and amount <= Quantity("0"):
+            yield invalid(str(amount), text)
+
+    return check
+
+
 def _unpadded(value: Any) -> Iterator[str]:
     if str(value).strip() != value:
         yield invalid(value, "must not have leading or trailing whitespace")
@@ -258,8 +279,9 @@ ON_CREATE = "cannot be set on create"
 GATED = "cannot be set until all schedulingGates have been cleared"
 """Why a new pod with gates has no node."""
 
+_FORMATS = ("dns1123Label", "dns1123Subdomain", "labelValue", "qualifiedName")
 CHECKS: dict[str, Callable[..., Check]] = {
-    **{name: partial(_of_format, name) for name in ("dns1123Label", "dns1123Subdomain", "qualifiedName")},
+    **{name: partial(_of_format, name) for name in _FORMATS},
     "in": _one_of,
     "min": _least,
     "max": _most,
@@ -273,6 +295,8 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "address": lambda: address_errors,
     "unpadded": lambda: _unpadded,
     "notNegative": _not_negative,
+    "positive": _positive,
+    "without": _without,
     "envName": lambda: _matches(
         _ENV_NAME,
         "a valid environment variable name must consist only of printable ASCII characters other than '='",
@@ -308,6 +332,41 @@ def part(value: Any, name: str) -> Json:
     """Return the struct of a field; an empty one where there is none."""
     item = value.get(name) if isinstance(value, dict) else None
     return item if isinstance(item, dict) else {}
+
+
+def label_faults(labels: Any, field: str) -> Iterator[Fault]:
+    """Yield what is wrong with keys and values of labels."""
+    for key, value in labels.items() if isinstance(labels, dict) else ():
+        yield from format_causes("qualifiedName", key, field)
+        yield from format_causes("labelValue", value, field)
+
+
+def field_check(word: str, *arguments: str) -> FieldCheck:
+    """Return a check of a field: by its name in `CHECKS`, or one of these.
+
+    ``each`` and a check is about the items of a list, ``labels`` about a map. ``unique`` is about a list, or
+    about a field of its items; after a dot that is named in the path of an error.
+    """
+    if word == "labels":
+        return label_faults
+    if word == "unique":
+        return partial(_repeated, *arguments)
+    if word == "each":
+        of_item = field_check(*arguments)
+        return lambda items, field: chain.from_iterable(
+            of_item(item, f"{field}[{at}]") for at, item in enumerate(items)
+        )
+    check = check_of(word, *arguments)
+    return lambda value, field: [Fault(field, text) for text in check(value)]
+
+
+def _repeated(*arguments: Any) -> Iterator[Fault]:
+    """Yield what stands twice in a list: an item, or its field that the first argument names."""
+    *names, items, field = arguments
+    if not names:
+        return doubled(items, field)
+    values = [item.get(names[0].lstrip(".")) for item in parts({"": items}, "")]
+    return doubled(values, field, names[0] if names[0].startswith(".") else "")
 
 
 def doubled(items: Iterable[Any], field: str, last: str = "") -> Iterator[Fault]:

@@ -22,7 +22,18 @@ from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import plain
 from ..read.decode import is_json
-from .field_checks import CHECKS, GATED, ON_CREATE, Check, Fault, Json, Rule, forbidden, is_absent, required
+from .field_checks import (
+    GATED,
+    ON_CREATE,
+    Fault,
+    FieldCheck,
+    Json,
+    Rule,
+    field_check,
+    forbidden,
+    is_absent,
+    required,
+)
 from .rules.decoding import decoding_fault
 from .rules.update_rules import as_updated, resize_causes, update_causes, written
 from .stored.version_defaults import with_version_defaults
@@ -30,13 +41,14 @@ from .validate_object import validate
 
 
 class _Field(NamedTuple):
-    """The rules of a field: the text if it has to be there, checks of its value, and whether an empty text is
-    one."""
+    """The rules of a field: the text if it has to be there, checks of its value, whether an empty text is
+    one, and what is checked in place of nothing; None for nothing."""
 
     name: str
     required: str | None
-    checks: tuple[Check, ...]
+    checks: tuple[FieldCheck, ...]
     pointer: bool
+    absent: Any
 
 
 class _Plan(NamedTuple):
@@ -51,24 +63,30 @@ class _Plan(NamedTuple):
 def _table() -> dict[str, list[_Field]]:
     """The fields with rules, by struct.
 
-    Of a field there are rules between semicolons: a name of `CHECKS` and its arguments, ``required`` and the
-    text of the error, or ``pointer`` where an empty text is as wrong as another.
+    Of a field there are rules between semicolons: the words of a `field_check`, ``required`` and the text of
+    the error, ``pointer`` where an empty text is as wrong as another, and ``always`` and ``zero`` where a
+    field that is not there is checked as an empty text or the number 0.
     """
     path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
     return {struct: [_field(*line) for line in lines] for struct, lines in read_table(path).items()}
 
 
 def _field(name: str, rules: str) -> _Field:
-    text, checks, pointer = None, list[Check](), False
+    text, checks, pointer, absent = None, list[FieldCheck](), False, None
     for rule in rules.split("; "):
         word, *arguments = rule.split()
         if word == "required":
             text = required(" ".join(arguments))
         elif word == "pointer":
             pointer = True
+        elif word in _ABSENT:
+            absent = _ABSENT[word]
         else:
-            checks.append(CHECKS[word](*arguments))
-    return _Field(name, text, tuple(checks), pointer)
+            checks.append(field_check(word, *arguments))
+    return _Field(name, text, tuple(checks), pointer, absent)
+
+
+_ABSENT = {"always": "", "zero": 0}
 
 
 @cache
@@ -144,22 +162,21 @@ def _shown(source: str) -> str:
     return source.replace("gcePersistentDisk", "persistentDisk")
 
 
-_VALUES = ("spec", "template", "jobTemplate", "pool")
+_VALUES = ("spec", "template", "jobTemplate", "pool", "metric", "target")
 """Fields that are no pointers: one that is absent is as if it were empty."""
 
 
 def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
     plan = _plan(struct)
     prefix = f"{path}." if path else ""
-    for name, text, checks, pointer in plan.fields:
+    for name, text, checks, pointer, absent in plan.fields:
         item = value.get(name)
         if is_absent(item) and not (pointer and item == ""):
             if text is not None:
                 yield Fault(prefix + name, text)
-            continue
-        for check in checks:
-            for wrong in check(item):
-                yield Fault(prefix + name, wrong)
+            item = absent
+        for check in checks if item is not None else ():
+            yield from check(item, prefix + name)
     for rule in plan.rules:
         yield from rule(value, path, root)
     for name, part, form in plan.structs:

@@ -29,8 +29,6 @@ from .bound_policies import BOOLS
 from .policy_expressions import OBJECT, PATCH, Environment, compile_text
 
 _MOST_CONDITIONS = 64
-_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _BOTH = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API "
@@ -61,17 +59,13 @@ def _compiled(
 
 def _policy_errors(value: Json, path: str, makes_patches: bool) -> Iterator[Fault]:
     """Yield what is wrong with what both kinds of policies have; the environment comes from `_declared`."""
-    kind = value.get("paramKind")
-    if isinstance(kind, dict):
-        for name in ("apiVersion", "kind"):
-            if not _text(kind, name):
-                yield Fault(f"{path}.paramKind.{name}", required())
     constraints = value.get("matchConstraints")
     if constraints is None:
         yield Fault(f"{path}.matchConstraints", required())
     elif not part(value, "matchConstraints").get("resourceRules"):
         yield Fault(f"{path}.matchConstraints.resourceRules", required())
-    environment = Environment(has_params=isinstance(kind, dict), makes_patches=makes_patches)
+    has_params = isinstance(value.get("paramKind"), dict)
+    environment = Environment(has_params=has_params, makes_patches=makes_patches)
     yield from _condition_errors(value, path, environment._replace(makes_patches=False))
 
 
@@ -143,8 +137,6 @@ def _validation_errors(value: Json, path: str, environment: Environment) -> Iter
     elif not message and "\n" in _text(value, "expression").strip():
         why = "message must be specified if expression contains line breaks"
         yield Fault(f"{path}.message", required(why))
-    if (reason := value.get("reason")) is not None and reason not in _REASONS:
-        yield Fault(f"{path}.reason", unsupported(reason, _REASONS))
 
 
 def _mutating_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -152,19 +144,13 @@ def _mutating_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     yield from _policy_errors(value, path, True)
     faults, environment = _declared(value, path, True)
     yield from faults
-    if not value.get("mutations"):
-        yield Fault(f"{path}.mutations", required("mutations must contain at least one item"))
     forms = {
         "ApplyConfiguration": ("applyConfiguration", OBJECT),
         "JSONPatch": ("jsonPatch", list_of(PATCH)),
     }
     for at, mutation in enumerate(parts(value, "mutations")):
         field, patch_type = f"{path}.mutations[{at}]", _text(mutation, "patchType")
-        if not patch_type:
-            yield Fault(f"{field}.patchType", required())
-        elif patch_type not in forms:
-            yield Fault(f"{field}.patchType", unsupported(patch_type, forms))
-        else:
+        if patch_type in forms:
             name, result = forms[patch_type]
             if mutation.get(name) is None:
                 yield Fault(f"{field}.{name}", required(f"must be specified when patchType is {patch_type}"))
@@ -178,11 +164,6 @@ def _rule_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     for name, what in (("operations", "operations"), ("apiGroups", "API groups")):
         yield from _wildcard_errors(value, path, name, what)
     yield from _wildcard_errors(value, path, "apiVersions", "API versions")
-    if not value.get("resources"):
-        yield Fault(f"{path}.resources", required())
-    for at, operation in enumerate(value.get("operations") or ()):
-        if operation not in _OPERATIONS:
-            yield Fault(f"{path}.operations[{at}]", unsupported(operation, _OPERATIONS))
 
 
 def _wildcard_errors(value: Json, path: str, name: str, what: str) -> Iterator[Fault]:
@@ -206,10 +187,6 @@ def _param_ref_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 def _binding_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
     """The binding of a policy."""
-    if name := _text(value, "policyName"):
-        yield from format_causes("dns1123Subdomain", name, f"{path}.policyName")
-    else:
-        yield Fault(f"{path}.policyName", required())
     if root.get("kind") == "ValidatingAdmissionPolicyBinding":
         yield from _action_errors(value.get("validationActions") or [], f"{path}.validationActions")
 

@@ -15,7 +15,6 @@ from ..field_checks import (
     Fault,
     Json,
     Rule,
-    duplicate,
     format_causes,
     invalid,
     part,
@@ -180,7 +179,6 @@ _MAX_CRON_JOB_NAME = 52
 _PREFIXES = ("batch.kubernetes.io/", "")
 _NEW_UID = "UID"
 """Stands for the uid that the server makes."""
-_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
 def _name(root: Json) -> str:
@@ -363,12 +361,7 @@ def _number_of(indexes: str, completions: int) -> int:
 def _failure_errors(spec: Json, rule: Json, path: str) -> Iterator[Fault]:
     """A rule of a failure policy."""
     action, on_codes, conditions = rule.get("action"), rule.get("onExitCodes"), parts(rule, "onPodConditions")
-    if not action:
-        shown = " ".join(map(go_json, _ACTIONS))
-        yield Fault(f"{path}.action", required(f"valid values: [{shown}]"))
-    elif action not in _ACTIONS:
-        yield Fault(f"{path}.action", unsupported(action, _ACTIONS))
-    elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
         yield Fault(f"{path}.action", invalid(action, "requires the backoffLimitPerIndex to be set"))
     if on_codes is not None and conditions:
         why = "specifying both OnExitCodes and OnPodConditions is not supported"
@@ -388,10 +381,6 @@ def _failure_errors(spec: Json, rule: Json, path: str) -> Iterator[Fault]:
 def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
     pod, operator = _pod(spec), on_codes.get("operator")
     name, codes = on_codes.get("containerName"), on_codes.get("values") or []
-    if not operator:
-        yield Fault(f"{path}.operator", required('valid values: ["In" "NotIn"]'))
-    elif operator not in ("In", "NotIn"):
-        yield Fault(f"{path}.operator", unsupported(operator, ("In", "NotIn")))
     names = {item.get("name") for which in ("containers", "initContainers") for item in parts(pod, which)}
     if name is not None and name not in names:
         why = "must be one of the container or initContainer names in the pod template"
@@ -401,8 +390,6 @@ def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
     for at, code in enumerate(codes):
         if code == 0 and operator == "In":
             yield Fault(f"{path}.values[{at}]", invalid(0, "must not be 0 for the In operator"))
-        if code in codes[:at]:
-            yield Fault(f"{path}.values[{at}]", duplicate(code))
     if codes != sorted(codes):
         yield Fault(f"{path}.values", invalid(codes, "must be ordered"))
 

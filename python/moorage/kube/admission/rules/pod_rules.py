@@ -30,6 +30,7 @@ from ..field_checks import (
     format_causes,
     invalid,
     is_absent,
+    label_faults,
     not_found,
     part,
     parts,
@@ -59,9 +60,7 @@ def _metadata_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 def labels_causes(meta: Json, path: str) -> Iterator[Fault]:
     """Yield what is wrong with labels and with the keys of annotations."""
-    for key, value in part(meta, "labels").items():
-        yield from format_causes("qualifiedName", key, f"{path}.labels")
-        yield from format_causes("labelValue", value, f"{path}.labels")
+    yield from label_faults(part(meta, "labels"), f"{path}.labels")
     for key in part(meta, "annotations"):
         yield from format_causes("qualifiedName", key.lower(), f"{path}.annotations")
 
@@ -101,9 +100,6 @@ def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[
 
 
 def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
-    restarts = spec.get("restartPolicy") or ALWAYS
-    if restarts not in (ALWAYS, "OnFailure", "Never"):
-        yield Fault(f"{path}.restartPolicy", unsupported(restarts, (ALWAYS, "OnFailure", "Never")))
     if spec.get("ephemeralContainers"):
         why = "ephemeral containers not allowed in pod template"
         why = ON_CREATE if root.get("kind") == "Pod" else why
@@ -116,19 +112,9 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     yield from _dns_errors(spec, path)
     yield from _host_errors(spec, path)
     yield from _system_errors(spec, path)
-    for at, alias in enumerate(parts(spec, "hostAliases")):
-        if is_absent(alias.get("ip")):
-            yield from wrong("address", "", f"{path}.hostAliases[{at}].ip")
-        for index, name in enumerate(alias.get("hostnames") or ()):
-            yield from format_causes("dns1123Subdomain", name, f"{path}.hostAliases[{at}].hostnames[{index}]")
-    for at, gate in enumerate(parts(spec, "readinessGates")):
-        if is_absent(gate.get("conditionType")):
-            yield from format_causes("qualifiedName", "", f"{path}.readinessGates[{at}].conditionType")
-    gates = [gate.get("name", "") for gate in parts(spec, "schedulingGates")]
-    for at, name in enumerate(gates):
-        yield from format_causes("qualifiedName", name, f"{path}.schedulingGates[{at}]")
-    yield from doubled(gates, f"{path}.schedulingGates")
-    if gates and spec.get("nodeName") and root.get("kind") == "Pod":
+    for at, gate in enumerate(parts(spec, "schedulingGates")):
+        yield from format_causes("qualifiedName", gate.get("name", ""), f"{path}.schedulingGates[{at}]")
+    if spec.get("schedulingGates") and spec.get("nodeName") and root.get("kind") == "Pod":
         yield Fault(f"{path}.nodeName", forbidden(GATED))
 
 
@@ -158,26 +144,13 @@ def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
         if (name := container.get("name")) and name in seen:
             yield Fault(f"{path}.initContainers[{at}].name", duplicate(name))
         seen.add(name)
-    yield from doubled(
-        [container.get("name") for container in parts(spec, "containers")], f"{path}.containers", ".name"
-    )
-    claims = parts(spec, "resourceClaims")
-    yield from doubled([claim.get("name") for claim in claims], f"{path}.resourceClaims", ".name")
-    for at, claim in enumerate(claims):
-        field = f"{path}.resourceClaims[{at}]"
-        if is_absent(claim.get("name")):
-            yield Fault(f"{field}.name", required())
-        else:
-            yield from format_causes("dns1123Label", claim["name"], f"{field}.name")
+    for at, claim in enumerate(parts(spec, "resourceClaims")):
         given = [claim.get(name) is not None for name in ("resourceClaimName", "resourceClaimTemplateName")]
         if sum(given) != 1:
             why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             if all(given):
                 why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield Fault(field, invalid(claim, why))
-        for name in ("resourceClaimName", "resourceClaimTemplateName"):
-            if claim.get(name) is not None:
-                yield from format_causes("dns1123Subdomain", claim[name], f"{field}.{name}")
+            yield Fault(f"{path}.resourceClaims[{at}]", invalid(claim, why))
 
 
 _WHOLE = ("cpu", "memory", _HUGE)
@@ -258,8 +231,6 @@ def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
             return
     if len(servers) > 3:
         yield Fault(f"{field}.nameservers", invalid(servers, "must not have more than 3 nameservers"))
-    for at, server in enumerate(servers):
-        yield from wrong("address", server, f"{field}.nameservers[{at}]")
     if len(searches) > 32:
         yield Fault(f"{field}.searches", invalid(searches, "must not have more than 32 search paths"))
     for at, search in enumerate(searches):
@@ -281,10 +252,7 @@ def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
             if spec.get(name):
                 yield Fault(f"{path}.{shown}", forbidden("when `hostUsers` is false"))
     context = part(spec, "securityContext")
-    for index, group in enumerate(context.get("supplementalGroups") or ()):
-        yield from wrong("id", group, f"{at}.supplementalGroups[{index}]")
-    sysctls = parts(context, "sysctls")
-    for index, sysctl in enumerate(sysctls):
+    for index, sysctl in enumerate(parts(context, "sysctls")):
         name, field = str(sysctl.get("name") or ""), f"{at}.sysctls[{index}].name"
         if not name:
             continue
@@ -299,7 +267,6 @@ def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
             yield Fault(field, invalid(name, "may not be specified when 'hostNetwork' is true"))
         if is_ipc and shared["kernel.shm"]:
             yield Fault(field, invalid(name, "may not be specified when 'hostIPC' is true"))
-    yield from doubled([sysctl.get("name") for sysctl in sysctls], f"{at}.sysctls", ".name")
     own = part(context, "windowsOptions").get("hostProcess")
     processes = [
         part(part(item, "securityContext"), "windowsOptions").get("hostProcess", own)
@@ -362,16 +329,10 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     for name in _LISTS:
         for at, container in enumerate(parts(spec, name)):
             field = f"{path}.{name}[{at}]"
-            if is_absent(container.get("name")):
-                yield Fault(f"{field}.name", required())
-            else:
-                yield from format_causes("dns1123Label", container["name"], f"{field}.name")
             image = container.get("image")
             if root.get("kind") == "Pod" and isinstance(image, str) and image.strip() != image:
                 yield from wrong("unpadded", image, f"{field}.image")
             own = container.get("restartPolicy")
-            if own is not None and own not in (ALWAYS, "OnFailure", "Never"):
-                yield Fault(f"{field}.restartPolicy", unsupported(own, (ALWAYS, "Never", "OnFailure")))
             if container.get("restartPolicyRules") and own is None:
                 why = "must specify restartPolicy when restart rules are used"
                 yield Fault(f"{field}.restartPolicy", required(why))
@@ -492,8 +453,6 @@ def _device_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> 
         if target and target in paths:
             why = "must not already exist as a path in volumeMounts"
             yield Fault(f"{path}.devicePath", invalid(target, why))
-        if target:
-            yield from wrong("withoutDots", target, f"{path}.devicePath")
 
 
 def _resize_errors(container: Json, restarts: str, field: str) -> Iterator[Fault]:
@@ -516,13 +475,9 @@ def _claim_errors(container: Json, field: str) -> Iterator[Fault]:
     seen: set[tuple[Any, Any]] = set()
     for at, claim in enumerate(parts(part(container, "resources"), "claims")):
         name, request = claim.get("name"), claim.get("request") or ""
-        path = f"{field}.resources.claims[{at}]"
-        if not name:
-            yield Fault(f"{path}.name", required())
-        if request:
-            yield from format_causes("dns1123Label", request, f"{path}.request")
         if (name, request) in seen or (name, "") in seen:
-            yield Fault(path, duplicate(f"{name}/{request}" if request else name))
+            shown = f"{name}/{request}" if request else name
+            yield Fault(f"{field}.resources.claims[{at}]", duplicate(shown))
         seen.add((name, request))
 
 
@@ -577,7 +532,6 @@ def _privilege_errors(container: Json, spec: Json, field: str) -> Iterator[Fault
 
 # ---- probes and handlers -----------------------------------------------------------------------------------
 
-_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
@@ -587,10 +541,6 @@ def _probes_errors(container: Json, field: str) -> Iterator[Fault]:
         if not isinstance(probe, dict):
             continue
         yield from _handler_errors(probe, path, None)
-        for count in _COUNTS:
-            value = probe.get(count)
-            if isinstance(value, int) and value < 0:
-                yield Fault(f"{path}.{count}", invalid(value, "must be greater than or equal to 0"))
         successes, grace = probe.get("successThreshold"), probe.get("terminationGracePeriodSeconds")
         if name != "readinessProbe" and isinstance(successes, int) and successes > 1:
             yield Fault(f"{path}.successThreshold", invalid(successes, "must be 1"))
@@ -668,11 +618,6 @@ def _env_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     elif len(kinds) > 1:
         yield Fault(field, invalid("", "may not have more than one field specified at a time"))
     yield from field_causes(source, field, _ENV_FIELDS)
-    for name in ("configMapKeyRef", "secretKeyRef"):
-        if source.get(name) is not None:
-            yield from format_causes(
-                "dns1123Subdomain", part(source, name).get("name") or "", f"{field}.{name}.name"
-            )
 
 
 def field_causes(source: Json, field: str, allowed: tuple[str, ...]) -> Iterator[Fault]:
@@ -728,12 +673,6 @@ def _env_from_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(whole, invalid("", "must specify one of: `configMapRef` or `secretRef`"))
     if len(sources) > 1:
         yield Fault(whole, invalid("", "may not have more than one field specified at a time"))
-    for name in sources:
-        given = part(value, name).get("name") or ""
-        if not given:
-            yield Fault(f"{path}.{name}.name", required())
-        else:
-            yield from format_causes("dns1123Subdomain", given, f"{path}.{name}.name")
 
 
 # ---- profiles ----------------------------------------------------------------------------------------------
@@ -920,15 +859,6 @@ def _projected_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
                 yield Fault(f"{path}.path", required())
             if name in ("serviceAccountToken", "clusterTrustBundle") and given.get("path"):
                 paths.append(str(given["path"]))
-            seconds = given.get("expirationSeconds")
-            if name == "serviceAccountToken" and isinstance(seconds, int):
-                field = f"{path}.sources[{at}].serviceAccountToken.expirationSeconds"
-                if seconds < 600:
-                    yield Fault(field, invalid(seconds, "may not specify a duration less than 10 minutes"))
-                if seconds > 2**32:
-                    yield Fault(
-                        field, invalid(seconds, "may not specify a duration larger than 2^32 seconds")
-                    )
     for text in dict.fromkeys(text for at, text in enumerate(paths) if text in paths[:at]):
         yield Fault(path, invalid(text, "conflicting duplicate paths"))
 

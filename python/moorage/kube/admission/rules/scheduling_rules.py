@@ -14,6 +14,7 @@ from ..field_checks import (
     forbidden,
     format_causes,
     invalid,
+    label_faults,
     part,
     parts,
     required,
@@ -45,9 +46,8 @@ def _requirement_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    for key, text in () if ".metrics[" in path else part(value, "matchLabels").items():
-        yield from format_causes("qualifiedName", key, f"{path}.matchLabels")
-        yield from format_causes("labelValue", text, f"{path}.matchLabels")
+    if ".metrics[" not in path:
+        yield from label_faults(value.get("matchLabels"), f"{path}.matchLabels")
 
 
 def selector_causes(selector: Json, path: str) -> list[Fault]:
@@ -98,24 +98,12 @@ def _node_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{field}.key", invalid(rule.get("key") or "", "not a valid field selector key"))
 
 
-def _node_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    if not value.get("nodeSelectorTerms"):
-        yield Fault(f"{path}.nodeSelectorTerms", required("must have at least one node selector term"))
-
-
 # ---- affinity ----------------------------------------------------------------------------------------------
-
-
-def _weight_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    weight = value.get("weight", 0)
-    if isinstance(weight, int) and not 1 <= weight <= 100:
-        yield Fault(f"{path}.weight", invalid(weight, "must be in the range 1-100"))
 
 
 def _pod_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     for name in value.get("namespaces") or ():
         yield from format_causes("dns1123Label", name, f"{path}.namespace")
-    yield from _topology_key_errors(value, path)
     yield from _key_errors(value, path, ("matchLabelKeys", "mismatchLabelKeys"))
     other = value.get("mismatchLabelKeys") or ()
     for at, key in enumerate(value.get("matchLabelKeys") or ()):
@@ -124,28 +112,16 @@ def _pod_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{path}.matchLabelKeys[{at}]", invalid(key, why))
 
 
-def _topology_key_errors(value: Json, path: str) -> Iterator[Fault]:
-    key = value.get("topologyKey") or ""
-    if not key:
-        yield Fault(f"{path}.topologyKey", required("can not be empty"))
-    yield from format_causes("qualifiedName", key, f"{path}.topologyKey")
-
-
 def _key_errors(value: Json, path: str, lists: tuple[str, ...]) -> Iterator[Fault]:
     """Keys of labels whose values the selector takes from the pod."""
     selector = value.get("labelSelector")
     for name in lists:
-        keys = value.get(name) or []
-        if keys and selector is None:
+        if value.get(name) and selector is None:
             yield Fault(f"{path}.{name}", forbidden("must not be specified when labelSelector is not set"))
-            continue
-        for at, key in enumerate(keys):
-            yield from format_causes("qualifiedName", key, f"{path}.{name}[{at}]")
 
 
 # ---- tolerations and spreading -----------------------------------------------------------------------------
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _ALL = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 
 
@@ -153,9 +129,7 @@ def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """A toleration. Whether it may compare numbers depends on a feature gate, which another rule knows."""
     key, operator = value.get("key") or "", value.get("operator") or "Equal"
     text, effect = value.get("value") or "", value.get("effect") or ""
-    if key:
-        yield from format_causes("qualifiedName", key, f"{path}.key")
-    elif operator != "Exists":
+    if not key and operator != "Exists":
         yield Fault(f"{path}.operator", invalid(value.get("operator") or "", _ALL))
     if value.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
@@ -168,35 +142,18 @@ def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{path}.operator", invalid(text, why))
     elif operator not in ("Lt", "Gt"):
         yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists", "Lt", "Gt")))
-    if effect and effect not in _EFFECTS:
-        yield Fault(f"{path}.effect", unsupported(effect, _EFFECTS))
 
 
 def _spread_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    skew, least, when = value.get("maxSkew", 0), value.get("minDomains"), value.get("whenUnsatisfiable") or ""
-    if isinstance(skew, int) and skew < 1:
-        yield Fault(f"{path}.maxSkew", invalid(skew, "must be greater than zero"))
-    if not value.get("topologyKey"):
-        yield Fault(f"{path}.topologyKey", required("can not be empty"))
-    if when not in ("DoNotSchedule", "ScheduleAnyway"):
-        yield Fault(f"{path}.whenUnsatisfiable", unsupported(when, ("DoNotSchedule", "ScheduleAnyway")))
-    if isinstance(least, int):
-        if least < 1:
-            yield Fault(f"{path}.minDomains", invalid(least, "must be greater than zero"))
-        if when != "DoNotSchedule":
-            why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
-            yield Fault(f"{path}.minDomains", invalid(least, why))
-    for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        if (policy := value.get(name)) is not None and policy not in ("Honor", "Ignore"):
-            yield Fault(f"{path}.{name}", unsupported(policy, ("Honor", "Ignore")))
+    least, when = value.get("minDomains"), value.get("whenUnsatisfiable") or ""
+    if isinstance(least, int) and when != "DoNotSchedule":
+        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
+        yield Fault(f"{path}.minDomains", invalid(least, why))
     yield from _key_errors(value, path, ("matchLabelKeys",))
 
 
 def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """The parts of a pod's spec that have no struct of their own."""
-    for key, text in part(value, "nodeSelector").items():
-        yield from format_causes("qualifiedName", key, f"{path}.nodeSelector")
-        yield from format_causes("labelValue", text, f"{path}.nodeSelector")
+    """Constraints of spreading that stand twice."""
     seen: dict[tuple[Any, Any], int] = {}
     for at, constraint in enumerate(parts(value, "topologySpreadConstraints")):
         pair = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")
@@ -209,10 +166,7 @@ def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 RULES: dict[str, tuple[Rule, ...]] = {
     "meta.v1.LabelSelector": (_selector_errors,),
     "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
-    "core.v1.NodeSelector": (_node_selector_errors,),
     "core.v1.NodeSelectorTerm": (_node_term_errors,),
-    "core.v1.PreferredSchedulingTerm": (_weight_errors,),
-    "core.v1.WeightedPodAffinityTerm": (_weight_errors,),
     "core.v1.PodAffinityTerm": (_pod_term_errors,),
     "core.v1.Toleration": (_toleration_errors,),
     "core.v1.TopologySpreadConstraint": (_spread_errors,),

@@ -15,7 +15,6 @@ from ..field_checks import (
     Json,
     Rule,
     block_errors,
-    doubled,
     duplicate,
     forbidden,
     format_causes,
@@ -161,9 +160,6 @@ def _service_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if kind != "ExternalName":
         yield from _cluster_address_errors(addresses, path)
     yield from _service_port_errors(ports, kind, path)
-    for key, text in part(spec, "selector").items():
-        yield from format_causes("qualifiedName", key, f"{path}.selector")
-        yield from format_causes("labelValue", text, f"{path}.selector")
     seconds = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
     if spec.get("sessionAffinity") == "ClientIP" and isinstance(seconds, int) and not 0 < seconds <= 86400:
         field = f"{path}.sessionAffinityConfig.clientIP.timeoutSeconds"
@@ -264,10 +260,6 @@ def _balancer_errors(spec: Json, kind: str, path: str) -> Iterator[Fault]:
     elif policy and policy not in ("Cluster", "Local"):
         yield Fault(field, unsupported(policy, ("Cluster", "Local")))
     families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
-    for at, family in enumerate(families):
-        if family not in ("IPv4", "IPv6"):
-            yield Fault(f"{path}.ipFamilies[{at}]", unsupported(family, ("IPv4", "IPv6")))
-    yield from doubled(families, f"{path}.ipFamilies")
     if len(families) == 2 and policy in (None, "", "SingleStack"):
         why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
         yield Fault(f"{path}.ipFamilyPolicy", invalid("SingleStack", why))
@@ -321,14 +313,7 @@ def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     if host.get("path") == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         why = "may not be 'recycle' for a hostPath mount of '/'"
         yield Fault(f"{path}.persistentVolumeReclaimPolicy", forbidden(why))
-    affinity = spec.get("nodeAffinity")
-    if isinstance(affinity, dict) and affinity.get("required") is None:
-        yield Fault(f"{path}.nodeAffinity.required", required("must specify required node constraints"))
-    terms = part(affinity, "required").get("nodeSelectorTerms")
-    if isinstance(affinity, dict) and affinity.get("required") is not None and not terms:
-        field = f"{path}.nodeAffinity.required.nodeSelectorTerms"
-        yield Fault(field, required("must have at least one node selector term"))
-    if sources[:1] == ["local"] and affinity is None:
+    if sources[:1] == ["local"] and spec.get("nodeAffinity") is None:
         yield Fault(f"{path}.nodeAffinity", required("Local volume requires node affinity"))
     given = spec.get("volumeAttributesClassName")
     if given == "":
@@ -395,11 +380,12 @@ def _claim_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(path, invalid({}, "must match dataSourceRef"))
 
 
-def _ephemeral_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    meta = part(part(value, "volumeClaimTemplate"), "metadata")
+def _template_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """What the template of a claim sets of its metadata."""
+    meta = part(value, "metadata")
     for name in meta:
         if name not in ("labels", "annotations") and meta[name]:
-            yield Fault(f"{path}.volumeClaimTemplate.metadata.{name}", forbidden("cannot be set"))
+            yield Fault(f"{path}.metadata.{name}", forbidden("cannot be set"))
 
 
 # ---- autoscalers -------------------------------------------------------------------------------------------
@@ -437,13 +423,8 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _metric_errors(metric: Json, path: str) -> Iterator[Fault]:
-    kind = metric.get("type") or ""
-    if not kind:
-        yield Fault(f"{path}.type", required("must specify a metric source type"))
-    if kind not in _SOURCES:
-        yield Fault(f"{path}.type", unsupported(kind, sorted(_SOURCES)))
     given = [name for name in _SOURCES.values() if metric.get(name) is not None]
-    own = _SOURCES.get(kind, "")
+    own = _SOURCES.get(metric.get("type") or "", "")
     if own and own not in given:
         yield Fault(f"{path}.{own}", required("must populate information for the given metric source"))
     for name in given:
@@ -456,36 +437,16 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
 def _source_errors(source: Json, name: str, path: str) -> Iterator[Fault]:
-    if name == "containerResource" and not source.get("container"):
-        yield Fault(f"{path}.container", required("must specify a container"))
-    if name in ("resource", "containerResource"):
-        if not source.get("name"):
-            yield Fault(f"{path}.name", required("must specify a resource name"))
-    else:
-        metric = part(source, "metric").get("name")
-        if not metric:
-            yield Fault(f"{path}.metric.name", required("must specify a metric name"))
-        elif "/" in str(metric):
-            yield Fault(f"{path}.metric.name", invalid(metric, "may not contain '/'"))
     if name == "object":
         described = part(source, "describedObject")
         for field in ("kind", "name"):
             if not described.get(field):
                 yield Fault(f"{path}.describedObject.{field}", required())
     target, at = part(source, "target"), f"{path}.target"
-    if not target.get("type"):
-        yield Fault(f"{at}.type", required("must specify a metric target type"))
     if target.get("type") not in _TARGETS:
-        yield Fault(
-            f"{at}.type",
-            invalid(target.get("type") or "", "must be either Utilization, Value, or AverageValue"),
-        )
+        why = "must be either Utilization, Value, or AverageValue"
+        yield Fault(f"{at}.type", invalid(target.get("type") or "", why))
     utilization = target.get("averageUtilization")
-    if isinstance(utilization, int) and utilization < 1:
-        yield Fault(f"{at}.averageUtilization", invalid(utilization, "must be greater than 0"))
-    for field in ("value", "averageValue"):
-        if (amount := quantity(target.get(field))) is not None and amount <= Quantity("0"):
-            yield Fault(f"{at}.{field}", invalid(str(amount), "must be positive"))
     value, average = target.get("value"), target.get("averageValue")
     if name in ("resource", "containerResource"):
         if utilization is None and average is None:
@@ -516,23 +477,12 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
         yield Fault("parameters", invalid("", "field can not be empty."))
     terms: list[Any] = []
     for at, topology in enumerate(parts(value, "allowedTopologies")):
-        field = f"allowedTopologies[{at}].matchLabelExpressions"
-        keys: list[Any] = []
-        for index, rule in enumerate(parts(topology, "matchLabelExpressions")):
-            key, values = rule.get("key") or "", rule.get("values") or []
-            yield from format_causes("qualifiedName", key, f"{field}[{index}].key")
-            if not values:
-                yield Fault(f"{field}[{index}].values", required())
-            yield from doubled(values, f"{field}[{index}].values")
-            if key in keys:
-                yield Fault(f"{field}[{index}].key", duplicate(key))
-            keys.append(key)
         rules = {
             rule.get("key"): {*(rule.get("values") or ())}
             for rule in parts(topology, "matchLabelExpressions")
         }
         if rules in terms or not rules:
-            yield Fault(field, duplicate(""))
+            yield Fault(f"allowedTopologies[{at}].matchLabelExpressions", duplicate(""))
         terms.append(rules)
 
 
@@ -540,24 +490,14 @@ def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield Fault(f"{path}.volumeLifecycleModes", unsupported(mode, ("Persistent", "Ephemeral")))
-    requests = parts(spec, "tokenRequests")
-    audiences = [request.get("audience") or "" for request in requests]
-    for at, request in enumerate(requests):
-        field, seconds = f"{path}.tokenRequests[{at}]", request.get("expirationSeconds")
-        if audiences[at] in audiences[:at]:
-            yield Fault(f"{field}.audience", duplicate(audiences[at]))
-        if isinstance(seconds, int) and seconds < 600:
-            why = "may not specify a duration less than 10 minutes"
-            yield Fault(f"{field}.expirationSeconds", invalid(seconds, why))
-        if isinstance(seconds, int) and seconds > 2**32:
-            why = "may not specify a duration larger than 2^32 seconds"
-            yield Fault(f"{field}.expirationSeconds", invalid(seconds, why))
+    audiences = [request.get("audience") or "" for request in parts(spec, "tokenRequests")]
+    for at, audience in enumerate(audiences):
+        if audience in audiences[:at]:
+            yield Fault(f"{path}.tokenRequests[{at}].audience", duplicate(audience))
 
 
 def _csi_node_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    drivers = parts(spec, "drivers")
-    yield from doubled([driver.get("name") for driver in drivers], f"{path}.drivers", ".name")
-    for at, driver in enumerate(drivers):
+    for at, driver in enumerate(parts(spec, "drivers")):
         field, keys = f"{path}.drivers[{at}]", driver.get("topologyKeys") or []
         for index, key in enumerate(keys):
             if not key:
@@ -584,7 +524,6 @@ def _attachment_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
                 "spec.source.persistentVolumeName", required("must specify non empty persistentVolumeName")
             )
         yield from format_causes("dns1123Subdomain", name, "spec.source.persistentVolumeName")
-    yield from format_causes("dns1123Subdomain", spec.get("nodeName") or "", "spec.nodeName")
 
 
 # ---- nodes and classes -------------------------------------------------------------------------------------
@@ -648,13 +587,6 @@ def _overhead_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(field, invalid(name, text))
         if amount is not None and amount < Quantity("0"):
             yield Fault(field, invalid(str(amount), "must be greater than or equal to 0"))
-    for key, text in part(part(value, "scheduling"), "nodeSelector").items():
-        yield from format_causes("qualifiedName", key, "scheduling.nodeSelector")
-        yield from format_causes("labelValue", text, "scheduling.nodeSelector")
-    listed = parts(part(value, "scheduling"), "tolerations")
-    for at, toleration in enumerate(listed):
-        if toleration in listed[:at]:
-            yield Fault(f"scheduling.tolerations[{at}]", duplicate(toleration))
 
 
 # ---- devices -----------------------------------------------------------------------------------------------
@@ -681,9 +613,6 @@ def _extended_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     name = value.get("extendedResourceName")
     if isinstance(name, str) and not is_extended(name):
         yield Fault(f"{path}.extendedResourceName", invalid(name, "must be a valid extended resource name"))
-
-
-_COUNTS = ("All", "ExactCount")
 
 
 _NO_REQUEST = (
@@ -723,8 +652,6 @@ def _device_errors(devices: Json, path: str, _root: Json) -> Iterator[Fault]:
 def _request_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """How many devices a request wants."""
     mode, count = value.get("allocationMode") or "ExactCount", value.get("count")
-    if mode not in _COUNTS:
-        yield Fault(f"{path}.allocationMode", unsupported(mode, _COUNTS))
     if mode == "All" and count:
         why = "must not be specified when allocationMode is 'All'"
         yield Fault(f"{path}.count", invalid(count, why))
@@ -734,20 +661,15 @@ def _request_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 def _device_toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     operator, effect = value.get("operator") or "Equal", value.get("effect")
-    if operator not in ("Equal", "Exists"):
-        yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists")))
     if operator == "Exists" and value.get("value"):
         why = "must be empty for operator `Exists`"
         yield Fault(f"{path}.value", invalid(value["value"], why))
     if effect and effect not in ("NoExecute", "NoSchedule", "None"):
         yield Fault(f"{path}.effect", unsupported(effect, ("NoExecute", "NoSchedule")))
-    if value.get("key"):
-        yield from format_causes("qualifiedName", value["key"], f"{path}.key")
 
 
 def _device_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     if value.get("cel") is None:
-        yield Fault(f"{path}.cel", required())
         return
     from ...cel.cel_errors import CompileError, EvaluationError, ProgramError
     from ...cel.device_expressions import checked_device_expression  # few clusters have devices
@@ -760,12 +682,9 @@ def _device_selector_errors(value: Json, path: str, _root: Json) -> Iterator[Fau
         yield Fault(f"{path}.cel.expression", invalid(text, str(known).partition("\n")[0]))
 
 
-def _claim_template_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
-    meta = part(value, "metadata")
-    for name in meta:
-        if name not in ("labels", "annotations") and meta[name]:
-            yield Fault(f"{path}.metadata.{name}", forbidden("cannot be set"))
-    yield from labels_causes(meta, f"{path}.metadata")
+def _claim_template_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    yield from _template_errors(value, path, root)
+    yield from labels_causes(part(value, "metadata"), f"{path}.metadata")
 
 
 _NO_IDENTIFIER = (
@@ -788,13 +707,6 @@ def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.pool.name", required())
     for text in name.split("/") if name else ():
         yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
-    if (pool.get("resourceSliceCount") or 0) < 1:
-        number = pool.get("resourceSliceCount") or 0
-        yield Fault(f"{path}.pool.resourceSliceCount", invalid(number, "must be greater than zero"))
-    if (pool.get("generation") or 0) < 0:
-        why = "must be greater than or equal to zero"
-        yield Fault(f"{path}.pool.generation", invalid(pool["generation"], why))
-    yield from format_causes("dns1123Subdomain", spec.get("nodeName"), f"{path}.nodeName")
     given = [f"`{name}`" for name in _NODES if spec.get(name)]
     if not given:
         yield Fault(path, required(_EXACTLY))
@@ -806,17 +718,9 @@ def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(field, invalid(terms or [], "must have exactly one node selector term"))
     if spec.get("sharedCounters") and spec.get("devices") is not None:
         yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
-    for at, counters in enumerate(parts(spec, "sharedCounters")):
-        if not counters.get("counters"):
-            yield Fault(f"{path}.sharedCounters[{at}].counters", required())
-    names: list[Any] = []
     for at, device in enumerate(parts(spec, "devices")):
-        field, name = f"{path}.devices[{at}]", device.get("name") or ""
-        yield from format_causes("dns1123Label", name, f"{field}.name")
-        if name in names:
-            yield Fault(field, duplicate(name))
-        names.append(name)
-        yield from _slice_device_errors(device, field, bool(spec.get("perDeviceNodeSelection")))
+        has_nodes = bool(spec.get("perDeviceNodeSelection"))
+        yield from _slice_device_errors(device, f"{path}.devices[{at}]", has_nodes)
 
 
 def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[Fault]:
@@ -837,17 +741,6 @@ def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[F
                 yield from format_causes("dns1123Subdomain", domain, f"{path}.{which}")
     for name, value in part(device, "attributes").items():
         yield from _attribute_errors(value if isinstance(value, dict) else {}, f"{path}.attributes[{name}]")
-    for at, taint in enumerate(parts(device, "taints")):
-        field, effect = f"{path}.taints[{at}]", taint.get("effect") or ""
-        yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
-        yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
-        if not effect:
-            yield Fault(f"{field}.effect", required())
-        elif effect not in ("NoExecute", "NoSchedule", "None"):
-            yield Fault(f"{field}.effect", unsupported(effect, ("NoExecute", "NoSchedule", "None")))
-    for at, counters in enumerate(parts(device, "consumesCounters")):
-        if not counters.get("counters"):
-            yield Fault(f"{path}.consumesCounters[{at}].counters", required())
     conditions, failures = device.get("bindingConditions") or (), device.get("bindingFailureConditions") or ()
     if conditions and not failures:
         why = "bindingFailureConditions are required to use bindingConditions"
@@ -888,7 +781,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "core.v1.ServiceSpec": (_service_errors,),
     "core.v1.PersistentVolumeSpec": (_volume_errors,),
     "core.v1.PersistentVolumeClaimSpec": (_claim_errors,),
-    "core.v1.EphemeralVolumeSource": (_ephemeral_errors,),
+    "core.v1.PersistentVolumeClaimTemplate": (_template_errors,),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": (_scaler_errors,),
     "storage.v1.StorageClass": (_class_errors,),
     "storage.v1.CSIDriverSpec": (_driver_errors,),

@@ -18,10 +18,11 @@ from tests.doors.kube import (
     joined,
     pod_template,
     strategy_warnings,
-    subresource_causes,
     with_version_defaults,
     without_admission,
 )
+
+from .clusters.pod_subresources import subresource_causes
 
 Json = dict[str, Any]
 _OF_SERVER = ("uid", "resourceVersion", "creationTimestamp")

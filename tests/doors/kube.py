@@ -35,8 +35,14 @@ from moorage.controllers.daemon_set_controller import DaemonRollout as DaemonRol
 from moorage.kube.admission.chain import Admission as Admission
 
 # Rules of manifests, field by field.
+from moorage.kube.admission.field_checks import Fault as Fault
+from moorage.kube.admission.field_checks import Json as Json
+from moorage.kube.admission.field_checks import forbidden as forbidden
+from moorage.kube.admission.field_checks import invalid as invalid
+from moorage.kube.admission.field_checks import part as part
+from moorage.kube.admission.field_checks import parts as parts
+from moorage.kube.admission.manifest_validation import OF_NEW_PODS as OF_NEW_PODS
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
-from moorage.kube.admission.manifest_validation import subresource_causes as subresource_causes
 from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
 from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts
@@ -53,6 +59,7 @@ from moorage.kube.admission.request import without_admission as without_admissio
 from moorage.kube.admission.secured_namespaces import SecuredNamespaces as SecuredNamespaces
 from moorage.kube.admission.secured_namespaces import pod_template as pod_template
 from moorage.kube.admission.stored.stored_objects import StoredObjects as StoredObjects
+from moorage.kube.admission.stored.strategies import quality_of_service as quality_of_service
 from moorage.kube.admission.stored.strategy_warnings import strategy_warnings as strategy_warnings
 
 # Defaults of a manifest, field by field.

@@ -35,7 +35,7 @@ from .field_checks import (
     required,
 )
 from .rules.decoding import decoding_fault
-from .rules.update_rules import as_updated, resize_causes, update_causes, written
+from .rules.update_rules import as_updated, update_causes
 from .stored.version_defaults import with_version_defaults
 from .validate_object import validate
 
@@ -220,7 +220,7 @@ def check_new(obj: Object, text: bytes) -> None:
 
 
 _REQUIRED = "Required value"
-_ON_CREATE = tuple([forbidden(why) for why in (ON_CREATE, GATED)])
+OF_NEW_PODS = tuple([forbidden(why) for why in (ON_CREATE, GATED)])
 """What is wrong with new pods alone."""
 
 
@@ -254,30 +254,12 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
     causes = [
         cause
         for cause in manifest_causes(as_updated(before, value), kind, version)
-        if cause.field not in known and cause.text not in _ON_CREATE
+        if cause.field not in known and cause.text not in OF_NEW_PODS
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]
     if not (causes and not causes[0].field):  # it can be decoded
         causes += update_causes(*[with_version_defaults(each, kind, version) for each in (before, after)])
     refuse([*dict.fromkeys(causes)])
-
-
-def subresource_causes(old: Json, new: Json, subresource: str) -> list[Fault]:
-    """Return what an API server finds wrong with a write to a subresource of a stored pod.
-
-    Parameters
-    ----------
-    old, new : dict
-        The pod with all its fields, before and as it is sent.
-    subresource : {"resize", "ephemeralcontainers"}
-    """
-    before, after = [
-        with_version_defaults(value, "Pod", "v1") for value in (old, written(old, new, subresource))
-    ]
-    causes = [cause for cause in manifest_causes(after, "Pod", "v1") if cause.text not in _ON_CREATE]
-    if subresource == "resize" and not (causes and not causes[0].field):  # it can be decoded
-        causes += resize_causes(before, after)
-    return [*dict.fromkeys(causes)]
 
 
 def with_fields(value: Any, manifest: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...apiserver.unread_fields import masked
 from ..field_checks import Fault, Json, forbidden, invalid, part, parts, quantity
-from ..stored.strategies import quality_of_service
 
 _FIXED = "field is immutable"
 
@@ -245,68 +244,6 @@ def _narrows(old: Json, new: Json) -> bool:
     return all(
         rule in parts(new, name) for name in ("matchExpressions", "matchFields") for rule in parts(old, name)
     )
-
-
-_COMPUTE, _SIZES = ("cpu", "memory"), ("resources", "resizePolicy")
-
-
-def written(old: Json, new: Json, subresource: str) -> Json:
-    """Return a stored pod with the part of a new one that a write to a subresource sets."""
-    before, after = part(old, "spec"), part(new, "spec")
-    if subresource == "ephemeralcontainers":
-        return old | {"spec": before | {"ephemeralContainers": after.get("ephemeralContainers")}}
-    changes: Json = {"resources": after.get("resources")}
-    for name in _LISTS:
-        sent = {container.get("name"): container for container in parts(after, name)}
-        changes[name] = [
-            own | {key: sent.get(own.get("name"), own).get(key) for key in _SIZES}
-            for own in parts(before, name)
-        ]
-    return old | {"spec": before | changes}
-
-
-def resize_causes(old: Json, new: Json) -> Iterator[Fault]:
-    """Yield what a resize of a pod may not change; of the new pod only resources and their policies count."""
-    before, after = part(old, "spec"), part(new, "spec")
-    quality = quality_of_service(before)
-    if quality != quality_of_service(after):
-        yield Fault("spec", invalid(quality, "Pod QOS Class may not change as a result of resizing"))
-    running = [
-        status
-        for status in parts(part(old, "status"), "containerStatuses")
-        if part(status, "state").get("running") is not None
-    ]
-    if running and running[0].get("resources") is None:
-        yield Fault("spec", forbidden("Pod running on node without support for resize"))
-    for name in _LISTS:
-        pairs = zip(parts(before, name), parts(after, name), strict=True)
-        for at, (own, changed) in enumerate(pairs):
-            for which in ("requests", "limits"):
-                amounts = [part(part(container, "resources"), which) for container in (own, changed)]
-                if not amounts[0].keys() <= amounts[1].keys():
-                    field = f"spec.{name}[{at}].resources.{which}"
-                    yield Fault(field, forbidden(f"resource {which} cannot be removed"))
-    if _bare(_without_compute(before)) != _bare(_without_compute(after)):
-        yield Fault("spec", forbidden("only cpu and memory resources are mutable"))
-
-
-def _without_compute(spec: Json) -> Json:
-    """Return a spec without the processors and memory that a resize may change."""
-    lists = {
-        name: [
-            item if name == "initContainers" and item.get("restartPolicy") != "Always" else _sized(item)
-            for item in parts(spec, name)
-        ]
-        for name in _LISTS
-    }
-    return _sized(spec) | lists
-
-
-def _sized(holder: Json) -> Json:
-    amounts = {
-        name: _without(part(part(holder, "resources"), name), *_COMPUTE) for name in ("limits", "requests")
-    }
-    return holder | {"resources": part(holder, "resources") | amounts}
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------

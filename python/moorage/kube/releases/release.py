@@ -32,7 +32,7 @@ DEFAULT_PLUGINS = (
 class Release:
     """A release of kube-scheduler.
 
-    The docstring of each behaviour is its row in docs/releases.md.
+    The docstring of each behaviour is its row in docs/releases.md. The defaults are the first release.
 
     Attributes
     ----------
@@ -270,82 +270,82 @@ class Release:
 
     version: str
     patch: str
-    tie_break: str
+    tie_break: str = "random"
     plugins: tuple[str, ...]
-    extension_points: tuple[str, ...]
-    refused_gates: frozenset[str]
-    scheme: str
-    balance_by_change: bool
-    image_volumes: str
-    resizes_by_sums: bool
-    claims_without_help_are_told: bool
-    taints_wake_for_new_nodes: bool
-    empty_nominations_are_kept: bool
-    gated_pods_are_nominated: bool
-    any_anti_affinity_term_wakes: bool
-    affinity_wakes_both_ways: bool
-    all_drivers_are_needed: bool
-    bindings_end_nominations: bool
-    assumed_pods_end_with_termination: bool
-    gated_pods_time_out: bool
-    budgets_stop_at_violation: bool
-    preemptors_are_told: bool
-    pod_events_name_target: bool
-    counts_flushed: bool
-    counts_entities: bool
-    group_without_victims_ends: bool
-    lost_nodes_end_preemption: bool
-    groups_tell_threshold: bool
-    hierarchies_are_validated: bool
-    trees_have_conditions: bool
-    members_are_pods: bool
-    nodes_are_ranked_by_victims: bool
-    empty_domains_are_none: bool
-    nominated_placement_is_first: bool
-    groups_end_nominations: bool
-    placements_are_sampled: bool
-    groups_tell_ancestor: bool
-    namespaces_by_value: bool
-    replaced_nodes_lose_claims: bool
-    devices_are_exact: bool
-    slices_are_sorted: bool
-    claims_score_together: bool
-    all_goes_on_as_first: bool
-    configures_once: bool
-    counters_by_driver: bool
-    counters_are_everywhere: bool
-    distinct_from_all: bool
-    all_includes_full_devices: bool
-    checks_amounts: bool
-    shares_without_amounts_count: bool
-    errors_name_devices: bool
-    attributes_are_dynamic: bool
-    claim_errors_spell_pod: bool
-    lists_have_includes: bool
-    last_node_is_rescored: bool
-    claim_deletion_wakes: bool
-    in_flight_until_bound: bool
-    taint_rules_have_a_gate: bool
-    taint_rules_taint_all: bool
-    scores_effective_requests: bool
-    quantities_saturate: bool
-    sums_saturate: bool
-    shares_are_exact: bool
-    hints_know_namespaces: bool
-    shrunk_nodes_wake_nominated: bool
-    removed_plugins_are_refused_everywhere: bool
-    unusable_pools_reject_nodes: bool
-    attributes_are_typed: bool
-    shared_devices_are_kept: bool
-    negative_capacity_fails: bool
-    capacity_names_have_domains: bool
-    storage_capacity_is_exact: bool
-    undeclared_names_are_short: bool
-    empty_selectors_spread: bool
-    empty_budgets_protect: bool
-    victims_tie_by_uid: bool
-    needless_evictions_reject: bool
-    extenders_see_fitting_nodes: bool
+    extension_points: tuple[str, ...] = ()
+    refused_gates: frozenset[str] = frozenset()
+    scheme: str = "pkg/runtime/scheme.go:110"
+    balance_by_change: bool = False
+    image_volumes: str = ""
+    resizes_by_sums: bool = False
+    claims_without_help_are_told: bool = True
+    taints_wake_for_new_nodes: bool = True
+    empty_nominations_are_kept: bool = True
+    gated_pods_are_nominated: bool = False
+    any_anti_affinity_term_wakes: bool = False
+    affinity_wakes_both_ways: bool = False
+    all_drivers_are_needed: bool = False
+    bindings_end_nominations: bool = True
+    assumed_pods_end_with_termination: bool = False
+    gated_pods_time_out: bool = False
+    budgets_stop_at_violation: bool = False
+    preemptors_are_told: bool = False
+    pod_events_name_target: bool = False
+    counts_flushed: bool = False
+    counts_entities: bool = False
+    group_without_victims_ends: bool = True
+    lost_nodes_end_preemption: bool = True
+    groups_tell_threshold: bool = False
+    hierarchies_are_validated: bool = False
+    trees_have_conditions: bool = False
+    members_are_pods: bool = False
+    nodes_are_ranked_by_victims: bool = False
+    empty_domains_are_none: bool = False
+    nominated_placement_is_first: bool = False
+    groups_end_nominations: bool = False
+    placements_are_sampled: bool = False
+    groups_tell_ancestor: bool = False
+    namespaces_by_value: bool = True
+    replaced_nodes_lose_claims: bool = False
+    devices_are_exact: bool = False
+    slices_are_sorted: bool = False
+    claims_score_together: bool = False
+    all_goes_on_as_first: bool = True
+    configures_once: bool = False
+    counters_by_driver: bool = False
+    counters_are_everywhere: bool = True
+    distinct_from_all: bool = False
+    all_includes_full_devices: bool = False
+    checks_amounts: bool = False
+    shares_without_amounts_count: bool = False
+    errors_name_devices: bool = False
+    attributes_are_dynamic: bool = False
+    claim_errors_spell_pod: bool = False
+    lists_have_includes: bool = False
+    last_node_is_rescored: bool = False
+    claim_deletion_wakes: bool = False
+    in_flight_until_bound: bool = False
+    taint_rules_have_a_gate: bool = False
+    taint_rules_taint_all: bool = True
+    scores_effective_requests: bool = False
+    quantities_saturate: bool = False
+    sums_saturate: bool = False
+    shares_are_exact: bool = False
+    hints_know_namespaces: bool = False
+    shrunk_nodes_wake_nominated: bool = False
+    removed_plugins_are_refused_everywhere: bool = False
+    unusable_pools_reject_nodes: bool = False
+    attributes_are_typed: bool = False
+    shared_devices_are_kept: bool = False
+    negative_capacity_fails: bool = False
+    capacity_names_have_domains: bool = False
+    storage_capacity_is_exact: bool = False
+    undeclared_names_are_short: bool = False
+    empty_selectors_spread: bool = False
+    empty_budgets_protect: bool = False
+    victims_tie_by_uid: bool = False
+    needless_evictions_reject: bool = False
+    extenders_see_fitting_nodes: bool = False
 
     @property
     def is_preview(self) -> bool:
@@ -396,87 +396,8 @@ _PLUGINS_138 = tuple(_SUCCESSORS_138.get(plugin, plugin) for plugin in _PLUGINS_
 _GROUPS_136 = frozenset({"DRAWorkloadResourceClaims", "GenericWorkload", "TopologyAwareWorkloadScheduling"})
 _ALPHA_137 = frozenset({"DRAListTypeAttributes", "DRANodeAllocatableResources"})
 
-# Each release after the first one says what has changed since the one before it.
-_V134 = Release(
-    version="1.34",
-    patch="v1.34.4",
-    tie_break="random",
-    plugins=_PLUGINS_134,
-    extension_points=(),
-    refused_gates=frozenset(),
-    scheme="pkg/runtime/scheme.go:110",
-    balance_by_change=False,
-    image_volumes="",
-    resizes_by_sums=False,
-    claims_without_help_are_told=True,
-    taints_wake_for_new_nodes=True,
-    empty_nominations_are_kept=True,
-    gated_pods_are_nominated=False,
-    any_anti_affinity_term_wakes=False,
-    affinity_wakes_both_ways=False,
-    all_drivers_are_needed=False,
-    bindings_end_nominations=True,
-    assumed_pods_end_with_termination=False,
-    gated_pods_time_out=False,
-    budgets_stop_at_violation=False,
-    preemptors_are_told=False,
-    pod_events_name_target=False,
-    counts_flushed=False,
-    counts_entities=False,
-    group_without_victims_ends=True,
-    lost_nodes_end_preemption=True,
-    groups_tell_threshold=False,
-    hierarchies_are_validated=False,
-    trees_have_conditions=False,
-    members_are_pods=False,
-    nodes_are_ranked_by_victims=False,
-    empty_domains_are_none=False,
-    nominated_placement_is_first=False,
-    groups_end_nominations=False,
-    placements_are_sampled=False,
-    groups_tell_ancestor=False,
-    namespaces_by_value=True,
-    replaced_nodes_lose_claims=False,
-    devices_are_exact=False,
-    slices_are_sorted=False,
-    claims_score_together=False,
-    all_goes_on_as_first=True,
-    configures_once=False,
-    counters_by_driver=False,
-    counters_are_everywhere=True,
-    distinct_from_all=False,
-    all_includes_full_devices=False,
-    checks_amounts=False,
-    shares_without_amounts_count=False,
-    errors_name_devices=False,
-    attributes_are_dynamic=False,
-    claim_errors_spell_pod=False,
-    lists_have_includes=False,
-    last_node_is_rescored=False,
-    claim_deletion_wakes=False,
-    in_flight_until_bound=False,
-    taint_rules_have_a_gate=False,
-    taint_rules_taint_all=True,
-    scores_effective_requests=False,
-    quantities_saturate=False,
-    sums_saturate=False,
-    shares_are_exact=False,
-    hints_know_namespaces=False,
-    shrunk_nodes_wake_nominated=False,
-    removed_plugins_are_refused_everywhere=False,
-    unusable_pools_reject_nodes=False,
-    attributes_are_typed=False,
-    shared_devices_are_kept=False,
-    negative_capacity_fails=False,
-    capacity_names_have_domains=False,
-    storage_capacity_is_exact=False,
-    undeclared_names_are_short=False,
-    empty_selectors_spread=False,
-    empty_budgets_protect=False,
-    victims_tie_by_uid=False,
-    needless_evictions_reject=False,
-    extenders_see_fitting_nodes=False,
-)
+# The first release is the defaults; each one after it says what has changed since the one before it.
+_V134 = Release(version="1.34", patch="v1.34.4", plugins=_PLUGINS_134)
 _V135 = replace(
     _V134,
     version="1.35",

@@ -398,8 +398,8 @@ class ConsolidationRounds:
         over = {}
         for state in view.states:
             pool = pools.get(state.labels.get(POOL, ""))
-            if state.claim and pool and is_fresh(pool, state.claim, now) and not state.is_leaving:
-                over[state.name] = consolidatable_at(pool, state.claim)
+            if state.claim and pool and is_fresh(pool, state, now) and not state.is_leaving:
+                over[state.name] = consolidatable_at(pool, state)
         return over
 
     def results(self) -> list[MethodResult]:

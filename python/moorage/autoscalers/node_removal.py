@@ -67,7 +67,7 @@ def moments(view: ClusterView, state: StateNode) -> list[float]:
     now, times = view.situation.now, set[float]()
     pool = next((pool for pool in view.objects.list(NodePool) if pool.name == state.labels.get(POOL)), None)
     if pool is not None and state.claim is not None:
-        times.add(consolidatable_at(pool, state.claim))
+        times.add(consolidatable_at(pool, state))
         moment = now
         for _ in range(MOST_CHANGES):
             moment = next_change(pool, moment)
@@ -290,7 +290,7 @@ class _Removal:
             options = edit.change(options) if edit.about is None else options
         objects = edited({kind: view.objects.list(kind) for kind in KINDS}, edits)
         yield ClusterView(
-            ClusterObjects(chain.from_iterable(objects.values())), view.situation, options, view.catalogue
+            ClusterObjects(chain.from_iterable(objects.values())), view.situation, options, earlier=view
         )
 
     def why(self, world: ClusterView) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from moorage.answers.asked_pods import pending_pods
+from moorage.answers.asked_pods import reason_not_scheduled
 from moorage.answers.pod_moves import pods_to_move
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
 from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, VALIDATION_DELAY, DisruptionPass, Method
@@ -17,7 +17,6 @@ from moorage.autoscalers.karpenter.disruption_candidates import (
     consolidatable_at,
     expires_at,
     next_change,
-    offered_until,
 )
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import is_true
@@ -34,6 +33,7 @@ from moorage.errors import number_of
 from moorage.kube import Node, NodeClaim, NodePool, Pod
 from moorage.kube.go_texts import parse_duration
 from moorage.kube.read.object_defaults import GRACE_PERIOD
+from moorage.store.informer import HandlerFunctions
 
 from .karpenter_nodes import NOMINATED, Departure, KarpenterNodes, KarpenterState, Proposal, Replacing
 
@@ -64,6 +64,24 @@ class Disrupter:
     def __init__(self, nodes: KarpenterNodes) -> None:
         self._nodes, self.state = nodes, nodes.state
         self._replayer, self._scheduler, self._client = nodes.replayer, nodes.scheduler, nodes.client
+        self._expiries: dict[str, float] = {}  # by the name of a claim
+        self._changed: set[str] = set()  # claims that may have lost their nodes, or be deleted
+        informers = self._scheduler.informers
+        claims = HandlerFunctions(self._note, lambda _, claim: self._note(claim), self._forget)
+        informers.informer(NodeClaim).add_event_handler(claims)
+        nodes_go = HandlerFunctions(lambda _: None, lambda *_: None, self._note_loss)
+        informers.informer(Node).add_event_handler(nodes_go)
+        self._scheduler.sync()
+
+    def _note(self, claim: NodeClaim) -> None:
+        self._changed.add(claim.name)
+        self._expiries[claim.name] = expires_at(claim) - self._nodes.began
+
+    def _forget(self, claim: NodeClaim) -> None:
+        self._expiries.pop(claim.name, None)
+
+    def _note_loss(self, node: Node) -> None:
+        self._changed |= self._expiries.keys()
 
     @property
     def _is_over(self) -> bool:
@@ -87,8 +105,8 @@ class Disrupter:
             if has_changed:
                 again.append(departure.tried + RETRY)
         state.again = min((time for time in again if time > now), default=math.inf)
-        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
-        state.expires = max(now, min(map(self._expires, claims), default=math.inf))
+        staying = (end for name, end in self._expiries.items() if name not in state.departures)
+        state.expires = max(now, min(staying, default=math.inf))
         since = now if self._replayer.mark() != state.passed_mark else state.wakes
         late = max(0.0, since - state.next_pass)
         state.due = state.next_pass + PERIOD * math.ceil(late / PERIOD) if late < math.inf else math.inf
@@ -101,7 +119,7 @@ class Disrupter:
         for node in view.states:
             pool = pools.get(node.labels.get(POOL, ""))
             if node.claim is not None and pool is not None and not node.is_leaving:
-                times += [consolidatable_at(pool, node.claim), offered_until(node.claim)]
+                times += [consolidatable_at(pool, node), node.offered_until]
         return min((time - began for time in times if time > began + now), default=math.inf)
 
     # ---- acts ----------------------------------------------------------------------------------------------
@@ -110,27 +128,27 @@ class Disrupter:
         """Do what is due; return whether pods or nodes have gone."""
         state = self.state
         state.nominated = {name: end for name, end in state.nominated.items() if end > now}
-        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
-        there = {node.name for node in self._client.list(Node)[0]}
-        expired, deleted = dict[str, str](), dict[str, str]()
-        for claim in claims:
-            node = claim.status.node_name
-            is_lost = is_true(claim, "Registered") and node not in there
-            if is_lost or claim.metadata.deletion_timestamp is not None:
-                deleted[claim.name] = node
-            elif not self._is_over and self._expires(claim) <= now:
-                expired[claim.name] = node
-        self._terminate(deleted, "Deleted", now)
-        self._terminate(expired, "Expired", now)
+        changed, self._changed = self._changed, set()
+        self._terminate(self._nodes_of(changed, self._is_lost), "Deleted", now)
         if not self._is_over:
+            expired = [name for name, end in self._expiries.items() if end <= now]
+            self._terminate(self._nodes_of(expired), "Expired", now)
             self._pass(now)
         self._replace(now)
         return self._drain(now)
 
-    def _expires(self, claim: NodeClaim) -> float:
-        """Return when a claim expires, if ever and if it is not being removed."""
-        is_going = claim.name in self.state.departures
-        return math.inf if is_going else expires_at(claim) - self._nodes.began
+    def _nodes_of(
+        self, names: Iterable[str], goes: Callable[[NodeClaim], bool] = lambda _: True
+    ) -> dict[str, str]:
+        """The nodes of those of some claims that go."""
+        claims = (self._nodes.find(NodeClaim, name) for name in sorted(names))
+        return {claim.name: claim.status.node_name for claim in claims if claim is not None and goes(claim)}
+
+    def _is_lost(self, claim: NodeClaim) -> bool:
+        """Whether a claim is deleted, or its node is."""
+        is_registered = is_true(claim, "Registered")
+        has_no_node = is_registered and self._nodes.find(Node, claim.status.node_name) is None
+        return has_no_node or claim.metadata.deletion_timestamp is not None
 
     # ---- a pass --------------------------------------------------------------------------------------------
 
@@ -326,7 +344,8 @@ class KarpenterScaler:
         """Note new pods that need another node. Pods that wait on are looked at again."""
         state, scheduler = self.state, self._replayer.scheduler
         leaving = [pod for node in state.leaving.values() for pod in pods_to_move(scheduler, node)]
-        waiting = frozenset(pod.key for pod in (*pending_pods(scheduler)[0], *leaving))
+        ours = [pod for pod in scheduler.pods.pending.values() if not reason_not_scheduled(scheduler, pod)]
+        waiting = frozenset(pod.key for pod in (*ours, *leaving))
         if waiting - state.waiting:
             state.first, state.last = min(state.first, now), now
         elif waiting and state.first == math.inf:

@@ -166,9 +166,9 @@ class ClusterView:
     Parameters
     ----------
     catalogue : Catalogue, optional
-        That of an earlier view with these options about types, which are not read again.
-    states : sequence of StateNode
-        The nodes of that view: of those that have not changed since, nothing is read again.
+        What it knows of instance types, which are not read again.
+    earlier : ClusterView, optional
+        Another view with these options about types: what has not changed since is not read again.
     """
 
     def __init__(
@@ -177,34 +177,56 @@ class ClusterView:
         situation: PassInput,
         options: KarpenterOptions,
         catalogue: Catalogue | None = None,
-        states: Sequence[StateNode] = (),
+        earlier: ClusterView | None = None,
     ) -> None:
         self.objects, self.situation, self.options = objects, situation, options
-        self.catalogue = catalogue or Catalogue(options)
+        self.catalogue: Catalogue = (
+            earlier.catalogue if earlier is not None else catalogue or Catalogue(options)
+        )
         self.vocabulary = self.catalogue.vocabulary
         self.book = ShapeBook(self.vocabulary, options.ignores_preferences)
         self.storage = objects.storage()
+        self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
+        self.finisher = Finisher(options, situation.launcher)
         self.pods = objects.list(Pod)
+        if earlier is not None:
+            self._go_on(earlier)
         self.pods_of: dict[str, list[Pod]] = {}
         for pod in self.pods:
             self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
-        self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked, states)
+        states = earlier.states if earlier is not None else ()
+        self.states: list[StateNode] = state_nodes(
+            objects.list(Node), objects.list(NodeClaim), situation.marked, states
+        )
         self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
-        self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
         self.ignored: dict[str, str] = {}
-        self.finisher = Finisher(options, situation.launcher)
         self._candidates: dict[str, tuple[TriedPod, bool]] = {}
         self._policies: dict[str, RequirementSet] = {}
         self._slots: dict[tuple[PodShape, frozenset[str]], tuple[list[float], float]] = {}
 
+    def _go_on(self, earlier: ClusterView) -> None:
+        """Take over what is as it was in another view."""
+        before, budgets = earlier.situation, self.objects.list(PodDisruptionBudget)
+        if before.types == self.situation.types:
+            self.situation = replace(self.situation, types=before.types)
+        if earlier.storage == self.storage:
+            self.storage = earlier.storage
+        if earlier.objects.list(PodDisruptionBudget) == budgets:
+            self.budgets = earlier.budgets
+        if earlier.options == self.options:
+            self.book = earlier.book
+            self.book.forget_others(self.pods)
+            if before.launcher == self.situation.launcher:
+                self.finisher = earlier.finisher
+
     def with_options(self, options: KarpenterOptions) -> ClusterView:
         """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
-        return ClusterView(self.objects, self.situation, options, self.catalogue, self.states)
+        return ClusterView(self.objects, self.situation, options, earlier=self)
 
     def at(self, moment: float) -> ClusterView:
         """The same cluster at another time (seconds since 1970)."""
         situation = replace(self.situation, now=moment)
-        return ClusterView(self.objects, situation, self.options, self.catalogue, self.states)
+        return ClusterView(self.objects, situation, self.options, earlier=self)
 
     def types_of(self, pool: str) -> list[KnownType]:
         """The instance types of a pool."""

@@ -481,7 +481,7 @@ def _silent(view: ClusterView, results: dict[Method, MethodResult]) -> dict[str,
         if not (each.is_empty or view.pools):
             idle = idle_pools(view.objects.list(NodePool))
             why = f"Karpenter removes only empty nodes now, since no NodePool makes nodes for pods: {idle}"
-        elif not is_consolidatable(pool, each.claim, view.situation.now):
+        elif not is_consolidatable(pool, each.state, view.situation.now):
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
         elif not results[method].budgets[pool.name]:

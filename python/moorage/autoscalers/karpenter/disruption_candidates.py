@@ -4,6 +4,7 @@ they cost, what it costs to move their pods, and why the others are none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from copy import copy
@@ -24,7 +25,7 @@ from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, RESERV
 from .cluster_view import ClusterView
 from .existing_nodes import StateNode, condition, is_true
 from .label_requirements import go_integer
-from .pod_shape import with_values
+from .pod_shape import PodShape, with_values
 from .pod_validation import (
     DO_NOT_DISRUPT,
     GROUP,
@@ -32,6 +33,7 @@ from .pod_validation import (
     is_protected,
     is_reschedulable,
     is_terminal,
+    moves_now,
     owned_by,
     tolerates_disruption,
 )
@@ -45,7 +47,6 @@ HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
 CLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
 _OF_CORE = ("NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "")
 """Reasons that Karpenter finds out anew; others come from its provider."""
-_HOUR = 3600.0
 
 
 def consolidate_after(pool: NodePool) -> float | None:
@@ -54,24 +55,18 @@ def consolidate_after(pool: NodePool) -> float | None:
     return None if text is None or text == "Never" else parse_duration(text) / 1e9
 
 
-def is_fresh(pool: NodePool | None, claim: NodeClaim | None, now: float) -> bool:
+def is_fresh(pool: NodePool | None, state: StateNode, now: float) -> bool:
     """Whether pods came or went on a node so lately that it is left alone."""
     after = consolidate_after(pool) if pool is not None else None
-    if not after or claim is None or not is_true(claim, "Initialized"):
+    if not after or state.claim is None or not is_true(state.claim, "Initialized"):
         return False
-    return now - _last_change(claim) < after
+    return now - state.last_change < after
 
 
-def consolidatable_at(pool: NodePool, claim: NodeClaim) -> float:
+def consolidatable_at(pool: NodePool, state: StateNode) -> float:
     """When a node may be consolidated if no pod comes or goes (seconds since 1970); infinite for never."""
     after = consolidate_after(pool)
-    return float("inf") if after is None else _last_change(claim) + after
-
-
-def offered_until(claim: NodeClaim) -> float:
-    """Until when a claim is too young to be asked whether its type is still offered (seconds since 1970)."""
-    created = claim.metadata.creation_timestamp
-    return seconds(created) + _HOUR if created else float("-inf")
+    return float("inf") if after is None else state.last_change + after
 
 
 def expires_at(claim: NodeClaim) -> float:
@@ -82,40 +77,44 @@ def expires_at(claim: NodeClaim) -> float:
     return seconds(created) + parse_duration(after) / 1e9
 
 
-def _last_change(claim: NodeClaim) -> float:
-    initialized = condition(claim, "Initialized")
-    begun = initialized.last_transition_time if initialized is not None else None
-    time = claim.status.last_pod_event_time or begun
-    return seconds(time) if time else float("-inf")
-
-
-def is_consolidatable(pool: NodePool, claim: NodeClaim, now: float) -> bool:
+def is_consolidatable(pool: NodePool, state: StateNode, now: float) -> bool:
     """The condition Consolidatable."""
+    claim = state.claim
+    assert claim is not None
     if pool.spec.replicas is not None or claim.metadata.deletion_timestamp is not None:
         return is_true(claim, "Consolidatable")
     never = consolidate_after(pool) is None
-    return not never and is_true(claim, "Initialized") and not is_fresh(pool, claim, now)
+    return not never and is_true(claim, "Initialized") and not is_fresh(pool, state, now)
 
 
-def drifted_since(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> float | None:
+def drifted_since(view: ClusterView, pool: NodePool, state: StateNode, now: float) -> float | None:
     """Since when the condition Drifted holds (seconds since 1970); None if it does not."""
+    claim = state.claim
+    assert claim is not None
+    is_old = now > state.offered_until
+    types, classes = view.situation.types.get(pool.name), view.objects.list(EC2NodeClass)
+    parts = pool, types, classes, is_old
+    if not state.kept("drift", parts, lambda: _has_drifted(view, pool, claim, is_old)):
+        return None
     before = condition(claim, "Drifted")
     begun = before.last_transition_time if before is not None and before.status == "True" else None
-    if claim.metadata.deletion_timestamp is None and (
-        not is_true(claim, "Launched") or not drift_reason(view, pool, claim, now)
-    ):
-        return None
     return seconds(begun) if begun else now
 
 
-def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> str:
+def _has_drifted(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: bool) -> bool:
+    if claim.metadata.deletion_timestamp is not None:
+        return True
+    return is_true(claim, "Launched") and bool(_drift_reason(view, pool, claim, is_old))
+
+
+def _drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, is_old: bool) -> str:
     """Why a claim is not as its pool would make it now; "" if it is."""
     if _has_other_hash(claim, pool, HASH, HASH_VERSION):
         return "NodePoolDrifted"
     labels = view.vocabulary.of_labels(claim.metadata.labels)
     if labels.refusal(view.policies_of(pool), undefined=False):
         return "RequirementsDrifted"
-    if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
+    if is_old and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
     return _drift_of_provider(view, pool, claim)
 
@@ -211,8 +210,10 @@ class NodeCandidate(Struct, eq=False, dict=True):
 
     Attributes
     ----------
-    pods : list of Pod
-        Those that need another node.
+    pods, moving : list of Pod
+        Those that need another node, and those of them that can move now.
+    needs : Counter of PodShape
+        What of the latter runs.
     """
 
     state: StateNode
@@ -220,6 +221,8 @@ class NodeCandidate(Struct, eq=False, dict=True):
     pool: NodePool
     instance_type: InstanceType | None
     pods: list[Pod]
+    moving: list[Pod]
+    needs: Counter[PodShape]
 
     @property
     def name(self) -> str:
@@ -305,13 +308,22 @@ class Candidates:
         if name not in self._pools or not types:
             return with_values("NodePool not found", NodePool=name)
         assert state.node is not None
-        pods = self.view.pods_of.get(state.node.name, [])
+        view, pool, pods = self.view, self._pools[name], self.view.pods_of.get(state.node.name, [])
         waits = self._eventual and claim.spec.termination_grace_period is not None
-        if not waits and (why := self._pod_blocker(pods)):
-            return why
-        wanted = state.labels.get(INSTANCE_TYPE)
-        of_node = next((kind for kind in reversed(types) if kind.name == wanted), None)
-        return NodeCandidate(state, claim, self._pools[name], of_node, [*filter(is_reschedulable, pods)])
+        is_timed = any(DO_NOT_DISRUPT in pod.metadata.annotations for pod in pods)
+        parts = pool, types, view.budgets, view.book, self.now if is_timed else 0.0, *pods
+
+        def make() -> NodeCandidate | str:
+            if not waits and (why := self._pod_blocker(pods)):
+                return why
+            wanted = state.labels.get(INSTANCE_TYPE)
+            of_node = next((kind for kind in reversed(types) if kind.name == wanted), None)
+            moving = [pod for pod in pods if moves_now(pod, view.budgets, self.now)]
+            needs = Counter(view.book.shape(pod) for pod in moving if pod.status.phase != "Pending")
+            every = [*filter(is_reschedulable, pods)]
+            return NodeCandidate(state, claim, pool, of_node, every, moving, needs)
+
+        return state.kept(("candidate", waits), parts, make)
 
     def _node_blocker(self, state: StateNode) -> str:
         if state.node is None or state.claim is None:
@@ -361,11 +373,11 @@ class Candidates:
 
     def is_consolidatable(self, candidate: NodeCandidate) -> bool:
         """The condition Consolidatable, which is written when a pass begins."""
-        return is_consolidatable(candidate.pool, candidate.claim, self.view.situation.now)
+        return is_consolidatable(candidate.pool, candidate.state, self.view.situation.now)
 
     def drifted_since(self, candidate: NodeCandidate) -> float | None:
         """Since when the condition Drifted holds; None if it does not."""
-        return drifted_since(self.view, candidate.pool, candidate.claim, self.now)
+        return drifted_since(self.view, candidate.pool, candidate.state, self.now)
 
 
 def by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:

@@ -23,7 +23,6 @@ from .existing_nodes import ExistingNode
 from .label_requirements import RequirementSet
 from .new_nodes_result import FinishedClaim, NewClaim, new_claim
 from .pod_shape import PodShape
-from .pod_validation import moves_now
 from .solve import Solver
 from .type_columns import TypeColumns, lacking_text, lacking_values
 
@@ -143,8 +142,8 @@ class Simulations:
         self.hosts = 0
         self.count = 0
         self._fresh: dict[float, frozenset[str]] = {}
+        self._closed: dict[float, frozenset[str]] = {}
         self._moving: dict[float, list[Pod]] = {}
-        self._needs: dict[tuple[str, float], Counter[PodShape]] = {}
         self._spot_stays: dict[float, bool] = {}
         self._pending = {pod.key for pod in view.pending}
 
@@ -155,13 +154,14 @@ class Simulations:
             self._fresh[now] = frozenset(
                 state.name
                 for state in self.view.states
-                if not state.is_leaving and is_fresh(pools.get(state.labels.get(POOL, "")), state.claim, now)
+                if not state.is_leaving and is_fresh(pools.get(state.labels.get(POOL, "")), state, now)
             )
         return self._fresh[now]
 
     def without(self, candidates: Sequence[NodeCandidate], now: float, removal: Removal) -> SimulatedMoves:
         """Place the pods of candidates, those that wait, and those of nodes that are being deleted."""
-        view, moving, own = self.view, self.moving(now), self._own(candidates, now)
+        view, moving = self.view, self.moving(now)
+        own = [pod for candidate in candidates for pod in candidate.moving]
         names = frozenset(candidate.name for candidate in candidates)
         placed = [*view.pending, *own, *moving]
         self.count += 1
@@ -177,10 +177,6 @@ class Simulations:
             self._moving[now] = self.view.moving(now)
         return self._moving[now]
 
-    def _own(self, candidates: Sequence[NodeCandidate], now: float) -> list[Pod]:
-        budgets = self.view.budgets
-        return [pod for candidate in candidates for pod in candidate.pods if moves_now(pod, budgets, now)]
-
     def must_stay(self, candidates: Sequence[NodeCandidate], now: float) -> bool:
         """Whether no command can come of candidates, as the columns of nodes tell without placing their pods:
         these have no room elsewhere, and a spot node may not come in place of spot nodes."""
@@ -190,13 +186,15 @@ class Simulations:
             return False
         needs = Counter[PodShape]()
         for each in candidates:
-            if (each.name, now) not in self._needs:
-                running = [pod for pod in self._own([each], now) if pod.status.phase != "Pending"]
-                self._needs[each.name, now] = Counter(map(self.view.book.shape, running))
-            needs += self._needs[each.name, now]
+            needs.update(each.needs)
         if any(CAPACITY_TYPE in shape.requirements.by_key for shape in needs):
             return False
-        return not self.view.has_room(needs, [each.name for each in candidates], self.fresh(now))
+        if now not in self._closed:
+            unready = {each.name for each in self.view.states if not (each.is_leaving or each.is_initialized)}
+            self._closed[now] = (
+                self.fresh(now) | unready
+            )  # Karpenter refuses moves to nodes that are not ready
+        return not self.view.has_room(needs, [each.name for each in candidates], self._closed[now])
 
     def _spot_must_stay(self, now: float) -> bool:
         """Whether spot nodes go only if their pods have room on nodes that are there."""

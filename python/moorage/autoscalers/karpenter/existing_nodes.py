@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.kube import Condition, CSINode, Node, NodeClaim, Pod, Taint
+from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
@@ -36,6 +39,9 @@ _EPHEMERAL = frozenset(
 )
 """Keys and effects of taints that a new node has for a moment."""
 _REBOOTING = (f"{GROUP}/rebooting", "NoSchedule")
+_HOUR = 3600.0
+
+T = TypeVar("T")
 
 
 def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
@@ -58,8 +64,15 @@ class StateNode(Struct, eq=False, dict=True):
     node: Node | None
     claim: NodeClaim | None
     marked: bool = False
-    last: tuple[tuple[object, ...], ExistingNode] | None = None
-    """What was found on it last, and what that was made of."""
+    _kept: dict[Hashable, tuple[tuple[object, ...], Any]] = msgspec.field(default_factory=dict)
+
+    def kept(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made of it and of equal parts last; it is made anew of others."""
+        known = self._kept.get(what)
+        if known is None or known[0] != parts:
+            known = self._kept[what] = parts, make()
+        value: T = known[1]
+        return value
 
     @cached_property
     def is_registered(self) -> bool:
@@ -101,6 +114,23 @@ class StateNode(Struct, eq=False, dict=True):
             terminating = is_true(self.claim, "InstanceTerminating")
             return self.claim.metadata.deletion_timestamp is not None or terminating
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def last_change(self) -> float:
+        """When pods came or went last, else when it became ready (seconds since 1970)."""
+        assert self.claim is not None
+        initialized = condition(self.claim, "Initialized")
+        begun = initialized.last_transition_time if initialized is not None else None
+        time = self.claim.status.last_pod_event_time or begun
+        return seconds(time) if time else float("-inf")
+
+    @cached_property
+    def offered_until(self) -> float:
+        """Until when the claim is too young to be asked whether its type is still offered (seconds since
+        1970)."""
+        assert self.claim is not None
+        created = self.claim.metadata.creation_timestamp
+        return seconds(created) + _HOUR if created else float("-inf")
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
@@ -270,16 +300,20 @@ def existing_node(
     daemons: Sequence[Daemon],
     of_type: InstanceType | None,
 ) -> ExistingNode:
-    """What is free on a node: daemons that are still to come have their room.
-
-    Where a node has no volumes, and is made of the same as last, it is the same."""
+    """What is free on a node: daemons that are still to come have their room."""
     pods = contents.pods.get(state.node.name, ()) if state.node is not None else ()
     csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
     shapes = [daemon.shape for daemon in daemons]
     coming_daemons = [(shape.amounts, shape.tolerations, shape.strict_requirements) for shape in shapes]
-    parts = (csi_node, of_type, coming_daemons, *pods)
-    if state.last is not None and state.last[0] == parts:
-        return state.last[1]
+    parts = (csi_node, of_type, coming_daemons, contents.storage, *pods)
+    return state.kept("free", parts, lambda: _existing_node(state, contents, daemons, of_type))
+
+
+def _existing_node(
+    state: StateNode, contents: NodeContents, daemons: Sequence[Daemon], of_type: InstanceType | None
+) -> ExistingNode:
+    pods = contents.pods.get(state.node.name, ()) if state.node is not None else ()
+    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
     vocabulary = contents.book.vocabulary
     labels = vocabulary.of_labels(state.labels)
     coming: dict[str, int] = {}
@@ -304,7 +338,7 @@ def existing_node(
         name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
         for name, amount in state.allocatable.items()
     }
-    node = ExistingNode(
+    return ExistingNode(
         state,
         vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
         labels.without(HOSTNAME),
@@ -313,8 +347,6 @@ def existing_node(
         volumes,
         _volume_limits(csi_node, of_type),
     )
-    state.last = None if volumes else (parts, node)
-    return node
 
 
 def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:

@@ -227,7 +227,7 @@ def requests_of(pod: Pod) -> dict[str, Quantity]:
 
 
 class ShapeBook:
-    """The shapes of all pods of a pass, each once."""
+    """The shapes of all pods of passes, each once."""
 
     def __init__(self, vocabulary: Vocabulary, strictly: bool) -> None:
         self.vocabulary = vocabulary
@@ -235,6 +235,11 @@ class ShapeBook:
         self._labelled: dict[tuple[str, frozenset[tuple[str, str]]], Labelled] = {}
         self._of_pods: dict[int, tuple[Pod, PodShape]] = {}
         self._shapes: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodShape] = {}
+
+    def forget_others(self, pods: Iterable[Pod]) -> None:
+        """Keep what was read of these pods alone."""
+        known, places = self._of_pods, map(id, pods)
+        self._of_pods = {place: known[place] for place in places if place in known}
 
     def labelled(self, pod: Pod) -> Labelled:
         labels = frozenset(pod.metadata.labels.items())

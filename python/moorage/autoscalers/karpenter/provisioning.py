@@ -158,9 +158,8 @@ class PassQuestion:
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""
         objects = ClusterObjects(chain.from_iterable(self.stored.values()))
-        before = [view for view in self.views if view.options == self.options]
-        known = (before[0].catalogue, before[0].states) if before else ()
-        self.views[:] = [ClusterView(objects, self.situation, self.options, *known)]
+        earlier = next((view for view in self.views if view.options == self.options), None)
+        self.views[:] = [ClusterView(objects, self.situation, self.options, earlier=earlier)]
         return self.views[0]
 
     def answer(self) -> Provisioning:

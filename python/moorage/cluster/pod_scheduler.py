@@ -26,7 +26,7 @@ from moorage.engine.framework.profile import Profile
 from moorage.engine.plugins.registry import default_profile, read_configuration
 from moorage.engine.scheduler.cycle.binding_cycle import threads_for
 from moorage.engine.scheduler.cycle.engine import TIE_BREAKS
-from moorage.engine.scheduler.cycle.examine import examine
+from moorage.engine.scheduler.cycle.examine import examine, first_feasible
 from moorage.engine.scheduler.cycle.results import Decision, Examination, Feasibility, ScheduleResult
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.options import check_readable, checked, group_like, pod_of, pods_of, time_of
@@ -301,7 +301,7 @@ class PodScheduler:
             self.cache.check_whole()
             return examine(self.context.engine_for(pod), pod, self.context.view_order())
 
-    def can_schedule_pod(self, pod: Source) -> Feasibility:
+    def can_schedule_pod(self, pod: Source, *, limit: int | None = None) -> Feasibility:
         """Return the nodes on which a pod fits now, or why it fits on none. Nothing is placed and no pod is
         evicted.
 
@@ -309,6 +309,8 @@ class PodScheduler:
         ----------
         pod : Pod, or a dict, text or object of a client that `load` reads as one
             In the cache or not. Extenders are not called.
+        limit : int, optional
+            How many nodes are enough: the search ends with them, and they are not scored. By default all.
 
         Returns
         -------
@@ -319,9 +321,22 @@ class PodScheduler:
         ------
         InputError
             `load` would refuse the pod.
+        ValueError
+            `limit` is less than 1.
         """
+        pod = pod_of(self.client, pod)
+        if limit is not None:
+            if limit < 1:
+                raise ValueError(f"limit must be at least 1, not {limit}")
+            check_readable((pod,))
+            with self.cache.lock:
+                self.cache.check_whole()
+                if nodes := first_feasible(self.context.engine_for(pod), pod, limit):
+                    return Feasibility(nodes)
         seen = self.examine(pod)
-        return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
+        return Feasibility(
+            tuple(seen.feasible[:limit]), seen.error or ("" if seen.feasible else seen.fit_error)
+        )
 
     def schedule_one(self, pod: Source) -> Decision:
         """Schedule one pod in a cycle of its own, with its trace; see `schedule_pods.schedule_one`.

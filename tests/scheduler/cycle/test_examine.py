@@ -64,6 +64,23 @@ def test_an_examination_changes_nothing() -> None:
     assert (one.cache.state.log.head, one.placer.decider.start, len(one.cache.state.ledger)) == (head, 0, 0)
 
 
+def test_a_question_with_a_limit_ends_with_the_first_nodes() -> None:
+    one = scheduler(*(node(f"n{at}", cpu="1" if at % 3 else "4") for at in range(90)))
+    wanted = pod("p", requests={"cpu": 2})
+    one.placer.decider.start = 40
+    every = one.can_schedule_pod(wanted).nodes
+    assert len(every) == 30
+    for limit in (1, 7, 30, 500):
+        assert one.can_schedule_pod(wanted, limit=limit).nodes == every[:limit]
+    assert one.placer.decider.start == 40
+    large = pod("q", requests={"cpu": 9})
+    assert one.can_schedule_pod(large, limit=1) == one.can_schedule_pod(large)
+    placed = pod("r", affinity=named(("n3",), ("n4",)), requests={"cpu": 2})
+    assert one.can_schedule_pod(placed, limit=2).nodes == ("n3",)
+    with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
+        one.can_schedule_pod(wanted, limit=0)
+
+
 def test_an_examination_is_never_sampled() -> None:
     one = scheduler(*(node(f"n{at}") for at in range(300)), percentage_of_nodes_to_score=10)
     assert len(one.examine(pod("p")).feasible) == 300

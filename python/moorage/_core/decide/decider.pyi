@@ -56,5 +56,5 @@ class Decider:
         self, pod_class: int, node_name: int = 0, pinned: int = 0, tried: int = -1
     ) -> tuple[int, int, int, npt.NDArray[np.int32], npt.NDArray[np.int64] | None]: ...
     def find(
-        self, pod_class: int, node_name: int = 0, pinned: int = 0
+        self, pod_class: int, node_name: int = 0, pinned: int = 0, wanted: int = 0
     ) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...

@@ -280,7 +280,7 @@ cdef class Decider:
         row = -1 if at < 0 else self.search.search.order[at]
         return row, start, self.search.found.evaluated, self._feasible_positions(), totals
 
-    def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0):
+    def find(self, int32_t pod_class, int32_t node_name=0, int32_t pinned=0, int32_t wanted=0):
         """Find the feasible nodes for one pod. With `score` and `pick` it does what `decide` does at once.
 
         Extenders may filter between `find` and `score`, and may score between `score` and `pick`.
@@ -289,6 +289,8 @@ cdef class Decider:
         ----------
         pod_class, node_name, pinned : int
             As in `Search.verdicts`.
+        wanted : int
+            How many feasible nodes are enough; 0: as many as kube-scheduler looks for.
 
         Returns
         -------
@@ -308,7 +310,7 @@ cdef class Decider:
         self._save()
         self.search._prepare(pod_class, node_name, pinned)
         start = self.rotation
-        if _run_search(self, &self.search.search, _wanted(self), False):
+        if _run_search(self, &self.search.search, wanted if wanted > 0 else _wanted(self), False):
             self.search._raise_failure()
         cdef int32_t[::1] rows = np.empty(self.search.found.evaluated + 1, dtype=np.int32)
         for at in range(self.search.found.evaluated):

@@ -64,6 +64,27 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
         return replace(examination, error=failed.status.message())
 
 
+def first_feasible(engine: Engine, pod: Pod, limit: int) -> tuple[str, ...]:
+    """The first nodes in list order on which a pod fits, at most `limit`, without scores; () where none is
+    found, or a plugin fails."""
+    state = engine.framework.new_state(pod)
+    engine.begin_cycle(state.target)
+    ran = engine.framework.run_pre_filter_plugins(state, pod)
+    if ran.error or ran.rejection is not None or not engine.nodes_in_view():
+        return ()
+    engine.begin_search(state, pod, ran)
+    view, decider, start = engine.cache.state.view, engine.decider, engine.decider.start
+    decider.start = 0
+    try:
+        _, _, positions = decider.find(*state.target, wanted=limit)
+    except StatusError:
+        engine.bridge.forget_failures()
+        return ()
+    finally:
+        decider.start = start
+    return tuple(view.names_of(view.rows()[positions]))
+
+
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """Return the examination with the verdict of every node, and the scores of the feasible ones."""
     profile, view = engine.profile_of(state.target), engine.cache.state.view

@@ -139,7 +139,7 @@ def no_node(name: str, nodes: Iterable[str]) -> str:
 
 def about_nodes(name: str) -> str:
     """Return which commands say something about a node."""
-    return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
+    return f"explain node/{name} tells what is on it, and explain POD --why-not {name} why a pod is not"
 
 
 def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Nodes are replaced one at a time, with new ones first."""
+"""Nodes are replaced, one or some at a time, with new ones first."""
 
 from __future__ import annotations
 
@@ -54,8 +54,32 @@ def test_an_upgrade_ends_at_a_node_whose_pods_stay() -> None:
     assert all("disruption budget web needs 4 healthy pods" in why for why in stay)
 
 
+@pytest.mark.parametrize(
+    ("surge", "unavailable", "stays"), [(0, 1, False), (1, 1, False), (0, 2, True), (0, 3, True)]
+)
+def test_surge_and_unavailable_nodes_are_drained_together(surge: int, unavailable: int, stays: bool) -> None:
+    """Two of three nodes have room for all pods, so two may be drained at the same time after a new one."""
+    budget = {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}
+    web = workload("Deployment", "web", 4, {"cpu": 2})
+    nodes = [node(name, labels={"pool": "x"}) for name in "abc"]
+    one = scheduler(nodes, web, make("PodDisruptionBudget", "default/web", budget))
+    one.run()
+    change = one.upgrade_nodes("pool=x", surge, unavailable)
+    assert any(key.startswith("Pod ") for key in change.kept) is stays
+    if not stays:
+        assert names(one) == ["a-1", "b-1", "c-1"]
+    elif unavailable == 2:
+        assert change.kept["Node c"] == "is upgraded after a, b"
+
+
 def test_no_more_nodes_come_first_than_are_replaced() -> None:
     one = running()
     with pytest.raises(InputError, match="surge: must be between 0 and 2, the number of nodes, not 3"):
         one.upgrade_nodes("pool=x", 3)
+    with pytest.raises(
+        InputError, match="max-unavailable: must be between 0 and 2, the number of nodes, not 3"
+    ):
+        one.upgrade_nodes("pool=x", 0, 3)
+    with pytest.raises(InputError, match="give surge or max-unavailable"):
+        one.upgrade_nodes("pool=x", 0, 0)
     assert names(one) == ["a", "b"]

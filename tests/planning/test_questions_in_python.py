@@ -173,6 +173,10 @@ def test_a_scheduler_is_asked_about_namespaces_and_nodes(capsys: pytest.CaptureF
     assert verdict.document().to_dict().items() <= msgspec.json.decode(capsys.readouterr().out).items()
     with pytest.raises(mo.InputError, match=r"^there is no Node \"node-\"; nearest: node-"):
         scheduler.explain_node("node-")
+    with pytest.raises(
+        mo.InputError, match=r"^no NodePool and no node group has node new-a, so no autoscaler"
+    ):
+        mo.Scheduler(mo.load(SHOP)).explain_node("new-a")
 
 
 def test_a_difference_is_its_document() -> None:

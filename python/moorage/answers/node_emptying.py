@@ -24,6 +24,7 @@ from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
 from .drain_blockers import with_changes
+from .nodes.node_room import Room
 from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
@@ -53,6 +54,20 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     """What would let all nodes be drained, each tried alone."""
     drained_alone: int = 0
     """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
+
+
+class NodeContents(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage explain node/NAME`` about a node that no autoscaler removes."""
+
+    api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
+    kind: Literal["NodeContents"] = "NodeContents"
+    room: Room
+    """Of the node, with all workloads that hold it."""
+    status: PlanStatus
+    """What a drain of the node alone comes to."""
+    moves: tuple[Move, ...]
+    """Of the drain."""
+    blockers: tuple[Blocker, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,11 +121,15 @@ class EmptyingPlan(Tabular):
         if self.drained_alone:
             number = len(self.nodes)
             counts = f"{self.status}: {number} of {self.drained_alone} nodes can be drained, each alone"
+        return "; ".join(filter(None, (counts, self.obstacle())))
+
+    def obstacle(self) -> str:
+        """Return what prevents nodes from being emptied in one line; "" where nothing does."""
         if self or not (self.proof or self.blockers):
-            return counts
+            return ""
         more = len(self.blockers) - 1
         others = f" (and {number_of(more, 'more pod', 'more pods')})" if more > 0 else ""
-        return f"{counts}; {self.proof or self.blockers[0].text}{others}"
+        return f"{self.proof or self.blockers[0].text}{others}"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each move.

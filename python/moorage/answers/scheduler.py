@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from moorage.arguments import typed
 from moorage.cluster import ChangingScheduler
 from moorage.engine.scheduler.options import Counted, counted_pods, nodes_like, pods_of
+from moorage.errors import InputError
 from moorage.kube.model.node import ZONE
 from moorage.kube.read.python_values import Source
 
@@ -638,4 +639,7 @@ class Scheduler(ChangingScheduler):
         from moorage.autoscalers.node_removal import explain_node
 
         check_type("groups", groups, GroupSettings)
-        return explain_node(self, AutoscalerSettings(types, options, groups=groups), name, at)
+        verdict = explain_node(self, AutoscalerSettings(types, options, groups=groups), name, at)
+        if verdict is None:
+            raise InputError(f"no NodePool and no node group has node {name}, so no autoscaler removes it")
+        return verdict

@@ -30,7 +30,7 @@ from moorage.cluster.helpful_changes import (
 )
 from moorage.document import Document
 from moorage.engine.requirements import changed_field
-from moorage.errors import InputError, about_nodes, first_of, no_node
+from moorage.errors import InputError, first_of, no_node
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.kube.model.autoscaling import Budget
 from moorage.kube.strict_documents import parse_moment
@@ -430,19 +430,14 @@ def group_removal_verdict(
 
 def explain_node(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, name: str, at: str | None = None
-) -> RemovalVerdict:
-    """Say what its autoscaler does with a node; see `Scheduler.explain_node`."""
+) -> RemovalVerdict | None:
+    """Say what its autoscaler does with a node; None where none has it. See `Scheduler.explain_node`."""
     known = [node.name for node in scheduler.client.list(Node)[0]]
     if name not in known:
         raise InputError(no_node(name, known))
     verdict = group_removal_verdict(scheduler, autoscaling, name, at)
     if verdict is None and not scheduler.client.list(NodePool)[0]:
-        if autoscaling.groups is not None:
-            raise InputError(f"node {name} is in no node group, so it stays")
-        raise InputError(
-            f"there is no NodePool and no node group, so no autoscaler removes node {name}; "
-            f"{about_nodes(name)}"
-        )
+        return None
     return verdict or removal_verdict(scheduler, autoscaling, name, at)
 
 

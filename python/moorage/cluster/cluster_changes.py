@@ -440,9 +440,11 @@ class ChangingScheduler(PodScheduler):
             return delete_nodes(client, selected, pods)
 
     @typed
-    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
-        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
-        places its pods, it is removed, and the next copy is added.
+    def upgrade_nodes(
+        self, nodes: str | Sequence[str], surge: int = 1, max_unavailable: int | None = None
+    ) -> Change:
+        """Replace nodes by copies, as the upgrade of a pool does: a node is drained, a run places its pods, it
+        is removed, and the next copy is added.
 
         Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
         ends, and the nodes that are left stay, too.
@@ -453,6 +455,9 @@ class ChangingScheduler(PodScheduler):
             Names or a selector.
         surge : int
             How many copies are added before the first node is drained.
+        max_unavailable : int, optional
+            How many nodes may be missing meanwhile. The pools of providers drain `surge` and so many nodes
+            more at the same time. By default nodes are drained one after the other.
 
         Returns
         -------
@@ -463,25 +468,28 @@ class ChangingScheduler(PodScheduler):
         Raises
         ------
         InputError
-            There is no such node, or `surge` is not between 0 and the number of nodes.
+            There is no such node, a number is not between 0 and the number of nodes, or both are 0.
         """
         old = [node.name for node in select_nodes(self.client, nodes)]
-        if not 0 <= surge <= len(old):
-            raise InputError(
-                f"must be between 0 and {len(old)}, the number of nodes, not {surge}", path="surge"
-            )
+        for path, number in (("surge", surge), ("max-unavailable", max_unavailable or 0)):
+            if not 0 <= number <= len(old):
+                raise InputError(
+                    f"must be between 0 and {len(old)}, the number of nodes, not {number}", path=path
+                )
+        at_once = 1 if max_unavailable is None else surge + max_unavailable
+        if not at_once:
+            raise InputError("no node may come first, and none be missing: give surge or max-unavailable")
         parts = [self.add_nodes(1, name) for name in old[:surge]]
-        for at, name in enumerate(old):
-            emptied, kept = self._empty(name)
+        for at in range(0, len(old), at_once):
+            names = old[at : at + at_once]
+            emptied, kept = self._empty(names)
             parts += emptied
             if kept:
-                waiting = {f"Node {left}": f"is upgraded after {name}" for left in old[at + 1 :]}
+                after = f"is upgraded after {', '.join(names)}"
+                waiting = {f"Node {left}": after for left in old[at + at_once :]}
                 return replace(_together(parts), kept=kept | waiting)
-            if not surge:
-                parts.append(self.add_nodes(1, name))
-            parts.append(replace(self.remove_nodes(name), deleted=(f"Node {name}",)))
-            if surge and at + surge < len(old):
-                parts.append(self.add_nodes(1, old[at + surge]))
+            parts += [self.add_nodes(1, name) for name in old[at + surge : at + surge + at_once]]
+            parts.append(replace(self.remove_nodes(names), deleted=tuple([f"Node {name}" for name in names])))
         return _together(parts)
 
     @typed
@@ -606,12 +614,12 @@ class ChangingScheduler(PodScheduler):
         controllers = self.controllers
         return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
-    def _empty(self, node: str) -> tuple[list[Change], dict[str, str]]:
-        """Drain a node, and place its pods, until all are gone or none can go; return the pods that stay.
+    def _empty(self, nodes: Sequence[str]) -> tuple[list[Change], dict[str, str]]:
+        """Drain nodes, and place their pods, until all are gone or none can go; return the pods that stay.
 
         It ends: each round evicts a pod that stayed before.
         """
-        parts = [self.drain(node)]
+        parts = [self.drain(nodes)]
         while True:
             parts.append(preemptions(self.run()))
             kept = parts[-2].unfinished

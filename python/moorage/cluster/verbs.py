@@ -82,10 +82,18 @@ def _copies(text: str) -> tuple[int, str]:
     return int(match[2]), match[1] + (match[3] or "")
 
 
-def _with_surge(nodes: list[str], surge: str) -> tuple[list[str], int]:
-    if re.fullmatch("[0-9]{1,6}", surge) is None:
-        raise InputError(f"the number of new nodes that come first must be a whole number, not {surge!r}")
-    return nodes, int(surge)
+_SURGE, _UNAVAILABLE = "surge", "max-unavailable"
+
+
+def _with_surge(nodes: list[str], text: str) -> tuple[list[str], int] | tuple[list[str], int, int]:
+    if re.fullmatch("[0-9]{1,6}", text) is not None:
+        return nodes, int(text)
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    numbers = {name: int(number) for name, _, number in pairs if re.fullmatch("[0-9]{1,6}", number)}
+    if len(numbers) < len(pairs) or not numbers.keys() <= {_SURGE, _UNAVAILABLE}:
+        wanted = f"a whole number of new nodes that come first, or {_SURGE}=N,{_UNAVAILABLE}=N"
+        raise InputError(f"must be {wanted}, not {text!r}")
+    return nodes, numbers.get(_SURGE, 0), numbers.get(_UNAVAILABLE, 0)
 
 
 def _replicas(text: str) -> tuple[str, int | str]:
@@ -124,8 +132,9 @@ VERBS = (
     ChangeVerb("drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
     ChangeVerb(
         "upgrade_nodes",
-        f"{NODES} SURGE",
-        "Replace nodes by copies one at a time, SURGE new ones first: drain a node, remove it, add the next.",
+        f"{NODES} N|surge=N,max-unavailable=N",
+        "Replace nodes by copies, N new ones first: drain a node, remove it, add the next. With "
+        "max-unavailable, surge and so many nodes more are drained together, as in the pools of providers.",
         _with_surge,
     ),
     ChangeVerb(

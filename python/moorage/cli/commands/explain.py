@@ -22,6 +22,7 @@ from ..options.option_types import offer, offered_nodes, offered_workloads, outp
 if TYPE_CHECKING:
     from moorage.answers.explain.targets import Target
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
+    from moorage.answers.scheduler import Scheduler
 
 ALL = "all"
 
@@ -99,14 +100,15 @@ def explain(
     group, the explanation says how many of its pods fit at once, what stops the next one, and what would
     place the group.
 
-    node/NAME asks about a node of a NodePool or a node group: would Karpenter or cluster-autoscaler remove
-    it, why not, and which changes would free it.
+    node/NAME asks about a node: would Karpenter or cluster-autoscaler remove it, why not, and which changes
+    would free it. Of a node that is theirs not, it tells what is on it, and what a drain would meet.
 
     A pending pod is explained with the cluster as it is at its turn in simulate: volumes are bound, and the
     pods that come first in the queue are on their nodes. A pod that has a node is explained as if it had
     none.
 
-    Exit codes: 0 if every explained pod gets a node, or the node goes; 1 if not; 2 for bad input.
+    Exit codes: 0 if every explained pod gets a node, or the node goes or can be drained; 1 if not; 2 for bad
+    input.
     """
     if target is not None and target.startswith("node/"):
         return _explain_node(target.partition("/")[2], output, options)
@@ -181,6 +183,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     autoscaling = coming.autoscaling if coming is not None else AutoscalerSettings()
     with located(source="TARGET"):
         verdict = explain_node(scheduler, autoscaling, name, options["at"])
+    if verdict is None:
+        return _show_node(setup, scheduler, name, output)
     lines = [*verdict.lines(), *(coming.notes if coming is not None else ())]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
@@ -195,6 +199,20 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         page=lambda: (answer_page(f"Node {name}", lines, None, []), [about.release], warnings),
     )
     return 0 if verdict.decision else 1
+
+
+def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
+    """Show what is on a node that no autoscaler removes, and what a drain would meet."""
+    from moorage.kube.workloads.input_facts import facts_of
+
+    from .planning_output import write_node
+
+    facts = [fact for fact in facts_of(setup.cluster, ()) if fact.startswith(f"node {name}: ")]
+    plan = scheduler.drain_plan([name])
+    print_notes(setup.warnings, setup.cluster, facts=facts)
+    about = setup.cluster.about([*facts, *setup.warnings])
+    write_node(output, scheduler.node_room([name])[0], plan, about)
+    return 0 if plan else 1
 
 
 def _pinned(

@@ -346,7 +346,7 @@ def _answer(
     ask: Question,
     source: str,
     asks_pools: bool = False,
-    drained: Sequence[str] = (),
+    drained: Sequence[str] | None = None,
 ) -> Tabular:
     """Load the cluster, ask, print the answer, and return it; errors of the question name an option.
 
@@ -358,6 +358,7 @@ def _answer(
     from moorage.answers.runs.simulation import refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.pod_scheduler import with_objects
+    from moorage.kube.workloads.input_facts import facts_of
 
     from .planning_output import write_plan
 
@@ -380,7 +381,8 @@ def _answer(
                 from moorage.answers.runs.coming_nodes import ahead_of_drain
                 from moorage.cluster.change import select_nodes
 
-                nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
+                names = drained or ()
+                nodes = select_nodes(scheduler.client, names[0] if len(names) == 1 else names)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
             answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
     if isinstance(answer, NodesNeeded | Consolidation):
@@ -388,8 +390,9 @@ def _answer(
     warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
-    print_notes(warnings, cluster)
-    write_plan(options["output"], answer, cluster.about(warnings))
+    facts = [] if drained is None else facts_of(cluster)
+    print_notes(warnings, cluster, facts=facts)
+    write_plan(options["output"], answer, cluster.about([*facts, *warnings]))
     return answer
 
 

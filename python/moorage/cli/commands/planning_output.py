@@ -13,7 +13,7 @@ from msgspec import UNSET
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
-from moorage.answers.node_emptying import EmptyingPlan
+from moorage.answers.node_emptying import EmptyingPlan, NodeContents
 from moorage.answers.nodes.device_use import DevicesDocument, DeviceShare, DeviceUse
 from moorage.answers.nodes.node_room import (
     FIRST,
@@ -203,8 +203,8 @@ def _places(consolidation: Consolidation, most: int) -> PrintedTable:
     return PrintedTable(("AFTER COMMAND", "NODE", "TAKES"), rows)
 
 
-def _emptying(plan: EmptyingPlan) -> Iterator[PrintedTable]:
-    """Yield what keeps nodes from being emptied, what helps, and which nodes are emptied."""
+def _blocked(plan: EmptyingPlan) -> Iterator[PrintedTable]:
+    """Yield what keeps nodes from being emptied, and what helps."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     helped: dict[str, list[str]] = {change.text: [] for change in plan.changes}
     for blocker in plan.blockers:
@@ -215,15 +215,15 @@ def _emptying(plan: EmptyingPlan) -> Iterator[PrintedTable]:
     yield PrintedTable(("NODE THAT STAYS", "REASON", "BLOCKED BY"), rows)
     changes = [(text, first_of(pods, 3)) for text, pods in helped.items()]
     yield PrintedTable(("WOULD HELP, EACH ALONE", "LETS GO"), changes)
-    title = "CAN BE DRAINED" if plan.drained_alone else "EMPTIED NODE"
-    title = f"NODE WITH FREE {plan.resource}" if plan.resource else title
-    yield PrintedTable((title,), [(node,) for node in plan.nodes])
 
 
 def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
     """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
     if isinstance(answer, EmptyingPlan):
-        yield from _emptying(answer)
+        yield from _blocked(answer)
+        title = "CAN BE DRAINED" if answer.drained_alone else "EMPTIED NODE"
+        title = f"NODE WITH FREE {answer.resource}" if answer.resource else title
+        yield PrintedTable((title,), [(node,) for node in answer.nodes])
     if isinstance(answer, Consolidation):
         yield _places(answer, most)
         by_why: dict[str, list[str]] = {}
@@ -257,6 +257,41 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput, mo
     answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms[:most], by, form == "wide")]
     lines = [_nodes_headline(rooms), *_cut(len(rooms), most, "" if by else ", --by pool has sums of them")]
     write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by))
+
+
+def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
+    """Print what is on a node, and what a drain would meet.
+
+    Parameters
+    ----------
+    form : {"table", "json", "yaml", "html"}
+    """
+    parts = [
+        f"{readable(name, room.requested[name])} of {readable(name, room.allocatable[name])} {name}"
+        for name in FIRST
+    ]
+    pods = number_of(room.requested[PODS], "pod requests", "pods request")
+    moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
+    lines = [f"node {room.name}: {pods} {' and '.join(parts)}"]
+    lines.append(moved if plan else f"a drain is {plan.status}: {plan.obstacle()}")
+    lines += ["cordoned"] if not room.schedulable else []
+    lines += [f"taints: {', '.join(room.taints)}"] if room.taints else []
+    holders = [
+        (holder.namespace, holder.workload, str(holder.pods), *_split_sizes(holder.requested))
+        for holder in room.holders
+    ]
+    held = PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY"), holders)
+    moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
+    tables = [*_blocked(plan), moves, held]
+
+    def page() -> PageOf:
+        from moorage.answers.answer_pages import answer_page
+
+        titled = [(table.headings[0].capitalize(), *table) for table in tables]
+        return answer_page(f"Node {room.name}", lines, None, titled), [about.release], about.warnings
+
+    document = NodeContents.from_object(plan, room=room)
+    write_answer(form, lambda: (document, about), lines, tables, page=page)
 
 
 def _cut(rows: int, most: int | None, hint: str = "") -> Iterator[str]:
@@ -409,8 +444,12 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f}%" if whole else "-"
 
 
+def _split_sizes(amounts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple([readable(name, amounts.get(name, 0)) for name in FIRST])
+
+
 def _sizes(amounts: Mapping[str, int]) -> str:
-    cpu, memory = (readable(name, amounts.get(name, 0)) for name in FIRST)
+    cpu, memory = _split_sizes(amounts)
     return f"{cpu} cpu, {memory}"
 
 

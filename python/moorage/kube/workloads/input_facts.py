@@ -1,5 +1,5 @@
 """What the status of objects says, beside scheduling: nodes that are not ready, pods that do not become
-ready, autoscalers that cannot act. None of them changes a decision.
+ready, autoscalers that cannot act, selectors that match nothing. None of them changes a decision.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ..model.meta import Condition, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
 from ..model.workload import Deployment, Job, ReplicaSet
 from .daemon_pods import PRESSURES, pinned_by
+from .disruption import SCALABLE
+from .empty_selectors import selects_nothing
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
 from .revisions import Mark, template_mark
@@ -165,7 +167,10 @@ class InputFact(NamedTuple):
 def input_facts(cluster: Cluster) -> list[InputFact]:
     """Return what the objects of a cluster say of themselves, nodes first."""
     sets = [obj for obj in cluster.others if isinstance(obj, ReplicaSet | Job)]
-    workloads = Workloads(sets)
+    workloads, scalable = Workloads(sets), {kind.__name__ for kind in SCALABLE}
+    scaled = {
+        Workload(obj.namespace, obj.kind, obj.name) for obj in cluster.others if isinstance(obj, SCALABLE)
+    }
     facts = [*_of_nodes(cluster), *_of_pods(cluster.pods, workloads)]
     for obj in cluster.others:
         if isinstance(obj, (*MAKERS, Deployment)):
@@ -176,6 +181,9 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
             about = Workload(obj.namespace, target.kind, target.name)
             head = f"hpa/{obj.name} in namespace {obj.namespace}"
             facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
+            if target.kind in scalable and about not in scaled:
+                facts.append(InputFact(about, f"{head}: its target {about.text} is not in the input"))
+    facts += (_fact(about, text) for about, text in selects_nothing(cluster))
     for obj, text in cluster.failures.past:
         top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
         facts.append(_fact(top, text))

@@ -32,7 +32,7 @@ ANSWERS = {
         "moorage.answers.explain.explain_document:ExplanationDocument",
         "moorage.answers.explain.explain_document:ExplanationList",
         "moorage.autoscalers.node_removal:NodeFate",
-        "moorage.answers.node_emptying:NodeContents",
+        "moorage.answers.node_emptying:NodeReport",
     ],
     "nodes": [
         "moorage.answers.nodes.node_room:NodesDocument",

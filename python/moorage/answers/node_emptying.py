@@ -56,11 +56,11 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
 
 
-class NodeContents(Document, frozen=True, kw_only=True):
+class NodeReport(Document, frozen=True, kw_only=True):
     """The answer of ``moorage explain node/NAME`` about a node that no autoscaler removes."""
 
     api_version: Literal["explain.moorage.dev/v1"] = "explain.moorage.dev/v1"
-    kind: Literal["NodeContents"] = "NodeContents"
+    kind: Literal["NodeReport"] = "NodeReport"
     room: Room
     """Of the node, with all workloads that hold it."""
     status: PlanStatus

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
-from moorage.answers.node_emptying import EmptyingPlan, NodeContents
+from moorage.answers.node_emptying import EmptyingPlan, NodeReport
 from moorage.answers.nodes.device_use import DevicesDocument, DeviceShare, DeviceUse
 from moorage.answers.nodes.node_room import (
     FIRST,
@@ -290,7 +290,7 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
         titled = [(table.headings[0].capitalize(), *table) for table in tables]
         return answer_page(f"Node {room.name}", lines, None, titled), [about.release], about.warnings
 
-    document = NodeContents.from_object(plan, room=room)
+    document = NodeReport.from_object(plan, room=room)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 
 

@@ -443,8 +443,8 @@ class ChangingScheduler(PodScheduler):
     def upgrade_nodes(
         self, nodes: str | Sequence[str], surge: int = 1, max_unavailable: int | None = None
     ) -> Change:
-        """Replace nodes by copies, as the upgrade of a pool does: a node is drained, a run places its pods, it
-        is removed, and the next copy is added.
+        """Replace nodes by copies, as the upgrade of a pool does: a node is drained, a run places its pods,
+        it is removed, and the next copy is added.
 
         Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
         ends, and the nodes that are left stay, too.

@@ -50,9 +50,13 @@ def plain(value: Any) -> Any:
 
 
 def joined(read: Any, unread: Any) -> Any:
-    """Return a value with the fields that are not read; lists are joined item by item."""
+    """Return a value with the fields that it lacks; items of lists are joined by name, or in their order."""
     if isinstance(read, dict) and isinstance(unread, dict):
-        return read | {key: joined(read.get(key), item) for key, item in unread.items()}
+        more = {key: joined(read.get(key), item) for key, item in unread.items() if item is not None}
+        return read | more
     if isinstance(read, list) and isinstance(unread, list):
+        named = {item["name"]: item for item in unread if isinstance(item, dict) and item.get("name")}
+        if named:
+            return [joined(item, named.get(item.get("name"))) for item in read]
         return [joined(*pair) for pair in zip(read, unread, strict=False)] + read[len(unread) :]
     return unread if read is None else read

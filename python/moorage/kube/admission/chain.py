@@ -21,6 +21,7 @@ from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec, UnreadFields
 from ..model.policy import AdmissionPlugins, ResourceQuota
+from ..plain import joined
 from ..releases import DEFAULT, RESOURCE_QUOTA
 from ..workloads.ownership import has_made_up_uid, stable_uid
 from .built_in_plugins import (
@@ -571,9 +572,7 @@ class NewPods:
             text = self._texts.get(key)
             value = {} if text is None else msgspec.json.decode(text)
             if key in self._before:
-                from .manifest_validation import with_fields  # only policies look at whole objects
-
-                value = with_fields(without_admission(obj), value)
+                value = joined(without_admission(obj), value)
             self._documents[key] = value
         return self._documents[key]
 

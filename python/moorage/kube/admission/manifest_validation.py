@@ -20,7 +20,7 @@ from ..apiserver.struct_tables import planned_parts, read_table
 from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
-from ..plain import plain
+from ..plain import joined, plain
 from ..read.decode import is_json
 from .field_checks import (
     GATED,
@@ -249,7 +249,7 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
     else:
         head = {"kind": kind, "apiVersion": version}
         before, after = plain(old) | head, plain(changed) | head
-        value = with_fields(after, sent)
+        value = joined(after, sent)
     known = {cause.field for cause in manifest_causes(before, kind, version)}
     causes = [
         cause
@@ -260,20 +260,6 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
     if not (causes and not causes[0].field):  # it can be decoded
         causes += update_causes(*[with_version_defaults(each, kind, version) for each in (before, after)])
     refuse([*dict.fromkeys(causes)])
-
-
-def with_fields(value: Any, manifest: Any) -> Any:
-    """Return a value with the fields of a manifest that it lacks; items of lists are known by their names."""
-    if isinstance(value, dict) and isinstance(manifest, dict):
-        own = {name: with_fields(item, manifest.get(name)) for name, item in value.items()}
-        return {name: item for name, item in manifest.items() if item is not None} | own
-    if isinstance(value, list) and isinstance(manifest, list):
-        named = {item.get("name"): item for item in manifest if isinstance(item, dict) and item.get("name")}
-        return [
-            with_fields(item, named.get(item.get("name"))) if isinstance(item, dict) else item
-            for item in value
-        ]
-    return value
 
 
 def check_unread(document: Any, kind: str, api_version: str) -> None:

@@ -12,13 +12,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from moorage._core.base.selectors import LabelSelectorMatcher
-
 from ...model.admission_policies import MatchResources
-from ...model.meta import LabelSelector
 from ...read.decode import decode
 from ...workloads.kind_rules import map_of
 from ..field_checks import Json
+from ..rules.scheduling_rules import selects
 from .policy_matching import Namespaces, PolicyRequest, ResourceMatcher, Reviews
 
 
@@ -40,13 +38,6 @@ def _namespace_labels(request: PolicyRequest, namespaces: Namespaces) -> dict[st
         return _labels(request.either)
     own = {"metadata": {"labels": {"kubernetes.io/metadata.name": request.namespace}}}
     return _labels(namespaces.get(request.namespace, own))
-
-
-def _selects(selector: Any, labels: dict[str, str]) -> bool:
-    """Whether labels are selected; everything is without a selector."""
-    return not isinstance(selector, dict) or LabelSelectorMatcher(decode(selector, LabelSelector)).matches(
-        labels
-    )
 
 
 # ---- Kyverno -----------------------------------------------------------------------------------------------
@@ -215,7 +206,7 @@ def _has_labels(selector: Any, labels: dict[str, str]) -> bool:
     ):
         return False
     plain = {key: text for key, text in wanted.items() if key not in wild}
-    return LabelSelectorMatcher(decode(selector | {"matchLabels": plain}, LabelSelector)).matches(labels)
+    return selects(selector | {"matchLabels": plain}, labels)
 
 
 def _has_annotations(wanted: Any, value: Json) -> bool:
@@ -294,9 +285,10 @@ def _matches(
         and (not wanted or not namespace or _is_named(wanted, namespace))
         and not (namespace and _is_named(excluded, namespace))
         and (not match.get("name") or _is_named([match["name"]], request.name))
-        and _selects(match.get("labelSelector"), _labels(request.either))
+        and selects(map_of(match, "labelSelector"), _labels(request.either))
         and (
-            not namespace or _selects(match.get("namespaceSelector"), _namespace_labels(request, namespaces))
+            not namespace
+            or selects(map_of(match, "namespaceSelector"), _namespace_labels(request, namespaces))
         )
     )
 

@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from moorage._core.base.selectors import LabelSelectorMatcher
+
+from ...model.meta import LabelSelector
+from ...read.decode import decode
 from ..field_checks import (
     Fault,
     Json,
@@ -15,7 +19,6 @@ from ..field_checks import (
     format_causes,
     invalid,
     label_faults,
-    part,
     parts,
     required,
     unsupported,
@@ -60,14 +63,7 @@ def selector_causes(selector: Json, path: str) -> list[Fault]:
 
 def selects(selector: Json, labels: Json) -> bool:
     """Whether a selector without errors matches labels."""
-    if any(labels.get(key) != text for key, text in part(selector, "matchLabels").items()):
-        return False
-    for rule in parts(selector, "matchExpressions"):
-        key, operator, values = rule.get("key"), rule.get("operator"), rule.get("values") or ()
-        is_in = key in labels and (operator in _EXISTING or labels[key] in values)
-        if is_in != (operator in ("In", "Exists")):
-            return False
-    return True
+    return bool(LabelSelectorMatcher(decode(selector, LabelSelector)).matches(labels))
 
 
 def _node_term_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:

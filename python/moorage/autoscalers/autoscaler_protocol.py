@@ -15,24 +15,33 @@ from moorage.kube import Object
 from .group_settings import GroupSettings, NodeGroup
 from .karpenter.karpenter_options import KarpenterOptions
 from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from .providers.pool_types import Types
+from .providers.pool_types import PoolTypes, Types
 from .scale_up_answer import NewNode
 
 if TYPE_CHECKING:
     from .karpenter.cluster_view import ClusterView
 
 
+@dataclass
+class LastPass:
+    """What Karpenter's last pass has read: its view, and instance types with what they were read of."""
+
+    view: ClusterView | None = None
+    sources: list[object] | None = None
+    types: PoolTypes | None = None
+
+
 @dataclass(frozen=True)
 class AutoscalerSettings:
     """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, names
-    that no node gets, the checked node groups of cluster-autoscaler, and Karpenter's last view."""
+    that no node gets, the checked node groups of cluster-autoscaler, and Karpenter's last pass."""
 
     types: Types | None = None
     options: KarpenterOptions | None = None
     seed: int = 0
     past_names: frozenset[str] = frozenset()
     groups: GroupSettings | None = None
-    views: list[ClusterView] = field(default_factory=list, compare=False, repr=False)
+    last: LastPass = field(default_factory=LastPass, compare=False, repr=False)
 
     def without(self, label: str, values: Collection[str]) -> AutoscalerSettings:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""

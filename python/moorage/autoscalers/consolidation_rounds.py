@@ -30,7 +30,7 @@ from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.pod_validation import is_reschedulable
 from .karpenter.provisioning import check_type, pass_question
-from .karpenter.solve import RESOURCES
+from .karpenter.topology import RESOURCES
 from .launched_nodes import assume_claims, remove_claims
 from .node_maker import make_nodes
 from .providers.instance_type import POOL, refuse_unoffered

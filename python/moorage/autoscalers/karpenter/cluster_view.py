@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import TypeVar
 
 from msgspec import structs
@@ -53,6 +53,7 @@ from .label_requirements import RequirementSet
 from .new_nodes_result import Finisher, Launcher, cheapest
 from .pod_shape import PodShape, ShapeBook, uid_of
 from .pod_validation import (
+    DO_NOT_DISRUPT,
     Storage,
     VolumeLookupError,
     failed_to_schedule,
@@ -68,6 +69,7 @@ from .topology_group import Ties, with_default_spread
 from .type_columns import Catalogue, KnownType
 
 K = TypeVar("K", bound=Object)
+_NAMES = attrgetter("metadata.namespace", "metadata.name")
 
 KINDS: tuple[type[Object], ...] = (
     *(NodePool, NodeClaim, Node, Pod, DaemonSet, Namespace, CSINode, Service, PodDisruptionBudget),
@@ -86,7 +88,7 @@ class ClusterObjects:
             if type(each) in self._by_kind:
                 self._by_kind[type(each)].append(each)
         for by_key in self._by_kind.values():
-            by_key.sort(key=lambda each: (each.namespace, each.name))
+            by_key.sort(key=_NAMES)
 
     def list(self, kind: type[K]) -> list[K]:
         return self._by_kind[kind]  # type: ignore[return-value]
@@ -194,6 +196,10 @@ class ClusterView:
         self.pods_of: dict[str, list[Pod]] = {}
         for pod in self.pods:
             self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
+        if earlier is not None:
+            for name, pods in earlier.pods_of.items():
+                if self.pods_of.get(name) == pods:
+                    self.pods_of[name] = pods
         states = earlier.states if earlier is not None else ()
         self.states: list[StateNode] = state_nodes(
             objects.list(Node), objects.list(NodeClaim), situation.marked, states
@@ -202,7 +208,7 @@ class ClusterView:
         self.ignored: dict[str, str] = {}
         self._candidates: dict[str, tuple[TriedPod, bool]] = {}
         self._policies: dict[str, RequirementSet] = {}
-        self._slots: dict[tuple[PodShape, frozenset[str]], tuple[list[float], float]] = {}
+        self._slots: dict[tuple[PodShape, frozenset[str]], tuple[dict[str, float], float]] = {}
 
     def _go_on(self, earlier: ClusterView) -> None:
         """Take over what is as it was in another view."""
@@ -256,6 +262,11 @@ class ClusterView:
             else:
                 pods.append(pod)
         return pods
+
+    @cached_property
+    def protected(self) -> set[str]:
+        """Names of nodes on which a pod forbids to be disrupted, for ever or for a time."""
+        return {pod.spec.node_name for pod in self.pods if DO_NOT_DISRUPT in pod.metadata.annotations}
 
     def moving(self, now: float) -> list[Pod]:
         """Pods of nodes that are being deleted (seconds since 1970)."""
@@ -331,24 +342,25 @@ class ClusterView:
         return templates, events
 
     @cached_property
-    def _nodes(self) -> HostTable[ExistingNode]:
-        """The nodes that stay, those that are ready first."""
+    def _existing(self) -> dict[str, ExistingNode]:
+        """The nodes that stay, those that are ready first, by the names of their states."""
         assert self.templates  # types are asked for their daemons first
         csi_nodes = {csi_node.name: csi_node for csi_node in self.objects.list(CSINode)}
-        contents = NodeContents(self.pods_of, csi_nodes, self.storage, self.book)
-        templates = [
-            existing_node(state, contents, self._daemons, self.type_of(state))
-            for state in self.states
-            if not state.is_leaving
-        ]
+        contents = NodeContents(self.pods_of, csi_nodes, self.storage, self.book, self._daemons)
+        staying = [state for state in self.states if not state.is_leaving]
+        staying.sort(key=lambda state: not state.is_initialized)
+        return {state.name: existing_node(state, contents, self.type_of(state)) for state in staying}
+
+    @cached_property
+    def _nodes(self) -> HostTable[ExistingNode]:
         table: HostTable[ExistingNode] = HostTable()
-        for node in sorted(templates, key=lambda node: not node.state.is_initialized):
-            table.add(node, node.as_host(node.requirements), node.free)
+        for node in self._existing.values():
+            table.add(node, node.as_host(node.requirements), node.room)
         return table
 
     @cached_property
     def _rows(self) -> dict[str, int]:
-        return {node.state.name: row for row, node in enumerate(self._nodes.hosts)}
+        return {name: row for row, name in enumerate(self._existing)}
 
     @cached_property
     def _hosts(self) -> int:
@@ -359,7 +371,7 @@ class ClusterView:
         """The instance type of a node."""
         name = state.labels.get(INSTANCE_TYPE)
         types = self.situation.types.get(state.labels.get(POOL, ""), ())
-        return next((kind for kind in types if kind.name == name), None)
+        return state.kept("type", (types,), lambda: next((kind for kind in types if kind.name == name), None))
 
     @cached_property
     def _limits(self) -> dict[str, PoolLimits]:
@@ -426,18 +438,17 @@ class ClusterView:
         solver.solve(placed)
         return solver
 
-    def has_room(self, needs: Mapping[PodShape, int], gone: Iterable[str], closed: frozenset[str]) -> bool:
+    def has_room(self, needs: Mapping[PodShape, int], gone: Sequence[str], closed: frozenset[str]) -> bool:
         """Whether nodes could have room for pods, by shape, as far as requests tell: neither those that are
         gone nor those that are closed to them."""
-        rows = [self._rows[name] for name in gone]
         for shape, count in needs.items():
             known = self._slots.get((shape, closed))
             if known is None:
-                slots = self._nodes.slots(shape.amounts)
-                slots[[self._rows[name] for name in closed]] = 0.0
-                known = self._slots[shape, closed] = slots.tolist(), float(slots.sum())
-            slots_of, total = known
-            if total - sum(slots_of[row] for row in rows) < count:
+                open_nodes = (item for item in self._existing.items() if item[0] not in closed)
+                slots = {name: node.slots(shape) for name, node in open_nodes}
+                known = self._slots[shape, closed] = slots, sum(slots.values())
+            slots, total = known
+            if total - sum(slots.get(name, 0.0) for name in gone) < count:
                 return False
         return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from itertools import zip_longest
 from math import inf
 from typing import ClassVar
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage.document import Document
-from moorage.kube import NodePool
+from moorage.kube import NodeClaim, NodePool
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .claim_template import idle_pools
@@ -96,9 +97,11 @@ class DisruptionPass:
         self.view, self.now = view, view.situation.now
         self.simulations = Simulations(view)
         self._events: list[NodeEvent] = []
-        self._candidates: dict[tuple[float, bool, bool], Candidates] = {}
+        self._candidates: dict[object, Candidates] = {}
         self._pools = sorted(view.objects.list(NodePool), key=lambda pool: pool.name)
         self._counts = count_nodes(view.states)
+        claims = view.objects.list(NodeClaim)
+        self._has_graces = any(claim.spec.termination_grace_period is not None for claim in claims)
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
 
     def results(self, only: str = "") -> list[MethodResult]:
@@ -151,13 +154,15 @@ class DisruptionPass:
     def candidates(self, method: Method, now: float) -> Candidates:
         """The candidates, and those that a method takes up."""
         nominated = now - self.now < VALIDATION_DELAY + 5
-        key = now, method.is_eventual, nominated
+        key = now, method.is_eventual and self._has_graces, nominated
+        rule = key, type(method).should_disrupt
         if key not in self._candidates:
             self._candidates[key] = Candidates(self.view, *key)
-        candidates = self._candidates[key].untouched()
-        candidates.to_go = [each for each in candidates.found if method.should_disrupt(candidates, each)]
-        self._events += candidates.events
-        return candidates
+        if rule not in self._candidates:
+            candidates = self._candidates[rule] = self._candidates[key].untouched()
+            candidates.to_go = [each for each in candidates.found if method.should_disrupt(candidates, each)]
+        self._events += self._candidates[rule].events
+        return copy(self._candidates[rule])
 
     def budgets(self, method: Method, now: float) -> dict[str, int]:
         """By pool, how many nodes may go for the reason of a method."""

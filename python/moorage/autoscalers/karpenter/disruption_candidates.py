@@ -58,9 +58,12 @@ def consolidate_after(pool: NodePool) -> float | None:
 def is_fresh(pool: NodePool | None, state: StateNode, now: float) -> bool:
     """Whether pods came or went on a node so lately that it is left alone."""
     after = consolidate_after(pool) if pool is not None else None
-    if not after or state.claim is None or not is_true(state.claim, "Initialized"):
-        return False
-    return now - state.last_change < after
+    return after is not None and 0 < after > now - state.last_change and is_ready(state)
+
+
+def is_ready(state: StateNode) -> bool:
+    """Whether a claim says that its node has been initialized."""
+    return state.claim is not None and is_true(state.claim, "Initialized")
 
 
 def consolidatable_at(pool: NodePool, state: StateNode) -> float:
@@ -84,7 +87,7 @@ def is_consolidatable(pool: NodePool, state: StateNode, now: float) -> bool:
     if pool.spec.replicas is not None or claim.metadata.deletion_timestamp is not None:
         return is_true(claim, "Consolidatable")
     never = consolidate_after(pool) is None
-    return not never and is_true(claim, "Initialized") and not is_fresh(pool, state, now)
+    return not never and not is_fresh(pool, state, now) and is_ready(state)
 
 
 def drifted_since(view: ClusterView, pool: NodePool, state: StateNode, now: float) -> float | None:
@@ -228,9 +231,14 @@ class NodeCandidate(Struct, eq=False, dict=True):
     def name(self) -> str:
         return self.state.name
 
-    @property
+    @cached_property
     def capacity_type(self) -> str:
         return self.state.labels.get(CAPACITY_TYPE, "")
+
+    @cached_property
+    def names_capacity_type(self) -> bool:
+        """Whether a pod that moves asks for a capacity type."""
+        return any(CAPACITY_TYPE in shape.requirements.by_key for shape in self.needs)
 
     @cached_property
     def price(self) -> float:
@@ -242,7 +250,7 @@ class NodeCandidate(Struct, eq=False, dict=True):
         """What the disruption costs: at least 1."""
         return _BASE + sum(max(0.0, eviction_cost(pod)) for pod in self.pods)
 
-    @property
+    @cached_property
     def ratio(self) -> float:
         return self.price / self.cost
 
@@ -310,8 +318,8 @@ class Candidates:
         assert state.node is not None
         view, pool, pods = self.view, self._pools[name], self.view.pods_of.get(state.node.name, [])
         waits = self._eventual and claim.spec.termination_grace_period is not None
-        is_timed = any(DO_NOT_DISRUPT in pod.metadata.annotations for pod in pods)
-        parts = pool, types, view.budgets, view.book, self.now if is_timed else 0.0, *pods
+        moment = self.now if state.node.name in view.protected else 0.0
+        parts = pool, types, view.budgets, view.book, moment, pods
 
         def make() -> NodeCandidate | str:
             if not waits and (why := self._pod_blocker(pods)):
@@ -328,13 +336,13 @@ class Candidates:
     def _node_blocker(self, state: StateNode) -> str:
         if state.node is None or state.claim is None:
             return "nodeclaim does not have an associated node"
-        if is_true(state.claim, "Rebooting"):
+        if state.is_rebooting:
             return "node is rebooting"
         if state.is_leaving:
             return "node is deleting or marked for deletion"
         if not state.is_initialized:
             return "node isn't initialized" + ("" if state.is_registered else " nor registered")
-        if self._nominated & {state.node.name, state.claim.name}:
+        if state.node.name in self._nominated or state.claim.name in self._nominated:
             return "node is nominated for a pending pod"
         if state.node.metadata.annotations.get(DO_NOT_DISRUPT) == "true":
             return f'disruption is blocked through the "{DO_NOT_DISRUPT}" annotation'
@@ -467,13 +475,9 @@ def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
     there: dict[str, int] = {}
     going: dict[str, int] = {}
     for state in states:
-        claim, node = state.claim, state.node
-        if claim is None or node is None or not (state.is_initialized or is_true(claim, "Rebooting")):
-            continue
-        if is_true(claim, "InstanceTerminating"):
-            continue
-        pool = state.labels.get(POOL, "")
-        there[pool] = there.get(pool, 0) + 1
-        if state.is_leaving or is_true(claim, "Rebooting") or not is_true(node, "Ready"):
-            going[pool] = going.get(pool, 0) + 1
+        if state.counts:
+            pool = state.labels.get(POOL, "")
+            there[pool] = there.get(pool, 0) + 1
+            if state.is_going:
+                going[pool] = going.get(pool, 0) + 1
     return there, going

@@ -182,13 +182,14 @@ class Simulations:
         these have no room elsewhere, and a spot node may not come in place of spot nodes."""
         if now not in self._spot_stays:
             self._spot_stays[now] = self._spot_must_stay(now)
-        if not self._spot_stays[now] or any(each.capacity_type != SPOT for each in candidates):
+        if not self._spot_stays[now]:
             return False
-        needs = Counter[PodShape]()
+        needs = Counter[PodShape]() if len(candidates) > 1 else candidates[0].needs
         for each in candidates:
-            needs.update(each.needs)
-        if any(CAPACITY_TYPE in shape.requirements.by_key for shape in needs):
-            return False
+            if each.capacity_type != SPOT or each.names_capacity_type:
+                return False
+            if len(candidates) > 1:
+                needs.update(each.needs)
         if now not in self._closed:
             unready = {each.name for each in self.view.states if not (each.is_leaving or each.is_initialized)}
             self._closed[now] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,9 +20,9 @@ from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
 from .claim import TriedPod, conflicts, narrowed, refusal_of
 from .claim_template import Daemon
 from .label_requirements import RequirementSet
-from .pod_shape import HostPort, ShapeBook
+from .pod_shape import HostPort, PodShape, ShapeBook
 from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
-from .topology import Host, Topology
+from .topology import RESOURCES, Host, Topology, room_of
 
 # ---- nodes as Karpenter sees them: a node, the claim that it came from, or both ----------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
@@ -116,9 +117,27 @@ class StateNode(Struct, eq=False, dict=True):
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
     @cached_property
+    def is_rebooting(self) -> bool:
+        return self.claim is not None and is_true(self.claim, "Rebooting")
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether it counts for budgets: an instance that is there, and ready or rebooting."""
+        if self.claim is None or self.node is None or is_true(self.claim, "InstanceTerminating"):
+            return False
+        return self.is_initialized or self.is_rebooting
+
+    @cached_property
+    def is_going(self) -> bool:
+        """Whether it takes one from a budget."""
+        is_ready = self.node is not None and is_true(self.node, "Ready")
+        return self.is_leaving or self.is_rebooting or not is_ready
+
+    @cached_property
     def last_change(self) -> float:
         """When pods came or went last, else when it became ready (seconds since 1970)."""
-        assert self.claim is not None
+        if self.claim is None:
+            return float("-inf")
         initialized = condition(self.claim, "Initialized")
         begun = initialized.last_transition_time if initialized is not None else None
         time = self.claim.status.last_pod_event_time or begun
@@ -140,7 +159,7 @@ class StateNode(Struct, eq=False, dict=True):
         taints = self.claim.spec.taints
         if self.node is not None and self.is_registered:
             taints = self.node.spec.taints
-        if self.is_initialized and not is_true(self.claim, "Rebooting"):
+        if self.is_initialized and not self.is_rebooting:
             return taints
         startup = {
             (startup_taint.key, startup_taint.effect) for startup_taint in self.claim.spec.startup_taints
@@ -195,30 +214,24 @@ def state_nodes(
     earlier : iterable of StateNode
         Nodes that were joined before; those that are still the same are returned again.
     """
-    by_provider_id: dict[str, StateNode] = {}
+    by_provider_id: dict[str, tuple[Node | None, NodeClaim | None]] = {}
     for claim in claims:
         if claim.status.provider_id:
-            by_provider_id[claim.status.provider_id] = StateNode(None, claim)
+            by_provider_id[claim.status.provider_id] = None, claim
     for node in nodes:
         labels, provider = node.metadata.labels, node.spec.provider_id
         pool = labels.get(POOL)
         if pool and (not provider or not (labels.get(INSTANCE_TYPE) or labels.get(INITIALIZED))):
             continue
         provider = provider or node.name
-        before = by_provider_id.get(provider)
-        by_provider_id[provider] = StateNode(node, before.claim if before is not None else None)
-    names = frozenset(marked)
-    for each in by_provider_id.values():
-        known = {obj.name for obj in (each.node, each.claim) if obj is not None}
-        each.marked = bool(known & names)
-    by_name = {each.name: each for each in earlier}
-    states = sorted(by_provider_id.values(), key=lambda each: each.name)
-    return [_as_before(each, by_name.get(each.name, each)) for each in states]
-
-
-def _as_before(state: StateNode, before: StateNode) -> StateNode:
-    is_same = before.node is state.node and before.claim is state.claim and before.marked == state.marked
-    return before if is_same else state
+        by_provider_id[provider] = node, by_provider_id.get(provider, (None, None))[1]
+    names, states = frozenset(marked), list[StateNode]()
+    known = {(id(each.node), id(each.claim), each.marked): each for each in earlier}
+    for pair in by_provider_id.values():
+        is_marked = bool(names) and any(obj is not None and obj.name in names for obj in pair)
+        before = known.get((id(pair[0]), id(pair[1]), is_marked))
+        states.append(StateNode(*pair, is_marked) if before is None else before)
+    return sorted(states, key=lambda each: each.name)
 
 
 # ---- a node that is there, and what is free on it ----------------------------------------------------------
@@ -243,6 +256,24 @@ class ExistingNode:
     volumes: Volumes
     volume_limits: Mapping[str, int]
     pods: list[TriedPod] = field(default_factory=list)
+
+    @cached_property
+    def room(self) -> tuple[float, ...]:
+        """What is left, as tables of hosts have it."""
+        return room_of(self.free)
+
+    @cached_property
+    def _slots(self) -> dict[PodShape, float]:
+        return {}
+
+    def slots(self, shape: PodShape) -> float:
+        """How many pods of a shape its room may hold, and no more."""
+        slots = self._slots.get(shape)
+        if slots is None:
+            sizes = zip(self.room, (shape.amounts.get(name, 0) for name in RESOURCES), strict=True)
+            slots = max(min((left // size for left, size in sizes if size > 0), default=inf), 0.0)
+            self._slots[shape] = slots
+        return slots
 
     def copied(self) -> ExistingNode:
         """The node, for a pass that places pods there."""
@@ -285,39 +316,41 @@ class ExistingNode:
         self.volumes = joined(self.volumes, candidate.volumes)
 
 
-class NodeContents(Struct, frozen=True):
-    """What is on nodes when a pass begins: pods by node, CSI nodes by name."""
+class NodeContents(Struct, frozen=True, dict=True):
+    """What is on nodes when a pass begins, or will be: pods by node, CSI nodes by name, daemons."""
 
     pods: Mapping[str, Sequence[Pod]]
     csi_nodes: Mapping[str, CSINode]
     storage: Storage
     book: ShapeBook
+    daemons: Sequence[Daemon]
+
+    @cached_property
+    def coming(self) -> list[tuple[object, ...]]:
+        """What counts of daemons."""
+        shapes = [daemon.shape for daemon in self.daemons]
+        return [(shape.amounts, shape.tolerations, shape.strict_requirements) for shape in shapes]
 
 
-def existing_node(
-    state: StateNode,
-    contents: NodeContents,
-    daemons: Sequence[Daemon],
-    of_type: InstanceType | None,
-) -> ExistingNode:
+def existing_node(state: StateNode, contents: NodeContents, of_type: InstanceType | None) -> ExistingNode:
     """What is free on a node: daemons that are still to come have their room."""
-    pods = contents.pods.get(state.node.name, ()) if state.node is not None else ()
-    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
-    shapes = [daemon.shape for daemon in daemons]
-    coming_daemons = [(shape.amounts, shape.tolerations, shape.strict_requirements) for shape in shapes]
-    parts = (csi_node, of_type, coming_daemons, contents.storage, *pods)
-    return state.kept("free", parts, lambda: _existing_node(state, contents, daemons, of_type))
+    name = state.node.name if state.node is not None else ""
+    pods, csi_node = contents.pods.get(name, ()) if name else (), contents.csi_nodes.get(name)
+    parts = (csi_node, of_type, contents.coming, contents.storage, pods)
+    return state.kept("free", parts, lambda: _existing_node(state, contents, pods, csi_node, of_type))
 
 
 def _existing_node(
-    state: StateNode, contents: NodeContents, daemons: Sequence[Daemon], of_type: InstanceType | None
+    state: StateNode,
+    contents: NodeContents,
+    pods: Sequence[Pod],
+    csi_node: CSINode | None,
+    of_type: InstanceType | None,
 ) -> ExistingNode:
-    pods = contents.pods.get(state.node.name, ()) if state.node is not None else ()
-    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
     vocabulary = contents.book.vocabulary
     labels = vocabulary.of_labels(state.labels)
     coming: dict[str, int] = {}
-    for daemon in daemons:
+    for daemon in contents.daemons:
         if daemon.runs_there(state.taints, labels):
             _add(coming, daemon.shape.amounts)
     used: dict[str, int] = {}

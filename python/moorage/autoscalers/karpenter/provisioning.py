@@ -14,17 +14,18 @@ from msgspec.structs import replace
 
 from moorage.cluster import PodScheduler
 from moorage.engine.scheduler.options import check_sequence, pods_of
-from moorage.kube import Condition, EC2NodeClass, NodePool, Object, Pod
+from moorage.kube import Condition, EC2NodeClass, Node, NodePool, Object, Pod
 from moorage.kube.model.autoscaling import KarpenterSettings
 from moorage.kube.model.cluster import now_of
 from moorage.kube.read.decode import decode
 from moorage.kube.read.python_values import Source
 from moorage.store import ObjectClient
 
-from ..autoscaler_protocol import AutoscalerSettings
+from ..autoscaler_protocol import AutoscalerSettings, LastPass
 from ..providers.aws.ec2_instance_types import DOMAIN
 from ..providers.aws.fleet import launched
 from ..providers.instance_type import InstanceType
+from ..providers.pool_types import KINDS as SOURCES
 from ..providers.pool_types import stored_types
 from .cluster_view import KINDS, ClusterObjects, ClusterView, NoPoolsError, PassInput, Removal
 from .karpenter_options import KarpenterOptions, karpenter_flags, settings_in
@@ -145,8 +146,7 @@ class PassQuestion:
     stored: dict[type[Object], list[Object]]
     situation: PassInput
     options: KarpenterOptions
-    views: list[ClusterView]
-    """The last view of these settings."""
+    last: LastPass
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -158,9 +158,11 @@ class PassQuestion:
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""
         objects = ClusterObjects(chain.from_iterable(self.stored.values()))
-        earlier = next((view for view in self.views if view.options == self.options), None)
-        self.views[:] = [ClusterView(objects, self.situation, self.options, earlier=earlier)]
-        return self.views[0]
+        earlier = self.last.view
+        if earlier is not None and earlier.options != self.options:
+            earlier = None
+        self.last.view = view = ClusterView(objects, self.situation, self.options, earlier=earlier)
+        return view
 
     def answer(self) -> Provisioning:
         """Play the pass."""
@@ -199,11 +201,15 @@ def pass_question(
         for pod in waiting
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
-    types_there = stored_types(autoscaling.types, client)
+    kinds: tuple[type[Object], ...] = (Node, *SOURCES)
+    sources: list[object] = [autoscaling.types, *(client.list(kind)[0] for kind in kinds)]
+    if autoscaling.last.types is None or autoscaling.last.sources != sources:
+        autoscaling.last.sources, autoscaling.last.types = sources, stored_types(autoscaling.types, client)
+    types_there = autoscaling.last.types
     flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
     settings = dataclasses.replace(
         flags, seed=autoscaling.seed, provider=flags.provider | types_there.provider
     )
     now = now_of(chain.from_iterable(stored.values()))
     situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
-    return PassQuestion(stored, situation, settings, autoscaling.views, types_there.source, types_there.notes)
+    return PassQuestion(stored, situation, settings, autoscaling.last, types_there.source, types_there.notes)

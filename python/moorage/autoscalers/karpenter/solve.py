@@ -6,7 +6,7 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/scheduler.go (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -27,17 +27,13 @@ from .existing_nodes import ExistingNode
 from .label_requirements import Requirement, RequirementSet, Vocabulary
 from .pod_shape import relaxed, with_values
 from .pod_validation import has_claims
-from .topology import Host, Topology
+from .topology import RESOURCES, Host, Topology, room_of
 from .topology_group import Ties, TopologyGroup
 
 # ---- nodes and claims as columns: which of them could take a pod, without asking one by one ----------------
 # What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most
 # that a host has left of each resource, the requirements that many hosts share, and the pods that
 # topologies count on each. For speed alone (`tests/house/special_paths.toml`).
-
-RESOURCES = ("cpu", "memory", "pods")
-_SLACK = 1e-12
-"""Amounts are compared as floats, with so much in favour of the pod."""
 
 T = TypeVar("T")
 Rows = npt.NDArray[np.int32]
@@ -58,14 +54,8 @@ class HostTable(Generic[T]):
         self._agreed: dict[tuple[RequirementSet, tuple[Toleration, ...]], bytearray] = {}
         self._values: dict[str, tuple[dict[Requirement, int], list[int]]] = {}
 
-    def add(self, host: T, seen: Host, room: Mapping[str, int]) -> int:
-        """Add a host; its row.
-
-        Parameters
-        ----------
-        room : mapping of str to int
-            The most that a pod may request, in units of 10**-9.
-        """
+    def add(self, host: T, seen: Host, room: Sequence[float]) -> int:
+        """Add a host; its row."""
         row = len(self.hosts)
         if row == len(self._kind):
             self._room = np.concatenate([self._room, np.zeros_like(self._room)], axis=1)
@@ -74,8 +64,7 @@ class HostTable(Generic[T]):
         self.hosts.append(host)
         place = self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
         self._most_places = max(self._most_places, int(place) + 1)
-        self._kind[row] = self._kind_of(seen)
-        self._set_room(row, room)
+        self.update(row, seen, room)
         return row
 
     def fork(self, rows: Sequence[int]) -> HostTable[T]:
@@ -87,15 +76,10 @@ class HostTable(Generic[T]):
             table._room[:, row] = -1.0
         return table
 
-    def update(self, row: int, seen: Host, room: Mapping[str, int]) -> None:
+    def update(self, row: int, seen: Host, room: Sequence[float]) -> None:
         """Say what has become of a host."""
         self._kind[row] = self._kind_of(seen)
-        self._set_room(row, room)
-
-    def _set_room(self, row: int, room: Mapping[str, int]) -> None:
-        for at, name in enumerate(RESOURCES):
-            left = float(room.get(name, 0))
-            self._room[at, row] = left + abs(left) * _SLACK
+        self._room[:, row] = room
 
     def _kind_of(self, seen: Host) -> int:
         key = (seen.requirements, seen.taints)
@@ -121,13 +105,6 @@ class HostTable(Generic[T]):
         columns, at = (self._room, self._kind, self._place), -1
         while (at := next_possible(order, at + 1, columns, wanted, agreed, allowed)) >= 0:
             yield int(order[at])
-
-    def slots(self, amounts: Mapping[str, int]) -> npt.NDArray[np.float64]:
-        """By row, how many pods with such requests the room of a host may hold, and no more."""
-        room = self._room[:, : len(self.hosts)]
-        sizes = [amounts.get(name, 0) for name in RESOURCES]
-        counts = [room[at] // size for at, size in enumerate(sizes) if size > 0]
-        return np.maximum(np.min(counts, axis=0), 0.0) if counts else np.full(room.shape[1], np.inf)
 
     def _agreeing(
         self, candidate: TriedPod, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
@@ -289,7 +266,7 @@ class Solver:
                 if not node.pods:
                     node = self.nodes.hosts[row] = node.copied()
                 node.add(candidate, requirements, self.topology)
-                self.nodes.update(row, node.as_host(requirements), node.free)
+                self.nodes.update(row, node.as_host(requirements), room_of(node.free))
                 return True
         return False
 
@@ -353,8 +330,8 @@ class Solver:
         return Claim(template, name, host, template.requirements, types)
 
 
-def _room(claim: Claim) -> dict[str, int]:
-    return {name: claim.room(name) for name in RESOURCES}
+def _room(claim: Claim) -> tuple[float, ...]:
+    return room_of({name: claim.room(name) for name in RESOURCES})
 
 
 class JoinedRefusals(Struct, eq=False):

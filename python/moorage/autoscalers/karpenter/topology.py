@@ -362,6 +362,18 @@ class Host(NamedTuple):
         return self.requirements.meet(self.host)
 
 
+RESOURCES = ("cpu", "memory", "pods")
+"""What tables of hosts compare."""
+_SLACK = 1e-12
+"""Amounts are compared as floats, with so much in favour of the pod."""
+
+
+def room_of(amounts: Mapping[str, int]) -> tuple[float, ...]:
+    """The most that a pod may request of a host, which has amounts in units of 10**-9."""
+    left = [float(amounts.get(name, 0)) for name in RESOURCES]
+    return tuple([amount + abs(amount) * _SLACK for amount in left])
+
+
 class TopologyError(Struct, eq=False):
     """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from moorage._version import __version__
 from moorage.errors import MoorageError, missing, printable
+from moorage.notes import RoutineNote
 
 ROWS = 500
 """Maximum rows of a table of a page."""
@@ -192,8 +193,11 @@ class Page:
 
         style, scripts = _assets()
         sections = list(self.sections)
-        if self.warnings:
-            sections.append(Section(f"Warnings ({amount(len(self.warnings))})", [Lines(self.warnings)]))
+        routine = [text for text in self.warnings if isinstance(text, RoutineNote)]
+        if above := [text for text in self.warnings if text not in routine]:
+            sections.insert(0, Section(f"Warnings ({amount(len(above))})", [Lines(above)]))
+        if routine:
+            sections.append(Section(f"Notes ({amount(len(routine))})", [Lines([*map(str, routine)])]))
         hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
         text: str = _template().render(
             page=self,
@@ -201,17 +205,18 @@ class Page:
             styles=Markup(style),
             scripts=[Markup(script) for script in scripts],
             hashes=Markup(hashes),
-            data=dict(self._data()),
+            data=dict(_data(sections)),
             version=__version__,
         )
         return text
 
-    def _data(self) -> Iterator[tuple[str, Any]]:
-        """Yield what scripts draw, by the name of the block in the template."""
-        for at, section in enumerate(self.sections, 1):
-            for number, block in enumerate(section.blocks, 1):
-                if isinstance(block, Drawn):
-                    yield f"b{at}-{number}", block.data
+
+def _data(sections: Iterable[Section]) -> Iterator[tuple[str, Any]]:
+    """Yield what scripts draw, by the name of the block in the template."""
+    for at, section in enumerate(sections, 1):
+        for number, block in enumerate(section.blocks, 1):
+            if isinstance(block, Drawn):
+                yield f"b{at}-{number}", block.data
 
 
 def _digest(script: str) -> str:

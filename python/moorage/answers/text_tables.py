@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress, zip_longest
 from textwrap import wrap
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from moorage.errors import printable
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""
-FOLDED = 24
-"""Width below which no column is folded."""
+FOLDED, MOST_LINES = 24, 1.5
+"""Width below which no column is folded; and how many times the lines of blocks folded columns may need."""
 
 
 class PrintedTable(NamedTuple):
@@ -36,17 +36,61 @@ def table_lines(
 ) -> Iterator[str]:
     """Yield the lines of a table in plain columns, those that are empty in all rows left out.
 
-    A row that is too long folds where a text has spaces, and continues with its last columns on lines of
-    their own, below their headings. A name is never cut.
+    In a table that is too wide, texts fold at spaces within their columns; or, where that needs many more
+    lines, rows continue on lines of their own, on which each cell stands after its heading. A name is never
+    cut.
     """
     rows = [[*map(printable, row)] for row in filled(headings, cells)]
-    parts = [*_parts(rows, width)]
+    whole = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if _sum(whole) <= width:
+        yield from _in_columns(rows, whole)
+        return
+    least = [
+        min(size, max(FOLDED, *(len(word) for text in column for word in text.split(" "))))
+        for size, column in zip(whole, zip(*rows, strict=True), strict=True)
+    ]
+    blocks = [*_in_blocks(rows, whole, width)]
+    columns = [*_in_columns(rows, _widened(least, whole, width))] if _sum(least) <= width else blocks
+    yield from columns if len(columns) <= MOST_LINES * len(blocks) else blocks
+
+
+def _sum(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _in_columns(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
+    """Yield rows whose texts fold to the widths of their columns."""
     for row in rows:
-        for indent, columns in parts:
-            folded = [_folded(row[at], size) for at, size in columns.items()]
-            for texts in zip_longest(*folded, fillvalue=""):
-                padded = (f"{text:<{size}}" for text, size in zip(texts, columns.values(), strict=True))
-                yield f"{indent}{GAP.join(padded)}".rstrip()
+        for texts in zip_longest(*map(_folded, row, widths), fillvalue=""):
+            padded = (f"{text:<{size}}" for text, size in zip(texts, widths, strict=True))
+            yield GAP.join(padded).rstrip()
+
+
+def _in_blocks(rows: Sequence[Sequence[str]], whole: Sequence[int], width: int) -> Iterator[str]:
+    """Yield rows of as many columns as fit; the other cells follow after their headings, indented."""
+    number = max(1, sum(_sum(whole[: at + 1]) <= width for at in range(len(whole))))
+    for row in rows:
+        yield from _in_columns([row[:number]], whole[:number])
+        if row is not rows[0]:
+            rest = zip(rows[0][number:], row[number:], strict=True)
+            yield from _packed([f"{heading}: {cell}" for heading, cell in rest if cell], width)
+
+
+def _packed(texts: Iterable[str], width: int) -> Iterator[str]:
+    """Yield indented lines with as many texts as fit; one that is too long continues further in."""
+    line = ""
+    for text in texts:
+        if line and len(INDENT + line + GAP + text) > width:
+            yield INDENT + line
+            line = ""
+        first, *more = _folded(text, width - len(INDENT + GAP))
+        line = f"{line}{GAP}{first}" if line else first
+        if more:
+            yield INDENT + line
+            yield from (INDENT + GAP + part for part in more)
+            line = ""
+    if line:
+        yield INDENT + line
 
 
 def filled(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -55,33 +99,12 @@ def filled(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list
     return [[*compress(row, filled)] for row in (headings, *cells)]
 
 
-def _parts(rows: Sequence[Sequence[str]], width: int) -> Iterator[tuple[str, dict[int, int]]]:
-    """Yield the lines of each row of a table: how far a line is indented, and the widths of its columns by
-    their positions."""
-    whole = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(whole) + len(GAP) * (len(whole) - 1) <= width:
-        yield "", dict(enumerate(whole))
-        return
-    least = [
-        min(size, max(FOLDED, *(len(word) for text in column for word in text.split(" "))))
-        for size, column in zip(whole, zip(*rows, strict=True), strict=True)
-    ]
-    indent, columns, room = "", dict[int, int](), width
-    for at, size in enumerate(least):
-        if columns and size + len(GAP) > room:
-            yield indent, _widened(columns, whole, room)
-            indent, columns, room = INDENT, {}, width - len(INDENT)
-        room -= size + len(GAP) * bool(columns)
-        columns[at] = size
-    yield indent, _widened(columns, whole, room)
-
-
-def _widened(columns: Mapping[int, int], whole: Sequence[int], room: int) -> dict[int, int]:
-    """Give the columns of a line the room that is left, those first that lack least."""
-    widths = dict(columns)
-    lacking = sorted(columns, key=lambda at: whole[at] - widths[at])
+def _widened(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
+    """Give columns the room that is left, those first that lack least."""
+    widths, room = [*least], width - _sum(least)
+    lacking = sorted(range(len(whole)), key=lambda at: whole[at] - widths[at])
     for rank, at in enumerate(lacking):
-        more = min(whole[at] - widths[at], max(room, 0) // (len(lacking) - rank))
+        more = min(whole[at] - widths[at], room // (len(lacking) - rank))
         widths[at] += more
         room -= more
     return widths

@@ -31,6 +31,7 @@ from moorage.kube import (
 )
 from moorage.kube.model.autoscaling import NodeClaimStatus
 from moorage.kube.model.node import HOSTNAME, NodeSpec, NodeStatus
+from moorage.notes import RoutineNote
 from moorage.store import NotFoundError
 
 from .karpenter.claim_template import ClaimTemplate, claim_template, is_dynamic
@@ -182,15 +183,14 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
             claim = claim_of(new, pools[node.metadata.labels[POOL]])
             client.create(*with_own_uids(client, [ready_since(claim, since) if since else claim]))
     scheduler.sync()
-    notes = []
+    notes = list[str]()
     if without:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
-        notes.append(f"{nodes_text} no NodeClaim; each is taken to have one.")
+        notes.append(RoutineNote(f"{nodes_text} no NodeClaim; each is taken to have one."))
     if bare or unready:
-        notes.append(
-            f"Taken to be ready, as they have no conditions: {number_of(len(unready), 'node', 'nodes')}, "
-            f"{number_of(len(bare), 'NodeClaim', 'NodeClaims')}."
-        )
+        of_nodes = number_of(len(unready), "node", "nodes")
+        of_claims = number_of(len(bare), "NodeClaim", "NodeClaims")
+        notes.append(RoutineNote(f"Taken to be ready, as they have no conditions: {of_nodes}, {of_claims}."))
     return notes
 
 

@@ -13,15 +13,23 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import PluginError, number_of, place_of, printable
+from moorage.errors import PluginError, place_of, printable
+from moorage.notes import RoutineNote, with_notes
 
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
 """Of the context of a command: whether it has -q, or -v."""
+TOP = "moorage.top"
+"""Of the context of a command: the value of --top, None for all rows."""
+ROWS = 40
+"""How many rows of a table are shown by default: those that decide come first."""
 REFUSED = "moorage.refused"
 """Of the context of a command: whether the API server would refuse an object of the change."""
-FACT = "input"
-"""Kind of a note that says what the input says of itself: shown on a terminal, too."""
+WARNING, FACT, BASIS = "warning", "input", "rests on"
+"""Kinds of notes: about the input and the run; what the input says of itself; what the answer rests on, in a
+few words."""
+FACTS = 4
+"""How many facts an answer has; the others stand below it."""
 DELAY = 0.5
 """Seconds after which a command says what it does."""
 TICK = 0.1
@@ -36,6 +44,11 @@ class CommandNote(NamedTuple):
     kind: str
     text: str
 
+    @property
+    def folds(self) -> bool:
+        """Whether a terminal shows it only if asked."""
+        return not self.kind or isinstance(self.text, RoutineNote)
+
 
 def print_message(kind: str, message: str) -> None:
     """Print an error or a note on stderr in one line."""
@@ -43,7 +56,8 @@ def print_message(kind: str, message: str) -> None:
 
 
 def note(kind: str, message: str) -> None:
-    """Say something about an answer, below it; in a command that has none, as those that serve, at once."""
+    """Say something about an answer, in it or below it; in a command that has none, as those that serve, at
+    once."""
     notes = _meta().get(_NOTES)
     if notes is None:
         print_message(kind, message)
@@ -54,7 +68,30 @@ def note(kind: str, message: str) -> None:
 def print_warnings(warnings: Iterable[str]) -> None:
     """Say warnings, one line each."""
     for warning in warnings:
-        note("warning", warning)
+        note(WARNING, warning)
+
+
+def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the command's answer, with what it rests on and the notes that may change it, which
+    are not said below it any more."""
+    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    facts = [each for each in notes if each.kind == FACT]
+    above = facts[:FACTS] + [each for each in notes if each.kind == WARNING and not each.folds]
+    texts = (f"{kind}: {' '.join(text.split())}" for kind, text in above)
+    yield from with_notes(lines, basis_of_answer(), texts)
+    notes[:] = [each for each in notes if each not in above and each.kind != BASIS]
+
+
+def most_rows(form: str) -> int | None:
+    """Return how many rows of a table the command shows in a format; None for all."""
+    most: int | None = _meta().get(TOP, None if form == "wide" else ROWS)
+    return most
+
+
+def basis_of_answer() -> list[str]:
+    """Return what the command's answer rests on, in a few words each."""
+    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    return [text for kind, text in notes if kind == BASIS]
 
 
 _OF_PLUGINS = "moorage.framework"
@@ -65,12 +102,13 @@ class _PluginFailures(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info and record.exc_info[1]
-        note("warning", record.getMessage() + (place_of(error) if error else ""))
+        note(WARNING, record.getMessage() + (place_of(error) if error else ""))
 
 
 @contextmanager
 def notes_below() -> Iterator[None]:
-    """Print the notes of a command after it has ended, on a terminal only their number."""
+    """Print the notes of a command that its answer has not, after it has ended: on a terminal the number of
+    those that are the same at every command."""
     meta = _meta()
     notes: list[CommandNote] = []
     meta[_NOTES] = notes
@@ -87,13 +125,15 @@ def notes_below() -> Iterator[None]:
         logger.propagate = True
         del meta[_NOTES]
         shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
-        for message in () if meta.get(QUIET) else notes:
-            if shows_all or message.kind == FACT:
+        below = [] if meta.get(QUIET) else [message for message in notes if message.kind != BASIS]
+        for message in below:
+            if shows_all or not message.folds:
                 print_message(*message)
-        number = sum(message.kind not in ("", FACT) for message in notes)
-        if number and not (shows_all or meta.get(QUIET)):
-            pronoun = "it" if number == 1 else "them"
-            print(f"{number_of(number, 'note', 'notes')}; -v shows {pronoun}", file=sys.stderr)
+        number = sum(message.folds and bool(message.kind) for message in below)
+        if number and not shows_all:
+            notes_are, pronoun = ("note is", "it") if number == 1 else ("notes are", "them")
+            same = f"{number} {notes_are} the same at every command with this input"
+            print(f"{same}; -v shows {pronoun}", file=sys.stderr)
 
 
 def _meta() -> dict[str, Any]:

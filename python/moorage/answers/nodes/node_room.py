@@ -28,6 +28,7 @@ from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.node import ZONE, Node
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
+from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..asked_pods import free_amounts
@@ -325,7 +326,8 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[Callable[[No
     nodes: list[Node] = client.list(Node)[0]
     others = [node for node in nodes if of_types(node) is None and not _is_spot(node)]
     listed, date = _listed_by_aws(others) if types is None else ({}, "")
-    source = f"Prices are those that AWS lists on demand ({date})." if listed else ""
+    short = f"prices that AWS lists on demand ({date})"
+    source = RoutineNote(f"Prices are those{short.removeprefix('prices')}.", short) if listed else ""
     if types is not None and nodes and not any(of_types(node) is not None for node in nodes):
         source = "No node has a price: the instance types that are given have none of their types and zones."
     return (lambda node: listed[node.name] if node.name in listed else of_types(node)), source

@@ -15,6 +15,7 @@ from moorage.errors import ConfigurationError, InputError, first_of, located, ne
 from moorage.kube import Cluster, Node
 from moorage.kube.read.files import is_input
 from moorage.kube.read.read_objects import read_objects
+from moorage.notes import RoutineNote, reworded
 
 from .comparison import (
     AS_IS,
@@ -175,11 +176,12 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
     warnings = [
         text
         if len(names) == len(alternatives) or names[0] in text
-        else f"{', '.join(dict.fromkeys(names))}: {text}"
+        else reworded(text, f"{', '.join(dict.fromkeys(names))}: {text}")
         for text, names in by_text.items()
     ]
     grown = [run.simulation.scale_up for run in alternatives if run.simulation.scale_up is not None]
-    warnings += dict.fromkeys(scale_up.source for scale_up in grown)
+    makers = {scale_up.source: "; ".join(scale_up.makers()) for scale_up in grown}
+    warnings += (RoutineNote(text, short) for text, short in makers.items())
     return [*warnings, *_differing_disruption([run.simulation.cluster for run in alternatives])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from msgspec import UNSET, UnsetType, field, structs
 
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
-from moorage.errors import examples, first_of, number_of
+from moorage.errors import first_of, number_of
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
     DecidingRelease,
@@ -23,6 +24,7 @@ from moorage.kube.model.cluster import (
     RefusedObject,
 )
 from moorage.kube.workloads.ownership import Workload
+from moorage.notes import with_notes
 
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
@@ -45,6 +47,9 @@ if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none
     from .upgrade_effects import TouchedObjects
 
 _EXAMPLES = 5
+MOST_CHANGES = 10
+"""How many lines about workloads that have removed pods an answer has."""
+COUNTS = "COUNTS"
 
 
 class CheckedPods(Document, frozen=True):
@@ -159,7 +164,12 @@ class CheckAnswer:
         return self.verdict.passed
 
     def __str__(self) -> str:
-        return answer_text(self.lines(), self.tables().values())
+        lines = with_notes(self.lines(), self.basis(), [*self.facts, *self.warnings])
+        return answer_text(lines, self.tables().values())
+
+    def basis(self) -> list[str]:
+        """Return what the answer rests on, in a few words each."""
+        return self.simulation.basis(self.warnings)
 
     @cached_property
     def groups(self) -> list[GroupFit]:
@@ -187,7 +197,7 @@ class CheckAnswer:
         )
 
     def lines(self, names_all: bool = False) -> Iterator[str]:
-        """Yield the answer and what it rests on.
+        """Yield the answer, what the change does to running pods, and what was changed.
 
         Parameters
         ----------
@@ -195,11 +205,11 @@ class CheckAnswer:
             Whether all removed pods are named.
         """
         yield from _head(self.verdict)
-        yield from _changes(self.removed, names_all)
+        yield from _changes(self.removed, None if names_all else MOST_CHANGES)
         yield from self.verdict.compared.lines()
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
-        """Return the tables by their titles: the pods without a node, pod groups, and losses.
+        """Return the tables by their titles: pods without a node, pod groups, losses, and what then fails.
 
         Parameters
         ----------
@@ -209,14 +219,32 @@ class CheckAnswer:
             Whether pod groups are wanted, whose pods are tried for it.
         """
         verdict = self.verdict
-        tables = {"Pods without a node": _table(self.simulation, verdict, whole)}
+        tables = {"Pods without a node": _judged(self.pod_table(whole))}
         tables |= zip(("Pod groups",), group_tables(self.groups if with_groups else ()), strict=False)
         if whole and with_groups:
             tables["Pods with a node"] = _placed(self.simulation)
         if verdict.survival is not None:
-            losses = _survival_table(verdict.survival, verdict.losses)
-            tables["Losses that leave pods without a place"] = losses
+            tables["Losses that leave pods without a place"] = _losses(verdict.survival, verdict.losses)
+            tables["What then has no place"] = _judged(_lost_workloads(verdict.losses))
         return tables
+
+    def pod_table(self, whole: bool) -> PrintedTable:
+        """Return a row for each workload and reason; as a whole with the names of the pods."""
+        return _table(self.simulation, self.verdict, whole)
+
+    def loss_table(self) -> PrintedTable:
+        """Return a row for each loss, workload and reason; without --survive that of pods as a whole."""
+        survival = self.verdict.survival
+        return self.pod_table(True) if survival is None else _survival_table(survival, self.verdict.losses)
+
+
+def _judged(table: PrintedTable) -> PrintedTable:
+    """Return a table without the column that says what fails the check, if all rows do."""
+    at = [*table.headings].index(COUNTS)
+    if all(row[at] == "yes" for row in table.cells):
+        rows = [[*row[:at], *row[at + 1 :]] for row in table.cells]
+        return PrintedTable([*table.headings[:at], *table.headings[at + 1 :]], rows)
+    return table._replace(headings=[*table.headings[:at], "FAILS CHECK", *table.headings[at + 1 :]])
 
 
 def _checked_pods(finding: Finding) -> CheckedPods:
@@ -280,7 +308,8 @@ def _placed_text(verdict: Verdict) -> str:
     if verdict.placed:
         scale_up = verdict.compared.scale_up
         came = f", on {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""
-        return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
+        daemons = f", {verdict.daemons} of DaemonSets" if verdict.daemons else ""
+        return number_of(verdict.placed, "pod has found a node", "pods have found a node") + daemons + came
     which = "should run" if all(finding.is_unknown for finding in verdict.findings) else "counts"
     return f"every pod that {which} has a node"
 
@@ -306,24 +335,41 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> PrintedTabl
         numbers = with_node.get(workload, ""), str(len(outcomes) or ""), status, counts
         rows.append((workload.namespace, workload.text, *numbers, *more, reason))
     extra = [*(["NAMES"] if whole else []), *(["BECAUSE OF"] if has_causes else [])]
-    columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *extra, "REASON")
+    columns = ("WITH NODE", "PODS", "PROBLEM", COUNTS, *extra, "REASON")
     return PrintedTable(("NAMESPACE", "WORKLOAD", *columns), rows)
 
 
-def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
-    """Yield a line about each workload that has removed pods."""
+def _changes(removed: Iterable[Removed], most: int | None) -> Iterator[str]:
+    """Yield a line about each workload that has removed pods, at most so many; or all, with the names of the
+    pods. DaemonSets that follow their nodes have one line."""
+    followed, lines = list[Removed](), list[str]()
     for removal in removed:
-        names = [pod.name for pod in removal.pods]
-        pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
-        if not removal.is_rollout:
-            what = f"places {removal.placed} and removes {pods}" if removal.placed else f"{pods} removed"
-        elif removal.placed or names:
-            what = f"a rollout places {removal.placed or 'none'} and removes {pods}"
+        if removal.workload.kind == "DaemonSet" and not removal.is_rollout:
+            followed.append(removal)
         else:
-            what = "a rollout places and removes no pod"
-        shown = f" ({examples(names, len(names) if names_all else _EXAMPLES)})" if names else ""
-        left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
-        yield f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
+            lines.append(_change_line(removal, names_all=most is None))
+    yield from lines[:most]
+    if more := lines[most:] if most is not None else ():
+        yield f"{number_of(len(more), 'more workload', 'more workloads')} with removed pods: -o wide has them"
+    if followed:
+        gone, placed = sum(len(each.pods) for each in followed), sum(each.placed for each in followed)
+        sets = number_of(len(followed), "DaemonSet follows its", "DaemonSets follow their")
+        yield f"{sets} nodes: {number_of(gone, 'pod goes', 'pods go')}, {placed} come"
+
+
+def _change_line(removal: Removed, names_all: bool) -> str:
+    """Return what a workload has removed and placed, if asked with the names of all removed pods."""
+    names = [pod.name for pod in removal.pods]
+    pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
+    if not removal.is_rollout:
+        what = f"places {removal.placed} and removes {pods}" if removal.placed else f"{pods} removed"
+    elif removal.placed or names:
+        what = f"a rollout places {removal.placed or 'none'} and removes {pods}"
+    else:
+        what = "a rollout places and removes no pod"
+    shown = f" ({', '.join(names)})" if names and names_all else ""
+    left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
+    return f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
 
 
 def _placed(simulation: Simulation) -> PrintedTable:
@@ -374,8 +420,42 @@ def _survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Printe
         of_it = str(len(finding.lost)), _counts_text(finding)
         rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
     first = "NODE" if survival.by == NODE else short_label(survival.by)
-    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
+    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", COUNTS, "REASON"
     return PrintedTable(headings, rows)
+
+
+def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable:
+    """Return a row for each loss, with the workloads that have no place."""
+    from ..survival import NODE
+
+    by_loss: dict[tuple[str, ...], list[LossFinding]] = {}
+    for finding in findings:
+        by_loss.setdefault(finding.loss.domains, []).append(finding)
+    rows = []
+    for domains, of_loss in by_loss.items():
+        pods = Counter[str]()
+        for finding in of_loss:
+            pods[f"{finding.namespace}/{finding.lost[0].workload}"] += len(finding.lost)
+        loss, names = of_loss[0].loss, [f"{name} ({number})" for name, number in pods.items()]
+        numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
+        rows.append((", ".join(domains), *numbers, first_of(names, 3)))
+    first = "NODE" if survival.by == NODE else short_label(survival.by)
+    return PrintedTable((first, "NODES", "PODS", "NO PLACE", "OF WORKLOADS"), rows)
+
+
+def _lost_workloads(findings: Iterable[LossFinding]) -> PrintedTable:
+    """Return a row for each workload and kind of reason, with the losses after which pods have no place, and
+    the reason after the first."""
+    parts: dict[tuple[str, str, str, str], list[LossFinding]] = {}
+    for finding in findings:
+        pod = finding.lost[0]
+        why = re.sub("[0-9]+", "", pod.reason)
+        parts.setdefault((finding.namespace, pod.workload, _counts_text(finding), why), []).append(finding)
+    rows = []
+    for (namespace, workload, counts, _), of_workload in parts.items():
+        names = [f"{', '.join(each.loss.domains)} ({len(each.lost)})" for each in of_workload]
+        rows.append((namespace, workload, first_of(names, _EXAMPLES), counts, of_workload[0].lost[0].reason))
+    return PrintedTable(("NAMESPACE", "WORKLOAD", "NO PLACE AFTER", COUNTS, "REASON"), rows)
 
 
 def _counts_text(finding: Finding | LossFinding) -> str:

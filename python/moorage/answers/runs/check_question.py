@@ -148,7 +148,9 @@ class CheckQuestion:
         if attempts.depend_on_times(removed) and not self.knows_times:
             done.depends_on = differing_times(verdict.passed, settings, self._passes(waiting))
         verdict = verdict.with_refused_later(groups_refused_later(done, self.before))
-        verdict = verdict._replace(compared=compared._replace(scale_up=done.scale_up, basis=[*done.basis()]))
+        verdict = verdict._replace(
+            compared=compared._replace(scale_up=done.scale_up, remarks=[*done.lines()])
+        )
         stages()
         if self.losses is not None:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None

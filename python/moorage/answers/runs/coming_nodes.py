@@ -239,19 +239,20 @@ class ScaleUpReport(NamedTuple):
         return f"{nodes} ({kinds}{seen}): {nodes_price(self.up.nodes)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield who decides with what, prices before and after, and where the engines disagree."""
-        sources, prices = self.coming.sources, self._prices()
-        for name, source in sources.items():
-            own = [node for node in self.up.nodes if node.by == name]
-            more = f": {nodes_text(own)}" if len(sources) > 1 else f"; {prices}" * bool(prices)
-            yield f"{with_version(name)}, {source}{more}"
-        if len(sources) > 1 and prices:
-            yield prices
+        """Yield which nodes each engine makes, if there are several, prices before and after, and where the
+        engines disagree."""
+        for name in self.coming.sources if len(self.coming.sources) > 1 else ():
+            yield f"{name}: {nodes_text([node for node in self.up.nodes if node.by == name])}"
+        yield from filter(None, [self._prices()])
         yield from self.facts
         yield from self.up.late_lines()
         if self.coming.draws > 1:
             yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
         yield from self.gaps()
+
+    def makers(self) -> list[str]:
+        """Return who makes nodes, and with what."""
+        return [f"{with_version(name)}, {source}" for name, source in self.coming.sources.items()]
 
     def gaps(self) -> Iterator[str]:
         """Yield which pools and groups can get no node, and what is not known or simulated."""

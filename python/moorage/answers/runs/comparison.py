@@ -25,6 +25,7 @@ from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
 from moorage.kube.releases.feature_gates import is_gate, settable
 from moorage.kube.workloads.ownership import FINISHED
+from moorage.notes import basis_of, with_notes
 
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
@@ -527,7 +528,14 @@ class ComparisonAnswer:
     releases: ReleaseComparison | None = None
 
     def __str__(self) -> str:
-        return answer_text(self.lines(), self.tables())
+        return answer_text(with_notes(self.lines(), self.basis(), self.warnings), self.tables())
+
+    def basis(self) -> list[str]:
+        """Return what the answer rests on, in a few words each."""
+        releases = [
+            f"Kubernetes {run.simulation.scheduler.handle.release.version}" for run in self.alternatives
+        ]
+        return basis_of(releases, self.warnings)
 
     def document(self) -> CompareDocument:
         """Return the answer as its document."""
@@ -558,6 +566,7 @@ class ComparisonAnswer:
             ],
             differences=differences,
             left_out=[*left_out],
+            warnings=[*map(str, self.warnings)],
             refused=[*refused] or UNSET,
         )
 

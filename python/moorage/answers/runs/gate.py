@@ -131,8 +131,8 @@ class Compared(NamedTuple):
         Number of pods that only have a node in the first one.
     scale_up : ScaleUpReport or None
         The nodes that came; None where none may come.
-    basis : list of str
-        See `Simulation.basis`.
+    remarks : list of str
+        See `Simulation.lines`.
     ended : sequence of EndedObject
         With ``--upgrade-from``, objects of the input in versions that the later release does not serve.
     touched : sequence of TouchedObjects
@@ -143,14 +143,14 @@ class Compared(NamedTuple):
     releases: tuple[str, str] | None = None
     lost: int = 0
     scale_up: ScaleUpReport | None = None
-    basis: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     ended: Sequence[EndedObject] = ()
     touched: Sequence[TouchedObjects] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield whom the change evicts and what the answer rests on, who makes nodes, what was changed, and
-        what becomes of the pods by an upgrade."""
-        yield from self.basis
+        """Yield whom the change evicts, what becomes of nodes, what was changed, and what becomes of the pods
+        by an upgrade."""
+        yield from self.remarks
         if self.scale_up is not None:
             yield from self.scale_up.lines()
         if self.changes:
@@ -178,6 +178,8 @@ class Verdict(NamedTuple):
     losses : list of LossFinding
         Those that count first.
     compared : Compared
+    daemons : int
+        How many of the placed pods are of DaemonSets.
     """
 
     findings: list[Finding]
@@ -186,6 +188,7 @@ class Verdict(NamedTuple):
     survival: Survival | None = None
     losses: Sequence[LossFinding] = ()
     compared: Compared = Compared()
+    daemons: int = 0
 
     @property
     def failed(self) -> int:
@@ -274,9 +277,10 @@ def judge(
     ]
     refused = refused_groups(simulation.cluster)
     findings[:0] = [Finding(group, waited=False, allowed=False, counts=True) for group in refused]
-    placed = sum(outcome.status == PLACED for outcome in simulation.outcomes)
+    placed = [outcome.workload.kind for outcome in simulation.outcomes if outcome.status == PLACED]
     is_about_pods = bool(simulation.before or simulation.outcomes)
-    return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed, is_about_pods)
+    findings.sort(key=lambda finding: not finding.counts)
+    return Verdict(findings, len(placed), is_about_pods, daemons=placed.count("DaemonSet"))
 
 
 def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[PodsAlike, bool]]:

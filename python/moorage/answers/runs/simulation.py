@@ -46,6 +46,7 @@ from moorage.kube.workloads.ownership import (
     has_made_up_uid,
     is_active,
 )
+from moorage.notes import basis_of
 from moorage.store import find_object
 
 from ..scheduler import Scheduler
@@ -241,17 +242,21 @@ class Simulation(Struct, dict=True):
         )
         return [*self.setup.preempted.values(), *evicted]
 
-    def basis(self) -> Iterator[str]:
-        """Yield which running pods were evicted, and what the answer rests on, a line each."""
+    def lines(self) -> Iterator[str]:
+        """Yield which running pods were evicted, on which times it depends, and who was not asked, a line
+        each."""
         if self.preempted:
             pods = number_of(len(self.preempted), "running pod", "running pods")
             texts = [f"{victim.pod.key}, by {victim.by}" for victim in self.preempted]
             yield f"evicts {pods}: {'; '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
-        if self.rests_on:
-            yield f"rests on: {'; '.join(self.rests_on)}"
         if self.depends_on:
             yield self.depends_on
         yield from (f"not asked: {each.text}" for each in self.not_asked)
+
+    def basis(self, notes: Iterable[str]) -> list[str]:
+        """Return what the answer rests on, in a few words each."""
+        release, makers = self.cluster.release, [] if self.scale_up is None else self.scale_up.makers()
+        return basis_of([release.text] if release is not None else [], notes, [*makers, *self.rests_on])
 
     @cached_property
     def not_asked(self) -> list[NotAsked]:

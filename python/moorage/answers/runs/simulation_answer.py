@@ -18,6 +18,7 @@ from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.workloads.input_facts import facts_of
 from moorage.kube.workloads.ownership import Workload
+from moorage.notes import with_notes
 
 from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
@@ -122,7 +123,12 @@ class SimulationAnswer:
     facts: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return answer_text(self.lines(), self.tables())
+        lines = with_notes(self.lines(), self.basis(), [*self.facts, *self.warnings])
+        return answer_text(lines, self.tables())
+
+    def basis(self) -> list[str]:
+        """Return what the answer rests on, in a few words each."""
+        return self.simulation.basis(self.warnings)
 
     def document(self) -> SimulationDocument:
         """Return the answer as its document."""
@@ -147,9 +153,9 @@ class SimulationAnswer:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield the answer and what it rests on."""
+        """Yield the answer, what it does to running pods, and what becomes of nodes."""
         yield _headline(self.simulation, self.outcomes)
-        yield from self.simulation.basis()
+        yield from self.simulation.lines()
         if (scale_up := self.simulation.scale_up) is not None:
             yield from (scale_up.text(), *scale_up.lines())
 
@@ -268,14 +274,7 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[PodOutcome], is_exact:
 
 
 def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> Iterator[PrintedTable]:
-    """Yield the workloads with the number of their pods that have a node, and the pods without one."""
-    cells = []
-    for workload, members in by_workload(outcomes).items():
-        running = simulation.running[workload]
-        placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
-        pods = f"{running + placed.total()}/{running + len(members)}"
-        cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
-    yield PrintedTable(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
+    """Yield the pods without a node, and the workloads with the number of their pods that have one."""
     groups = [
         group for group in group_outcomes(outcomes, short=True) if group.status not in (PLACED, REPLACED)
     ]
@@ -284,6 +283,13 @@ def _workload_tables(simulation: Simulation, outcomes: Sequence[PodOutcome]) -> 
         for group in groups
     ]
     yield PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "STATUS", "REASON"), rows)
+    cells = []
+    for workload, members in by_workload(outcomes).items():
+        running = simulation.running[workload]
+        placed = Counter(outcome.node for outcome in members if outcome.status == PLACED)
+        pods = f"{running + placed.total()}/{running + len(members)}"
+        cells.append((workload.namespace, workload.text, pods, nodes_text(placed)))
+    yield PrintedTable(("NAMESPACE", "WORKLOAD", "WITH NODE", "PLACED ON"), cells)
 
 
 def nodes_text(placed: Mapping[str, int]) -> str:
@@ -306,13 +312,14 @@ def _summary_tables(summary: Summary) -> Iterator[PrintedTable]:
     pods |= {f"skipped: {why}": count for why, count in summary.skipped.items()}
     yield PrintedTable(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
     rows = []
-    for use in summary.use:
+    used = [use for use in summary.use if use.requested]
+    for use in used:
         amounts = [readable(use.resource, value) for value in (use.requested, use.allocatable)]
         rows.append((use.resource, *amounts, f"{use.share:.1f}%"))
     yield PrintedTable(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
-    resources = [use.resource for use in summary.use]
+    resources = [use.resource for use in used]
     zones: list[Sequence[str]] = []
-    for zone in summary.zones:
+    for zone in summary.zones if len(summary.zones) > 1 else ():
         percents = {use.resource: f"{use.share:.1f}%" for use in zone.use}
         zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
     yield PrintedTable(("ZONE", "NODES", *(name.upper() for name in resources)), zones)

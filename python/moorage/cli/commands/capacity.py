@@ -210,15 +210,6 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     metavar="name|RESOURCE",
     help="Sort by name, or by the free amount of a resource, largest first.",
 )
-@click.option(
-    "--top",
-    type=WholeNumber(1),
-    default=40,
-    show_default=True,
-    metavar="N",
-    help="Show the first N rows in tables; other formats have all.",
-)
-@click.option("--all", "shows_all", is_flag=True, help="Show all rows.")
 @prices_option
 @after_run_option
 @output_option(
@@ -228,9 +219,7 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 )
 @change_options
 @scheduler_options
-def nodes(
-    by: str | None, selector: str, sort_by: str, top: int, shows_all: bool, output: str, **options: Any
-) -> None:
+def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
     """Show what is allocatable, requested, limited and free on nodes, who holds it, and what it costs.
 
     Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
@@ -288,11 +277,11 @@ def nodes(
     facts = facts_of(cluster, ())
     notes = [*setup.warnings, *filter(None, [source])]
     print_notes(notes, cluster, facts=facts)
-    about, most = cluster.about([*facts, *notes]), None if shows_all else top
+    about = cluster.about([*facts, *notes])
     if uses is not None:
-        write_uses(output, uses, about, most, "namespace" if of_namespaces else by or "")
+        write_uses(output, uses, about, "namespace" if of_namespaces else by or "")
     else:
-        write_nodes(output, rooms, by or "", about, most)
+        write_nodes(output, rooms, by or "", about)
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:

@@ -165,6 +165,7 @@ def check(
             prepared=held_inputs().values(),
             nodes=nodes,
         ).answer(stage)
-    print_notes(answer.warnings, after, facts=answer.facts, is_asked=earlier is not None)
+    is_asked = earlier is not None
+    print_notes(answer.warnings, after, facts=answer.facts, basis=answer.basis(), is_asked=is_asked)
     write_verdict(output, answer)
     return 0 if answer else 1

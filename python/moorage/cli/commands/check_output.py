@@ -54,7 +54,7 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
             print(_ci_text(form, verdict), end="")
         return
 
-    tables = answer.tables(form in ("wide", "csv"), form != "csv")
+    tables = {} if form == "csv" else answer.tables(form == "wide")
     if form == "markdown" and verdict.compared.scale_up is not None:
         tables = {title: first_rows(table) for title, table in tables.items()}
     lines, command = [*answer.lines(form == "wide")], _why(verdict)
@@ -77,7 +77,7 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         result = answer_page("Check", shown, KeyFigures(facts), titled)
         return result, [answer.simulation.cluster.release], [*answer.facts, *answer.warnings]
 
-    write_answer(form, answer.document, lines, tables.values(), lambda: [*tables.values()][-1], page)
+    write_answer(form, answer.document, lines, tables.values(), answer.loss_table, page)
 
 
 def _failed_names(verdict: Verdict) -> Iterator[str]:

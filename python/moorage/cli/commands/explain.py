@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,23 +16,12 @@ from ..options.inputs import (
     scheduler_options,
 )
 from ..options.new_node_options import node_source_options, time_option
-from ..options.option_types import offer, offered_nodes, offered_workloads, output_option
+from ..options.option_types import offer, offered_nodes, offered_workloads, output_option, row_count
 
 if TYPE_CHECKING:
     from moorage.answers.explain.targets import Target
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
     from moorage.answers.scheduler import Scheduler
-
-ALL = "all"
-
-
-def _count(context: click.Context, option: click.Parameter, value: str) -> int | None:
-    """Parse a number of rows; None stands for ``all``."""
-    if value == ALL:
-        return None
-    if not re.fullmatch("[0-9]{1,9}", value) or not int(value):
-        raise click.BadParameter(f"must be a number of at least 1, or {ALL}, not {value!r}", context, option)
-    return int(value)
 
 
 @click.command(
@@ -54,7 +42,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 @click.option(
     "--nodes",
     "limit",
-    callback=_count,
+    callback=row_count,
     metavar="N|all",
     default="10",
     show_default=True,
@@ -116,6 +104,7 @@ def explain(
     from moorage.answers.explain.situations import SITUATIONS
     from moorage.answers.explain.targets import merge_alike
 
+    from ..messages import with_own_notes
     from .explain_output import write_explanations
     from .printing import ignore_broken_pipe, print_lines
 
@@ -157,7 +146,7 @@ def explain(
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():
-            print_lines(unmade_texts)
+            print_lines(with_own_notes(unmade_texts))
     return 0 if not (homeless or unmade) else 1
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, cast
 
 from moorage.answers.explain.claim_explanations import STEP_TEXTS
 from moorage.answers.explain.explain_document import (
@@ -34,6 +35,7 @@ from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.errors import number_of
 from moorage.kube.model.cluster import AboutInput
 
+from ..messages import with_own_notes
 from .printing import ignore_broken_pipe, print_lines, print_table, write_page, write_value
 
 SITUATION_TEXTS = {
@@ -68,13 +70,15 @@ def write_explanations(
     is_list : bool
         Whether the document is an ``ExplanationList``, and tables say which pods an explanation is of.
     """
-    blocks = [list(_blocks(entry, limit, nodes)) for entry in explained]
+    blocks = [[*_blocks(entry, limit, nodes)] for entry in explained]
     with ignore_broken_pipe():
         if form == "table":
-            for entry, shown in zip(explained, blocks, strict=True):
-                _print([[_heading(entry.target, entry.explanation)], *shown] if is_list else shown)
-            if not explained:
-                print_lines(["every pod has a node or gets one"])
+            shown = [
+                [*([[_heading(entry.target, entry.explanation)]] if is_list else []), *of_entry]
+                for entry, of_entry in zip(explained, blocks, strict=True)
+            ]
+            first, *rest = chain.from_iterable(shown) if explained else [["every pod has a node or gets one"]]
+            _print([[*with_own_notes(cast("list[str]", first))], *rest])
             return
         listed = ExplanationList(items=[_item(entry, limit, nodes) for entry in explained])
         if form == "html":

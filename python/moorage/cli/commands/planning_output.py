@@ -160,6 +160,8 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
     """
     kind = type(answer).__name__
     table = columns_table(answer.table(), 12 if form == "csv" else 6)
+    if form != "csv" and isinstance(answer, NodesNeeded):
+        table = _needed(table)
     lines = [answer.headline(), *_left_out(answer)]
 
     def page() -> PageOf:
@@ -174,6 +176,12 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
 
     tables = chain([table], _more_plans(answer, COMMENT_ROWS))
     write_answer(form, lambda: (answer.document(), about), lines, tables, page=page)
+
+
+def _needed(table: PrintedTable) -> PrintedTable:
+    """Return the templates of which some nodes are needed."""
+    counts = [at for at, heading in enumerate(table.headings) if heading not in ("TEMPLATE", "PRICE")]
+    return table._replace(cells=[row for row in table.cells if any(row[at] != "0" for at in counts)])
 
 
 def _left_out(answer: Tabular) -> Iterator[str]:
@@ -238,7 +246,7 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
 # ---- nodes output ------------------------------------------------------------------------------------------
 
 
-def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput, most: int | None) -> None:
+def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) -> None:
     """Print the room on nodes.
 
     Parameters
@@ -247,15 +255,13 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput, mo
         ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
     by : str
         The label that the rows are for; "" for nodes.
-    most : int or None
-        The maximum number of rows of a table.
     """
     if form == "name":
         print_names(f"node/{room.name}" for room in rooms)
         return
 
-    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms[:most], by, form == "wide")]
-    lines = [_nodes_headline(rooms), *_cut(len(rooms), most, "" if by else ", --by pool has sums of them")]
+    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms, by, form == "wide")]
+    lines = [_nodes_headline(rooms)]
     write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by))
 
 
@@ -294,12 +300,6 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 
 
-def _cut(rows: int, most: int | None, hint: str = "") -> Iterator[str]:
-    """Yield a line that says which rows are shown, if not all are."""
-    if most is not None and rows > most:
-        yield f"The first {most} of {rows:,} rows: --all shows all{hint}."
-
-
 def _nodes_headline(rooms: Sequence[Room]) -> str:
     """Return how much of the nodes is free, and what they cost."""
 
@@ -328,7 +328,6 @@ def write_uses(
     form: str,
     uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse],
     about: AboutInput,
-    most: int | None,
     by: str,
 ) -> None:
     """Print what namespaces or workloads request, or who holds devices.
@@ -338,9 +337,7 @@ def write_uses(
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
     """
     answer, line, table = _OF_USES[by](uses)
-    lines = [line, *_cut(len(uses), most)]
-    shown = PrintedTable(table.headings, table.cells[:most])
-    write_answer(form, lambda: (answer, about), lines, [shown], lambda: table)
+    write_answer(form, lambda: (answer, about), [line], [table], lambda: table)
 
 
 def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:

@@ -20,9 +20,10 @@ import click
 import msgspec
 
 from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose_lines, table_lines
-from moorage.errors import printable
+from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
 
+from ..messages import basis_of_answer, most_rows, with_own_notes
 from ..options.change_options import ChangingCommand, requested_changes
 from ..options.option_types import ARGUMENTS, TITLE
 
@@ -74,12 +75,18 @@ def write_answer(
         elif form == "csv":
             print(csv_text(next(iter(tables)) if rows is None else rows()), end="")
         else:
-            print_lines([*lines, ""], form)
-            for table in tables:
-                if table.cells and form == "markdown":
-                    print(markdown_text(table))
-                elif table.cells:
-                    print_table(*table)
+            print_lines([*with_own_notes(lines), ""], form)
+            most = most_rows(form)
+            for table in filter(lambda table: table.cells, tables):
+                shown = table._replace(cells=table.cells[:most])
+                if form == "markdown":
+                    print(markdown_text(shown))
+                else:
+                    print_table(*shown)
+                if more := len(table.cells) - len(shown.cells):
+                    print_lines(
+                        [f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form
+                    )
 
 
 def print_names(names: Iterable[str]) -> None:
@@ -245,6 +252,7 @@ def write_page(page: Page, releases: Iterable[DecidingRelease | None], warnings:
         "Input": " + ".join(_inputs(context.params)),
         "Changes": "; ".join(_changes(context)),
         "Kubernetes": ", ".join(dict.fromkeys(texts)),
+        "Rests on": "; ".join(basis_of_answer()),
         "Command": shlex.join(command),
     }
     page.about = {name: text for name, text in about.items() if text}
@@ -253,7 +261,7 @@ def write_page(page: Page, releases: Iterable[DecidingRelease | None], warnings:
         page.title, page.subject = given, ""
     folders = {f"{os.path.dirname(name)}/" for name in _files(context.params) if os.path.isabs(name)}
     for folder in sorted(folders, key=len, reverse=True):
-        warnings = [text.replace(folder, "") for text in warnings]
+        warnings = [text.replace(folder, "") if folder in text else text for text in warnings]
     page.warnings = list(dict.fromkeys(warnings))
     print(page.html(), end="")
 

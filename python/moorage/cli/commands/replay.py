@@ -10,7 +10,7 @@ import click
 
 from moorage.errors import NO_NODE, InputError, located
 
-from ..messages import Stages, print_warnings
+from ..messages import BASIS, Stages, note, print_warnings
 from ..options.inputs import plugins_option, scheduler_options, scheduler_settings
 from ..options.option_types import AnsweringCommand, WholeNumber, is_given, output_option
 
@@ -154,6 +154,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     Exit codes: 0 the replay ran, or with --verify all bindings agree; 1 one differs; 2 bad input.
     """
     from moorage.kube.read.files import source_name
+    from moorage.kube.releases import DEFAULT
     from moorage.sim.measures import evaluate
     from moorage.sim.replay import replay as run
     from moorage.sim.replay import verify
@@ -190,6 +191,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
             )
     counts = timeline.notes | (verification if options["verify"] else history).counts
     notes = [f"{number} {what}" for what, number in counts.items()]
+    note(BASIS, f"Kubernetes {options['version'] or DEFAULT}")
     print_warnings(notes)
     if options["verify"]:
         write_verification(verification, options, notes)

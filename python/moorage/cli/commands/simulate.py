@@ -95,7 +95,7 @@ def simulate(
         further = len(options["files"][1:])
         answer = simulation_answer(setup, further, None if summary_only else is_shown, stage)
     done = answer.simulation
-    print_notes(answer.warnings, setup.cluster, facts=answer.facts)
+    print_notes(answer.warnings, setup.cluster, facts=answer.facts, basis=answer.basis())
     bound = [outcome for outcome in done.bound if is_shown(outcome.pod)] if options["with_bound"] else ()
     write_simulation(output, answer, bound)
     seconds = done.result.seconds
@@ -167,5 +167,6 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
         )
         with Stages(*alternatives, "comparing") as stage:
             answer = compare_alternatives(inputs, alternatives, from_scratch, stage)
-    print_notes(answer.warnings, *(run.simulation.cluster for run in answer.alternatives))
+    clusters = [run.simulation.cluster for run in answer.alternatives]
+    print_notes(answer.warnings, *clusters, basis=answer.basis())
     write_comparison(output, answer)

@@ -21,8 +21,9 @@ from moorage.kube.releases import (
     changed_gates,
     release_named,
 )
+from moorage.notes import RoutineNote, basis_of
 
-from ..messages import FACT, REFUSED, note, print_message, print_warnings
+from ..messages import BASIS, FACT, REFUSED, note, print_message, print_warnings
 from .option_types import (
     PLUGIN,
     Decorator,
@@ -50,31 +51,41 @@ def print_notes(
     warnings: Iterable[str],
     *clusters: Cluster,
     facts: Iterable[str] = (),
+    basis: Iterable[str] | None = None,
     is_asked: bool = False,
 ) -> None:
-    """Say what the input says of itself; which release decides for each cluster and why, if the input has
-    told it and no warning says so; and the warnings of a command.
+    """Say what an answer rests on; what the input says of itself; which release decides for each cluster and
+    why, if the input has told it and no warning says so; and the warnings of a command.
 
     Parameters
     ----------
     facts : iterable of str, optional
         See `facts_of`.
+    basis : iterable of str, optional
+        What the answer rests on, in a few words each; by default the releases, and what the warnings have.
     is_asked : bool, optional
         Whether the question is about releases, so that the default is told as well.
     """
     for fact in facts:
         note(FACT, fact)
-    from moorage.kube.read.deciding_release import NAMED, NEAREST, NOT_TOLD
+    from moorage.kube.model.cluster import NOT_TOLD
+    from moorage.kube.read.deciding_release import NAMED, NEAREST
 
     warned = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
         if release is None or release.reason == NAMED or NEAREST.format(release.version) in warned:
             continue
         if release.reason != NOT_TOLD:
-            note("release", f"Kubernetes {release.version} decides ({release.reason})")
+            note("release", RoutineNote(f"Kubernetes {release.version} decides ({release.reason})"))
         elif is_asked:
             hint = f"{NAMED} chooses another"
-            note("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")
+            note("release", RoutineNote(f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})"))
+    warnings = [*warnings]
+    if basis is None:
+        releases = [cluster.release.text for cluster in clusters if cluster.release is not None]
+        basis = basis_of(releases, warnings)
+    for text in basis:
+        note(BASIS, text)
     print_warnings(warnings)
 
 

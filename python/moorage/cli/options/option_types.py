@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from textwrap import fill
@@ -15,7 +16,7 @@ from click.core import ParameterSource
 
 from moorage.errors import nearest
 
-from ..messages import QUIET, REFUSED, VERBOSE, notes_below
+from ..messages import QUIET, REFUSED, ROWS, TOP, VERBOSE, notes_below
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,6 +31,7 @@ CHANGES = "Changes, in the order given"
 INPUT, NEW_NODES, SCHEDULER, SERVER, OUTPUT = "Input", "New nodes", "Scheduler", "Server", "Output"
 HEADINGS = OWN, CHANGES, INPUT, NEW_NODES, SCHEDULER, SERVER, OUTPUT
 """The groups of options in a help: those of the command alone, then those that commands share."""
+ALL = "all"
 SCREEN = 45
 """Lines of a help, beyond which it names the shared options, and explains the command's own."""
 ARGUMENTS = "moorage.arguments"
@@ -170,7 +172,8 @@ class AnsweringCommand(GroupedCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += [_flag("-q", "quiet", "Say nothing on stderr but errors.", QUIET)]
-        self.params += [_flag("-v", "notes", "Show the notes on a terminal, too, not their number.", VERBOSE)]
+        self.params += [_flag("-v", "notes", "Show all notes on a terminal, not their number.", VERBOSE)]
+        self.params.append(_top_option())
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command`."""
@@ -219,6 +222,28 @@ def _flag(name: str, parameter: str, text: str, key: str) -> click.Option:
     return SharedOption(
         [name, parameter], heading=OUTPUT, is_flag=True, expose_value=False, callback=keep, help=text
     )
+
+
+def _top_option() -> click.Option:
+    """Return the option for the number of rows, which every command that answers has."""
+
+    def keep(context: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            context.meta[TOP] = row_count(context, option, value)
+
+    text = f"Show the first N rows of a table; by default {ROWS}, and all in -o wide."
+    return SharedOption(
+        ["--top"], heading=OUTPUT, metavar=f"N|{ALL}", expose_value=False, callback=keep, help=text
+    )
+
+
+def row_count(context: click.Context, option: click.Parameter, value: str) -> int | None:
+    """Parse a number of rows; None stands for ``all``."""
+    if value == ALL:
+        return None
+    if not re.fullmatch("[0-9]{1,9}", value) or not int(value):
+        raise click.BadParameter(f"must be a number of at least 1, or {ALL}, not {value!r}", context, option)
+    return int(value)
 
 
 def _texts(value: object) -> Iterator[str]:

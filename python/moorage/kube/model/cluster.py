@@ -272,6 +272,9 @@ class Suspended(NamedTuple):
         return f"{self.full_kind} {self.namespace}/{self.name}"
 
 
+NOT_TOLD = "the input does not say its release"
+
+
 class DecidingRelease(Document, frozen=True):
     """The release of Kubernetes that decides, and where its name is from."""
 
@@ -279,6 +282,11 @@ class DecidingRelease(Document, frozen=True):
     """A minor version, for example 1.36."""
     reason: str
     """A clause, for example "kubelet of node n1: v1.36.2"."""
+
+    @property
+    def text(self) -> str:
+        """The release in a few words."""
+        return f"Kubernetes {self.version}" + " by default" * (self.reason == NOT_TOLD)
 
 
 class Joined(NamedTuple):
@@ -405,7 +413,7 @@ class Cluster(Tabular):
             self.release,
             self.siblings.documents(),
             [obj.document() for obj in self.left_out],
-            [*warnings],
+            [*map(str, warnings)],
             [*self.refused_objects] or UNSET,
             [*not_asked] or UNSET,
         )

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
+from moorage.notes import RoutineNote
 
 from ..admission.chain import NewPods, is_new
 from ..admission.siblings import Siblings
@@ -426,7 +427,8 @@ def skipped_warnings(skipped: Mapping[str, int], warned: Mapping[str, int]) -> I
         texts = [f"{kind} ({n})" for kind, n in left.items() if n > 0 and is_not_read(kind) == is_known]
         if texts:
             number = f" ({len(texts)})" if len(texts) > _MOST_KINDS else ""
-            yield f"Left out, {why}{number}: {examples(texts, _MOST_KINDS)}."
+            short = number_of(len(texts), "kind", "kinds") + (" not read" if is_known else " not known")
+            yield RoutineNote(f"Left out, {why}{number}: {examples(texts, _MOST_KINDS)}.", short)
 
 
 def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> list[str]:

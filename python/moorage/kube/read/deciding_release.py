@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model.cluster import Cluster, DecidingRelease
+from ..model.cluster import NOT_TOLD, Cluster, DecidingRelease
 from ..model.pod import Pod
 from ..releases import DEFAULT, RELEASES, Version, nearest_release, parse_version
 
@@ -14,7 +14,6 @@ ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
 """Images that have all components (RKE2, RKE): the name of the container says which one runs."""
 NAMED = "--kubernetes-version"
 NEAREST = "the nearest, {}, decides"
-NOT_TOLD = "the input does not say its release"
 PREVIEW = "Kubernetes {} is decided as its beta {} does, so it may still change (docs/releases.md)."
 
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
+from moorage.notes import RoutineNote
 
 from ..apiserver.overlay import is_newer
 from ..apiserver.refusals import (
@@ -196,7 +197,8 @@ def _no_manifests(files: list[str], has_templates: bool = False) -> str:
     hint = TEMPLATE_HINT if has_templates else ""
     if any(is_chart(file) for file in files):
         hint = f"; {RENDERS}"
-    return f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
+    text = f"Left out, because there are no objects in these files ({len(files)}): {shown}{hint}."
+    return text if hint else RoutineNote(text)
 
 
 class UnreadManifest(NamedTuple):
@@ -467,7 +469,7 @@ class _Reader:
         self.texts = {new: self.texts[old] for new, old in enumerate(order) if old in self.texts}
         hooks = [shorten(_hook_text(objects[at])) for at in order if at in taken]
         text = "Hooks of Helm are put in, in the order in which it runs them, and all at once"
-        return f"{text} ({len(hooks)}): {examples(hooks, len(hooks))}."
+        return RoutineNote(f"{text} ({len(hooks)}): {examples(hooks, len(hooks))}.")
 
     def _read_document(self, document: Any, kind: str, origin: Origin) -> None:
         """Read an object or a list; nested lists are flattened without recursion."""

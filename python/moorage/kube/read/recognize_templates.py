@@ -12,6 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from moorage.errors import examples, shorten
+from moorage.notes import RoutineNote
 
 from ..model.cluster import Cluster
 from ..model.meta import Object, ObjectMeta, OwnerReference
@@ -273,7 +274,7 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
     if classes_shown:
         head = "PriorityClasses that are not in the input are taken from pods that have them"
         hint = "kubectl get priorityclass -o json lists them"
-        warnings.append(f"{head}: {examples(names, _EXAMPLES)}; {hint}.")
+        warnings.append(RoutineNote(f"{head}: {examples(names, _EXAMPLES)}; {hint}."))
     return classes_shown, warnings
 
 

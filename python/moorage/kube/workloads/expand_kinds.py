@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
+from moorage.notes import RoutineNote
 
 from ..admission.validate_object import validate
 from ..apiserver.unknown_fields import check_kind
@@ -131,7 +132,7 @@ def not_counted(why: str, names: Sequence[str]) -> str:
         At least one.
     """
     shown = examples(list(map(shorten, names)), _EXAMPLES)
-    return f"Not counted, {why} ({len(names)}): {shown}."
+    return RoutineNote(f"Not counted, {why} ({len(names)}): {shown}.")
 
 
 def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:

@@ -1,0 +1,60 @@
+"""Notes of an answer, and their ranks.
+
+A note that is a plain text may change the verdict, and always shows above the tables. A `RoutineNote` folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Self
+
+
+class RoutineNote(str):
+    """A note that each question about an input has, whatever its answer.
+
+    Attributes
+    ----------
+    short : str
+        The note in a few words, for the line that says what an answer rests on; "" if that does not name it.
+    """
+
+    __slots__ = ("short",)
+    short: str
+
+    def __new__(cls, text: str, short: str = "") -> Self:
+        note = super().__new__(cls, text)
+        note.short = short
+        return note
+
+    def __reduce__(self) -> tuple[type[RoutineNote], tuple[str, str]]:
+        return RoutineNote, (str(self), self.short)
+
+
+def basis_of(first: Iterable[str], notes: Iterable[str], more: Iterable[str] = ()) -> list[str]:
+    """Return what an answer rests on, in a few words each: first releases, what notes have in short, more."""
+    texts = [*first]
+    texts += [note.short for note in notes if isinstance(note, RoutineNote) and note.short]
+    return [*dict.fromkeys([*texts, *more])]
+
+
+def reworded(note: str, text: str) -> str:
+    """Return another text of the rank of a note."""
+    return RoutineNote(text, note.short) if isinstance(note, RoutineNote) else text
+
+
+def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[str]) -> Iterator[str]:
+    """Yield an answer: its first line, what it rests on, the notes that may change it, and its other lines.
+
+    Parameters
+    ----------
+    basis : iterable of str
+        What it rests on, in a few words each.
+    notes : iterable of str
+        Of any rank.
+    """
+    rest = iter(lines)
+    yield from (line for line in [next(rest, "")] if line)
+    if named := [*dict.fromkeys(basis)]:
+        yield f"rests on: {'; '.join(named)}"
+    yield from (note for note in dict.fromkeys(notes) if not isinstance(note, RoutineNote))
+    yield from rest

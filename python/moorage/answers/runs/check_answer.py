@@ -42,7 +42,7 @@ from .simulation import (
 )
 
 if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none of them
-    from ..survival import Survival, SurvivalDocument
+    from ..survival import Loss, Survival, SurvivalDocument
     from .coming_nodes import NewNodesDocument
     from .upgrade_effects import TouchedObjects
 
@@ -425,37 +425,46 @@ def _survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Printe
 
 
 def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable:
-    """Return a row for each loss, with the workloads that have no place."""
+    """Return a row for each loss."""
     from ..survival import NODE
 
-    by_loss: dict[tuple[str, ...], list[LossFinding]] = {}
+    lost: dict[tuple[str, ...], set[tuple[str, str]]] = {}
+    losses: dict[tuple[str, ...], Loss] = {}
     for finding in findings:
-        by_loss.setdefault(finding.loss.domains, []).append(finding)
-    rows = []
-    for domains, of_loss in by_loss.items():
-        pods = Counter[str]()
-        for finding in of_loss:
-            pods[f"{finding.namespace}/{finding.lost[0].workload}"] += len(finding.lost)
-        loss, names = of_loss[0].loss, [f"{name} ({number})" for name, number in pods.items()]
-        numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
-        rows.append((", ".join(domains), *numbers, first_of(names, 3)))
+        losses[finding.loss.domains] = finding.loss
+        names = lost.setdefault(finding.loss.domains, set())
+        names |= {(finding.namespace, pod.workload) for pod in finding.lost}
+    rows = [
+        (", ".join(domains), str(loss.nodes), str(loss.pods), str(len(loss.lost)), str(len(lost[domains])))
+        for domains, loss in losses.items()
+    ]
     first = "NODE" if survival.by == NODE else short_label(survival.by)
-    return PrintedTable((first, "NODES", "PODS", "NO PLACE", "OF WORKLOADS"), rows)
+    return PrintedTable((first, "NODES", "PODS", "NO PLACE", "WORKLOADS"), rows)
 
 
 def _lost_workloads(findings: Iterable[LossFinding]) -> PrintedTable:
-    """Return a row for each workload and kind of reason, with the losses after which pods have no place, and
-    the reason after the first."""
-    parts: dict[tuple[str, str, str, str], list[LossFinding]] = {}
+    """Return a row for each workload and kind of reason, those that count first and then those of most pods:
+    the losses after which pods have no place, and the reason after one of them."""
+    pods: dict[tuple[str, str, str, str], Counter[str]] = {}
+    reasons: dict[tuple[str, str, str, str], str] = {}
     for finding in findings:
-        pod = finding.lost[0]
-        why = re.sub("[0-9]+", "", pod.reason)
-        parts.setdefault((finding.namespace, pod.workload, _counts_text(finding), why), []).append(finding)
+        reason = finding.lost[0].reason
+        why = re.sub("[0-9]+", "", reason)
+        key = finding.namespace, _lost_workload(finding), _counts_text(finding), why
+        pods.setdefault(key, Counter())[", ".join(finding.loss.domains)] += len(finding.lost)
+        reasons.setdefault(key, reason)
     rows = []
-    for (namespace, workload, counts, _), of_workload in parts.items():
-        names = [f"{', '.join(each.loss.domains)} ({len(each.lost)})" for each in of_workload]
-        rows.append((namespace, workload, first_of(names, _EXAMPLES), counts, of_workload[0].lost[0].reason))
+    for key in sorted(pods, key=lambda key: (key[2] != "yes", -pods[key].total())):
+        namespace, workload, counts, _ = key
+        names = [f"{loss} ({number})" for loss, number in pods[key].most_common()]
+        rows.append((namespace, workload, first_of(names, _EXAMPLES), counts, reasons[key]))
     return PrintedTable(("NAMESPACE", "WORKLOAD", "NO PLACE AFTER", COUNTS, "REASON"), rows)
+
+
+def _lost_workload(finding: LossFinding) -> str:
+    """Return the workload of lost pods; those that are on their own are together."""
+    workload = finding.lost[0].workload
+    return "pods without a controller" if workload.startswith("pod/") else workload
 
 
 def _counts_text(finding: Finding | LossFinding) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -168,14 +167,22 @@ def write_plan(form: str, answer: Tabular, about: AboutInput) -> None:
         from moorage.answers.answer_pages import answer_page
 
         title, caption = TITLES[kind]
-        tables = [
-            (caption, *table),
-            *((more.headings[0].capitalize(), *more) for more in _more_plans(answer)),
+        titled = [
+            (caption if each is table else each.headings[0].capitalize(), *each)
+            for each in _tables(answer, table)
         ]
-        return answer_page(title, lines, None, tables), [about.release], about.warnings
+        return answer_page(title, lines, None, titled), [about.release], about.warnings
 
-    tables = chain([table], _more_plans(answer, COMMENT_ROWS))
-    write_answer(form, lambda: (answer.document(), about), lines, tables, page=page)
+    tables = _tables(answer, table, COMMENT_ROWS)
+    write_answer(form, lambda: (answer.document(), about), lines, tables, lambda: table, page)
+
+
+def _tables(answer: Tabular, table: PrintedTable, most: int = sys.maxsize) -> Iterator[PrintedTable]:
+    """Yield the tables of an answer, those that decide first; at most so many rows of what can be many."""
+    if isinstance(answer, EmptyingPlan):
+        yield from _blocked(answer)
+    yield table
+    yield from _more_plans(answer, most)
 
 
 def _needed(table: PrintedTable) -> PrintedTable:
@@ -228,7 +235,6 @@ def _blocked(plan: EmptyingPlan) -> Iterator[PrintedTable]:
 def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTable]:
     """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
     if isinstance(answer, EmptyingPlan):
-        yield from _blocked(answer)
         title = "CAN BE DRAINED" if answer.drained_alone else "EMPTIED NODE"
         title = f"NODE WITH FREE {answer.resource}" if answer.resource else title
         yield PrintedTable((title,), [(node,) for node in answer.nodes])

@@ -23,7 +23,7 @@ from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose
 from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
 
-from ..messages import basis_of_answer, most_rows, with_own_notes
+from ..messages import ROWS, basis_of_answer, most_rows, with_own_notes
 from ..options.change_options import ChangingCommand, requested_changes
 from ..options.option_types import ARGUMENTS, TITLE
 
@@ -78,7 +78,7 @@ def write_answer(
             print_lines([*with_own_notes(lines), ""], form)
             most = most_rows(form)
             for table in filter(lambda table: table.cells, tables):
-                shown = table._replace(cells=table.cells[:most])
+                shown = table._replace(cells=table.cells[: _screenful(table, most)])
                 if form == "markdown":
                     print(markdown_text(shown))
                 else:
@@ -87,6 +87,14 @@ def write_answer(
                     print_lines(
                         [f"{number_of(more, 'more row', 'more rows')}: --top all shows all", ""], form
                     )
+
+
+def _screenful(table: PrintedTable, most: int | None) -> int | None:
+    """Return how many rows of a table are shown: by default as many as need `ROWS` lines."""
+    if most != ROWS:
+        return most
+    lines = sum(1 for _ in table_lines(table.headings, table.cells[:ROWS], _width())) - 1
+    return max(1, min(ROWS, len(table.cells[:ROWS]) * ROWS // lines))
 
 
 def print_names(names: Iterable[str]) -> None:

@@ -78,6 +78,17 @@ class ClusterAutoscaler:
             Draws the index of one of several equally good groups.
         """
         scheduler.sync()
+        with scheduler.cache.transaction():  # which undoes what is tried
+            return self._decide(scheduler, group_of, now, waiting, draw)
+
+    def _decide(
+        self,
+        scheduler: PodScheduler,
+        group_of: Mapping[str, str],
+        now: float,
+        waiting: Sequence[Pod] | None,
+        draw: Draw,
+    ) -> LoopDecision:
         memory, client = self.memory, scheduler.client
         # Where cluster-autoscaler leaves the order open, objects are in the order in which they came.
         nodes: list[Node] = scheduler.informers.informer(Node).indexer.values()
@@ -110,15 +121,15 @@ class ClusterAutoscaler:
         return loop
 
     def _snapshot(self, scheduler: PodScheduler, nodes: Sequence[Node], pods: Sequence[Pod]) -> NodeSnapshot:
-        """A fork without expendable pods, and with nominated ones on their nodes."""
-        fork = scheduler.fork(queued=False)
-        snapshot = NodeSnapshot(fork, nodes, self.memory.last_hit)
+        """The cluster without expendable pods, and with nominated ones on their nodes."""
+        snapshot = NodeSnapshot(scheduler, nodes, self.memory.last_hit)
         snapshot.list_anew(pods, lambda pod: is_expendable(pod, self.flags))
         for pod in pods:
             node, is_going = pod.status.nominated_node_name, pod.metadata.deletion_timestamp is not None
             if pod.spec.node_name or is_going or node not in snapshot.nodes or is_expendable(pod, self.flags):
                 continue
-            fork.context.nominator.delete_nominated_pod_if_exists(pod)
+            scheduler.context.enlist()
+            scheduler.context.nominator.delete_nominated_pod_if_exists(pod)
             snapshot.place(pod, node)
         return snapshot
 

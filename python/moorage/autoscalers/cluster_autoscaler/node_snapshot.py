@@ -1,4 +1,4 @@
-"""The cluster that a cluster-autoscaler plays with: what-if placements on a fork of the scheduler."""
+"""The cluster that a cluster-autoscaler plays with: what-if placements, which a transaction undoes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NodeSnapshot:
     Parameters
     ----------
     scheduler : PodScheduler
-        Changed; its own are to be forked.
+        In a transaction, or a fork: it is changed.
     last_hit : int
         Index of the node that took a pod last.
     """

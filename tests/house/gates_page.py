@@ -51,7 +51,7 @@ def page() -> str:
     for name, (effect, reason) in OF_THE_SCHEDULER.items():
         if effect is Effect.NONE:
             parts.append(f"- {name}: {reason}\n")
-    parts += [f"- {_names(names.split())}: {reason}\n" for reason, names in OF_OTHERS.items()]
+    parts += [f"- {_names(names)}: {reason}\n" for reason, names in OF_OTHERS.items()]
     parts.append(f"- All others: {OF_NO_INTEREST[1]}\n")
     return "".join((*parts, FOOT))
 

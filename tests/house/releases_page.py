@@ -27,9 +27,9 @@ If you do not choose a release, a command that loads a cluster takes the first o
 3. The newest kubelet (`status.nodeInfo.kubeletVersion`).
 4. Otherwise {default}.
 
-The command reports the release and the reason on stderr (`release: …`) and in `-o json` (`release`). If
-the release is not supported, the nearest one decides, and a warning names both. In case 4, the line is
-printed only with `--upgrade-from`.
+The second line of an answer names the release, in case 4 as `by default`; the reason is on stderr
+(`release: …`) and in `-o json` (`release`). If the release is not supported, the nearest one decides, and a
+warning above the tables names both.
 
 If there is no cluster to read (configurations, traces), and for
 `moorage replay` and `Scheduler` in Python, {default} decides unless you choose another release.

@@ -9,7 +9,9 @@ import pytest
 import moorage as mo
 from moorage.errors import InputError
 from tests.campaign import admission_fuzz
-from tests.campaign.admission_fuzz import Changes, Server, base_objects, namespaces_of, run
+from tests.campaign.admission_fuzz import Changes, base_objects, namespaces_of, run
+from tests.conformance.admission import wrong_rules
+from tests.live.kit.api_answers import ApiAnswers
 
 Json = dict[str, Any]
 SPACES = [
@@ -18,10 +20,10 @@ SPACES = [
 ]
 
 
-def answer(obj: Json) -> Json:
+def answer(request: Json) -> Json:
     """The answer of a server that is moorage."""
     try:
-        cluster = mo.load(SPACES, obj)
+        cluster = mo.load(SPACES, request["object"])
         refused = [
             *(one.message for one in cluster.refused_objects),
             *(one.message for one in cluster.refused),
@@ -61,6 +63,47 @@ def test_an_error_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission_fuzz, "check_admission", fail)
     report = run(Changes(base_objects(), 1), answer, SPACES, lambda number: number >= 1)
     assert [vector["difference"] for vector in report.differences] == ["TypeError: unhashable type"]
+    kind = report.differences[0]["request"]["object"]["kind"]
+    assert report.unknown(set()) == [f"fails {kind} TypeError in fail"]
+    assert report.unknown({f"fails {kind} TypeError in fail"}) == []
+
+
+WITHOUT_IMAGE: Json = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+IMAGE = "Pod spec.containers[].image FieldValueRequired"
+CAUSES = [{"reason": "FieldValueInvalid", "field": "spec.containers[0].ports[a]"}]
+    "code": 422,
+    "causes": [{"reason": "FieldValueInvalid", "field": "spec.containers[0].ports[a]"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "result", "rules"),
+    [
+        ("Pod", WITHOUT_IMAGE, {"code": 201}, [f"refuses {IMAGE}"]),
+        (
+            "PodTemplate",
+            {"metadata": {"name": "p"}, "template": WITHOUT_IMAGE},
+            {"code": 201},
+            [f"refuses {IMAGE}"],
+        ),
+        (
+            "Pod",
+            WITHOUT_IMAGE,
+            {"code": 422, "causes": CAUSES},
+            ["lacks Pod spec.containers[].ports[] FieldValueInvalid", f"adds {IMAGE}"],
+        ),
+        (
+            "ConfigMap",
+            {"metadata": {"name": "c"}},
+            {"code": 403, "message": 'configmaps "c" is forbidden: no'},
+            ["accepts ConfigMap configmaps … is forbidden: no 403"],
+        ),
+    ],
+)
+def test_the_rules_that_differ(kind: str, obj: Json, result: Json, rules: list[str]) -> None:
+    request = {"verb": "create", "object": obj | {"kind": kind, "apiVersion": "v1"}}
+    vector = {"family": "validate", "note": "", "setup": [], "request": request, "result": result}
+    assert [*wrong_rules(vector)] == rules
 
 
 def test_a_run_needs_servers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,16 +114,19 @@ def test_a_run_needs_servers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_the_valid_objects_are_valid() -> None:
-    refused = {f"{obj['kind']} {obj['metadata']['name']}": answer(obj)["message"] for obj in base_objects()}
+    refused = {
+        f"{obj['kind']} {obj['metadata']['name']}": answer({"object": obj})["message"]
+        for obj in base_objects()
+    }
     assert {name: text for name, text in refused.items() if text} == {}
 
 
 def test_a_server_that_is_not_there_has_no_answer() -> None:
-    result = Server(1).create(base_objects()[0])
+    result = ApiAnswers(1).answer({"verb": "create", "object": base_objects()[0]})
     assert result["code"] == 0
 
 
 @pytest.mark.parametrize("namespace", ["a/b", "", None, "ä", 3])
 def test_a_namespace_that_cannot_stand_in_a_path(namespace: Any) -> None:
     obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}}
-    assert Server(1).create(obj)["code"] == 0
+    assert ApiAnswers(1).answer({"verb": "create", "object": obj})["code"] == 0

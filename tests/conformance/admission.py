@@ -135,6 +135,39 @@ def _validation(vector: Json) -> Iterator[str]:
         yield f"causes: expected {sorted(wanted)}, got {sorted(causes)}: {refused[0]}"
 
 
+_PLACE = re.compile(r"\[[^\]]*\]")
+_TEMPLATE = re.compile(r"(?:spec\.jobTemplate\.)?(?:spec\.)?template\.(?=spec|metadata|labels|annotations)")
+
+
+def wrong_rules(vector: Json) -> Iterator[str]:
+    """Yield each rule by which the answer to a creation is not that of the API server.
+
+    Yields
+    ------
+    str
+        What moorage does (``accepts`` and ``refuses`` the object against the server, or ``lacks`` and
+        ``adds`` a cause), the kind, the field without places in lists, and the reason. A field of a pod is
+        the same in all kinds with templates.
+    """
+    result, refused = vector["result"], _refusals(vector)
+    is_refused = not 0 < result["code"] < 400
+    given = {(cause.get("reason", ""), cause.get("field", "")) for cause in result.get("causes") or ()}
+    if is_refused and not given:
+        given = {_undecoded(result["code"], result.get("message", ""))}
+    texts = {cause for text in refused for cause in _causes(text) or {_undecoded(_code(text)[0], text)}}
+    which = ("lacks", "adds") if refused and is_refused else ("accepts", "refuses")
+    for word, causes in zip(which, (given - texts, texts - given), strict=True):
+        for reason, field in sorted(causes):
+            of_pod = _TEMPLATE.sub("", field, count=1)
+            kind = vector["request"]["object"].get("kind") if of_pod == field else "Pod"
+            yield f"{word} {kind} {_PLACE.sub('[]', of_pod)} {reason}"
+
+
+def _undecoded(code: int, text: str) -> tuple[str, str]:
+    """Return a refusal without causes as if it had one: the code, and the end of the text without values."""
+    return str(code), re.sub(r'"[^"]*"|`[^`]*`|number [-0-9.e+]+', "…", text)[-100:]
+
+
 def _code(text: str) -> tuple[int, str]:
     return next((code for part, code in _CODES if part in text), (400, "BadRequest"))
 

@@ -124,7 +124,7 @@ def test_an_autoscaler_keeps_to_its_bounds() -> None:
     size = {"cpu": "1", "pods": "9"}
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {"pool": "p"}}}
     node["status"] = {"capacity": size, "allocatable": size}
-    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
     pods = [
         {"kind": "Pod", "metadata": {"name": f"p{at}"}, "spec": {"containers": containers}} for at in range(5)
     ]

@@ -28,6 +28,7 @@ _USERS = (
     ("nobody-token", "nobody", ""),
 )
 _WITHOUT_EVICTION = "*,-node-lifecycle-controller,-taint-eviction-controller"
+_WITHOUT_CONTROLLERS = "ServiceAccount,TaintNodesByCondition"
 _CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 parallelism: {parallelism}
@@ -117,7 +118,10 @@ class ControlPlane:
         )
         self._await("etcd", f"{url}/health", "")
 
-    def start_apiserver(self, *options: str) -> None:
+    def start_apiserver(
+        self, *options: str, disabled: str = _WITHOUT_CONTROLLERS, authorization: str = "RBAC"
+    ) -> None:
+        """Start kube-apiserver, by default without the plugins whose objects only controllers make."""
         folder, headers = self.folder, ("username-headers=X-Remote-User", "group-headers=X-Remote-Group")
         self._spawn(
             "kube-apiserver",
@@ -128,14 +132,14 @@ class ControlPlane:
             f"--tls-private-key-file={folder}/server.key",
             f"--client-ca-file={folder}/ca.crt",
             f"--token-auth-file={folder}/tokens.csv",
-            "--authorization-mode=RBAC",
+            f"--authorization-mode={authorization}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={folder}/sa.pub",
             f"--service-account-signing-key-file={folder}/sa.key",
             "--endpoint-reconciler-type=none",
             "--allow-privileged=true",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--disable-admission-plugins={disabled}",
             f"--requestheader-client-ca-file={folder}/ca.crt",
             "--requestheader-allowed-names=front-proxy",
             *(f"--requestheader-{one}" for one in (*headers, "extra-headers-prefix=X-Remote-Extra-")),

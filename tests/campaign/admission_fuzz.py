@@ -112,14 +112,14 @@ class Changes:
 
     def _change_mildly(self, struct: str, value: Json) -> None:
         """Give a field a value that another valid object has there."""
-        names = [name for name in fields_of(struct) if (struct, name) in self._values and name not in _HEAD]
+        names = [name for name in _changeable(struct) if (struct, name) in self._values]
         if names:
             name = self._random.choice(names)
             value[name] = copy.deepcopy(self._random.choice(self._values[struct, name]))
 
     def _change(self, struct: str, value: Json) -> None:
         chance = self._random
-        name = chance.choice([name for name in fields_of(struct) if name not in _HEAD] or ["name"])
+        name = chance.choice(_changeable(struct) or ["name"])
         if name not in value and chance.random() < 0.3:
             self._change_mildly(struct, value)
         elif name in value and chance.random() < 0.3:
@@ -151,6 +151,14 @@ class Changes:
 
 fields_of, struct_of = unknown_fields.fields_of, unknown_fields.struct_of
 _HEAD = ("apiVersion", "kind", "status", "managedFields")
+_OF_SERVER = ("namespace", "uid", "resourceVersion", "creationTimestamp", "selfLink")
+"""Fields of metadata that a path has, or that tell objects of a server from manifests."""
+
+
+def _changeable(struct: str) -> list[str]:
+    """Return the fields of a struct that a run changes."""
+    kept = (*_HEAD, *_OF_SERVER) if struct == "meta.v1.ObjectMeta" else _HEAD
+    return [name for name in fields_of(struct) if name not in kept]
 
 
 def _parts(value: Any, struct: str) -> Iterator[tuple[str, Json]]:
@@ -230,11 +238,14 @@ def _differences(vector: Json) -> Iterator[Json]:
         yield vector | {"difference": f"{type(error).__name__}: {error}", "rules": [where]}
 
 
-def _namespace(server: ApiAnswers, name: str) -> Json:
-    """Make a namespace, and return it as it is stored."""
-    obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    stored: Json = server.answer({"verb": "create", "object": obj}, is_dry=False)["object"]
-    return stored
+def _namespace(server: ApiAnswers, name: str) -> Iterator[Json]:
+    """Make a namespace and its service account, and yield them as they are stored."""
+    space: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    account: Json = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    for obj in (space, account | {"metadata": {"name": "default", "namespace": name}}):
+        result = server.answer({"verb": "create", "object": obj}, is_dry=False)
+        if "object" in result:  # the server makes the namespace `default` itself
+            yield result["object"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -253,9 +264,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         plane = ControlPlane(Path(folder), Path(scratch))
         try:
-            plane.start()
+            plane.start_etcd()
+            plane.start_apiserver(disabled="")
             server = ApiAnswers(plane.port)
-            setup = [_namespace(server, name) for name in namespaces_of(bases)]
+            setup = [obj for name in ("default", *namespaces_of(bases)) for obj in _namespace(server, name)]
             end = time.monotonic() + given.seconds
             report = run(Changes(bases, given.seed), server.answer, setup, lambda _: time.monotonic() > end)
         finally:

@@ -155,6 +155,10 @@ def wrong_rules(vector: Json) -> Iterator[str]:
     if is_refused and not given:
         given = {_undecoded(result["code"], result.get("message", ""))}
     texts = {cause for text in refused for cause in _causes(text) or {_undecoded(_code(text)[0], text)}}
+    codes = result["code"], _code(refused[0])[0] if refused else 0
+    if is_refused and refused and codes[0] != codes[1]:
+        yield f"answers {vector['request']['object'].get('kind')} {codes[1]} instead of {codes[0]}"
+        return
     which = ("lacks", "adds") if refused and is_refused else ("accepts", "refuses")
     for word, causes in zip(which, (given - texts, texts - given), strict=True):
         for reason, field in sorted(causes):
@@ -164,7 +168,10 @@ def wrong_rules(vector: Json) -> Iterator[str]:
 
 
 def _undecoded(code: int, text: str) -> tuple[str, str]:
-    """Return a refusal without causes as if it had one: the code, and the end of the text without values."""
+    """Return a refusal without causes as if it had one: the code, and the unknown field, or the end of the
+    text without values."""
+    if unknown := re.search(r'unknown field "([^"]*)"', text):
+        return "unknown", unknown[1]
     return str(code), re.sub(r'"[^"]*"|`[^`]*`|number [-0-9.e+]+', "…", text)[-100:]
 
 
@@ -286,7 +293,7 @@ def _denial_differences(setup: list[Json], given: Json, result: Json) -> Iterato
     expected = (
         result["code"],
         result["reason"],
-        [(cause["reason"], cause["field"]) for cause in result["causes"]],
+        [(cause.get("reason", ""), cause.get("field", "")) for cause in result["causes"]],
     )
     causes = [] if refusal is None else [(cause.reason, cause.field) for cause in refusal.causes]
     told = None if refusal is None else (refusal.code, refusal.reason, causes)

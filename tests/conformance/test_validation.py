@@ -19,7 +19,7 @@ OPEN = set((DATA / "open.txt").read_text().split())
 """The vectors that are not answered as the server does: less would be progress."""
 
 
-@pytest.mark.parametrize("family", ["validate", "update"])
+@pytest.mark.parametrize("family", ["validate", "update", "fuzz"])
 def test_requests_of_a_family_are_answered_as_by_an_api_server(family: str) -> None:
     vectors = [decode(line) for line in lines(DATA / f"{family}.jsonl.gz")]
     wrong = {vector["name"]: [*check_admission(vector, 1)] for vector in vectors}

@@ -111,7 +111,7 @@ def test_it_takes_a_cluster_and_objects() -> None:
     cluster = mo.load(SHOP)
     assert not mo.check(cluster, Path(RELEASE))
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    pod |= {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "900"}}}]}}
+    pod |= {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "900"}}}]}}
     answer = mo.check(cluster, pod)
     assert [names for finding in answer.document().findings for names in finding.names] == ["p"]
 

@@ -23,7 +23,7 @@ def machine(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Object:
 
 
 def template(app: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
     return {"metadata": {"labels": {"app": app}}, "spec": {"containers": containers} | spec}
 
 

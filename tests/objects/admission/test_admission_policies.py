@@ -45,7 +45,7 @@ def test_a_json_patch_changes_a_copy(operation: Json, result: Json) -> None:
     "operation",
     [
         {"op": "remove", "path": "/none"},
-        {"op": "replace", "path": "/none", "value": 1},
+        {"op": "replace", "path": "/d/9", "value": 1},
         {"op": "add", "path": "/none/b", "value": 1},
         {"op": "add", "path": "/a/b~1c/x", "value": 1},
         {"op": "add", "path": "/a/b~1c/9", "value": 1},

@@ -19,7 +19,7 @@ SHOP = {
 
 def manifest(**spec: Any) -> dict[str, Any]:
     meta = {"name": "p", "namespace": "shop"}
-    spec = {"containers": [{"name": "c"}]} | spec
+    spec = {"containers": [{"name": "c", "image": "i"}]} | spec
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

@@ -29,7 +29,7 @@ def deployment(replicas: int | None = 2, **meta: Any) -> Json:
 
 
 def pod(name: str = "p", spec: Json | None = None, meta: Json | None = None, **fields: Any) -> Json:
-    spec = {"containers": [{"name": "c"}]} | (spec or {})
+    spec = {"containers": [{"name": "c", "image": "i"}]} | (spec or {})
     return {
         "kind": "Pod",
         "apiVersion": "v1",

@@ -19,7 +19,7 @@ from tests.objects.refusal import refusal
 from moorage.errors import InputError
 from moorage.kube import load
 
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
 YAML = {
     "control character": ("kind: \x01\n", "f.yaml: invalid YAML: control characters are not allowed"),
     "nested deeply": (
@@ -139,7 +139,11 @@ def test_second_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("digits", [20, 5000])
 def test_numbers_beyond_64_bits_in_unread_fields_are_ignored(digits: int, tmp_path: Path) -> None:
     file = tmp_path / "f.json"
-    pod: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    pod: dict[str, Any] = {
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     file.write_text(json.dumps(pod)[:-1] + f', "x": {"9" * digits}}}')
     assert len(load(file, validate="ignore").pods) == 1
     assert refusal(file) == 'f.json: Pod p: unknown field "x"'

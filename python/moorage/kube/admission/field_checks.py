@@ -78,6 +78,7 @@ def undecodable(root: Json, why: str) -> Fault:
 # ---- checks ------------------------------------------------------------------------------------------------
 
 _MOST = 2**31 - 1
+_MOST_DRIVER = 63
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
@@ -103,6 +104,15 @@ def format_causes(name: str, text: Any, field: str) -> Iterator[Fault]:
     if isinstance(text, str):
         for wrong in _format(name, text):
             yield Fault(field, wrong)
+
+
+def _csi_driver(value: Any) -> Iterator[str]:
+    from ..cel.text_formats import format_errors  # few objects name a driver
+
+    text = str(value)
+    if len(text.encode()) > _MOST_DRIVER:
+        yield f"Too long: may not be more than {_MOST_DRIVER} bytes"
+    yield from (invalid(text, why) for why in format_errors("dns1123Subdomain", text.lower()))
 
 
 def _one_of(*values: str) -> Check:
@@ -282,6 +292,7 @@ GATED = "cannot be set until all schedulingGates have been cleared"
 _FORMATS = ("dns1123Label", "dns1123Subdomain", "labelValue", "qualifiedName")
 CHECKS: dict[str, Callable[..., Check]] = {
     **{name: partial(_of_format, name) for name in _FORMATS},
+    "csiDriver": lambda: _csi_driver,
     "in": _one_of,
     "min": _least,
     "max": _most,

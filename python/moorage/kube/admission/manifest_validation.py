@@ -8,8 +8,10 @@ read.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +23,7 @@ from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import joined, plain
-from ..read.decode import is_json
+from ..read.decode import CLUSTER_SCOPED, is_json
 from .field_checks import (
     GATED,
     ON_CREATE,
@@ -32,6 +34,9 @@ from .field_checks import (
     field_check,
     forbidden,
     is_absent,
+    not_found,
+    part,
+    parts,
     required,
 )
 from .rules.decoding import decoding_fault
@@ -148,9 +153,32 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
         return [fault]
     value = as_checked(value, kind) | {"kind": kind}
-    causes = [*dict.fromkeys([*metadata_causes(value, kind), *_causes(value, struct, "", value)])]
+    of_fields = [*_causes(value, struct, "", value)]
+    of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind)
+    causes = [*dict.fromkeys([*of_metadata, *of_fields, *_unmounted(value, of_fields)])]
     surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
     return [cause for cause in causes if not (surplus and cause.field.startswith(surplus))]
+
+
+_OF_VOLUME = re.compile(r"(.*)\.volumes\[(\d+)\]")
+
+
+def _unmounted(value: Json, causes: list[Fault]) -> Iterator[Fault]:
+    """Yield mounts of volumes that are wrong: the API server does not know these."""
+    places = {match.groups() for cause in causes if (match := _OF_VOLUME.match(cause.field))}
+    for path in sorted({path for path, _ in places}):
+        spec = value
+        for name in path.split("."):
+            spec = part(spec, name)
+        volumes = parts(spec, "volumes")
+        names = {volume.get("name") for at, volume in enumerate(volumes) if (path, str(at)) not in places}
+        for listed, mounts in product(
+            ("containers", "initContainers", "ephemeralContainers"), ("volumeMounts", "volumeDevices")
+        ):
+            for at, container in enumerate(parts(spec, listed)):
+                for index, mount in enumerate(parts(container, mounts)):
+                    if (name := mount.get("name")) and name not in names:
+                        yield Fault(f"{path}.{listed}[{at}].{mounts}[{index}].name", not_found(name))
 
 
 MORE_VOLUMES = "may not specify more than 1 volume type"
@@ -162,7 +190,7 @@ def _shown(source: str) -> str:
     return source.replace("gcePersistentDisk", "persistentDisk")
 
 
-_VALUES = ("spec", "template", "jobTemplate", "pool", "metric", "target")
+_VALUES = ("spec", "template", "jobTemplate", "pool", "metric", "target", "podAffinityTerm")
 """Fields that are no pointers: one that is absent is as if it were empty."""
 
 
@@ -171,7 +199,7 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
     prefix = f"{path}." if path else ""
     for name, text, checks, pointer, absent in plan.fields:
         item = value.get(name)
-        if is_absent(item) and not (pointer and item == ""):
+        if is_absent(item) and item != {} and not (pointer and item == ""):
             if text is not None:
                 yield Fault(prefix + name, text)
             item = absent
@@ -179,7 +207,7 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
             yield from check(item, prefix + name)
     for rule in plan.rules:
         yield from rule(value, path, root)
-    for name, part, form in plan.structs:
+    for name, inner, form in plan.structs:
         item = value.get(name)
         if item is None:
             if name not in _VALUES or struct == "core.v1.ReplicationControllerSpec":
@@ -189,9 +217,9 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
         if form == LISTS and isinstance(item, list):
             for index, each in enumerate(item):
                 if isinstance(each, dict):
-                    yield from _causes(each, part, f"{at}[{index}]", root)
+                    yield from _causes(each, inner, f"{at}[{index}]", root)
         elif not form and isinstance(item, dict):
-            yield from _causes(item, part, at, root)
+            yield from _causes(item, inner, at, root)
 
 
 # ---- changes -----------------------------------------------------------------------------------------------
@@ -212,7 +240,7 @@ def check_new(obj: Object, text: bytes) -> None:
     InputError
         It is refused. The text has all causes.
     """
-    if (name := obj.namespace) and not is_dns_label(name):
+    if (name := obj.namespace) and obj.kind not in CLUSTER_SCOPED and not is_dns_label(name):
         raise InputError(f'namespaces "{name}" not found')
     refuse(manifest_causes(text, obj.kind, obj.api_version))
     if not has_rules(obj.kind, obj.api_version):  # `validate` is stricter than a server about some fields

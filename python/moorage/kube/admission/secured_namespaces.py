@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -89,7 +90,7 @@ class SecuredNamespaces:
             Those of the namespace, with the names to show.
         """
         names: dict[str, list[str]] = {}
-        for name, pod in pods:
+        for name, pod in sorted(pods, key=itemgetter(0)):
             if refused := self._judged(namespace, pod, "enforce")[1]:
                 names.setdefault(", ".join(reason for reason, _ in refused), []).append(name)
         if not names:

@@ -36,8 +36,7 @@ def patched(value: Json, operations: Sequence[Json]) -> Json:
             case "remove":
                 _remove(holder, path, kind)
             case "replace":
-                _remove(holder, path, kind)
-                _add(holder, path, deepcopy(operation.get("value")), kind)
+                _replace(holder, path, deepcopy(operation.get("value")))
             case "move":
                 moved = _remove(holder, operation.get("from", ""), kind)
                 _add(holder, path, moved, kind)
@@ -57,7 +56,8 @@ def _keys(path: str) -> list[str]:
 
 
 def _missing(kind: str, path: str) -> PatchError:
-    return PatchError(f"{kind} operation does not apply: doc is missing path: {path}: missing value")
+    shown = f'"{path}"' if kind in ("add", "remove") else path
+    return PatchError(f"{kind} operation does not apply: doc is missing path: {shown}: missing value")
 
 
 def _parent(holder: Json, path: str, kind: str) -> tuple[Any, str]:
@@ -103,9 +103,22 @@ def _add(holder: Json, path: str, value: Any, kind: str) -> None:
     parent.insert(at, value)
 
 
+def _replace(holder: Json, path: str, value: Any) -> None:
+    """Set a key of a map, which may be absent, or an item of a list."""
+    parent, key = _parent(holder, path, "replace")
+    if isinstance(parent, list):
+        _get(holder, path, "replace")
+        parent[_index(parent, key)] = value
+    else:
+        parent[key] = value
+
+
 def _remove(holder: Json, path: str, kind: str) -> Any:
-    value = _get(holder, path, kind)
     parent, key = _parent(holder, path, kind)
+    if isinstance(parent, dict) and key not in parent:
+        why = f"Unable to remove nonexistent key: {key}: missing value"
+        raise PatchError(f"error in {kind} for path: '{key if kind == 'move' else path}': {why}")
+    value = _get(holder, path, kind)
     del parent[_index(parent, key) if isinstance(parent, list) else key]
     return value
 

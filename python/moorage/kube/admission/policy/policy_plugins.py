@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from moorage.errors import InputError
 
@@ -24,7 +25,7 @@ from ...model.node import Namespace
 from ...model.pod import Pod
 from ...plain import plain
 from ...read.decode import decode_kind
-from ...read.object_defaults import default_object, priority_classes
+from ...read.object_defaults import default_object, other_priority, priority_classes
 from ...workloads.ownership import Names
 from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
@@ -98,19 +99,37 @@ class AdmissionPolicies:
         return _about(request)._replace(object=request.value, old_object=request.old_value)
 
     def changed(self, request: AdmissionRequest, value: Json) -> AdmissionRequest:
-        """Return a request with another value of its object.
+        """Return a request with another value of its object, which counts as sent: all of it is known.
 
         Raises
         ------
         NotAdmittedError
             It cannot be decoded.
         """
-        try:
-            obj = decode_kind(value, request.obj.kind)
+        meta = {name: item for name, item in value["metadata"].items() if name != "uid"}
+        try:  # a pod without a UID is read as a new one: with the fields that are not read
+            obj = decode_kind(value | {"metadata": meta}, request.obj.kind)
         except InputError as error:
             raise NotAdmittedError(str(error), 400, "BadRequest", is_whole=True) from None
+        obj = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=request.obj.metadata.uid))
         obj = default_object(obj, self._classes, Names(), admitted=True)
-        return replace(request.changed(obj), document=value)
+        return replace(request, obj=obj, sent=obj, document=value)
+
+    def check_class(self, obj: Object) -> None:
+        """Check that a pod which policies have changed has the priority of its class. That of its former
+        class counts as if a user had given it.
+
+        Raises
+        ------
+        NotAdmittedError
+            It has another one, or a class that is not there.
+        """
+        if not isinstance(obj, Pod):
+            return
+        if (name := obj.spec.priority_class_name) and name not in self._classes:
+            raise NotAdmittedError(f"no PriorityClass with name {name} was found")
+        if (refusal := other_priority(obj.spec, self._classes)) is not None:
+            raise NotAdmittedError(refusal)
 
     def mark(self, request: AdmissionRequest) -> Hashable:
         """Return what policies may read of a pod beside its namespace and its spec."""
@@ -225,7 +244,9 @@ class MutatingAdmissionPolicies(AdmissionPlugin):
             return request
 
         def between(value: Json) -> Json:
-            return policies.whole(self._again(policies.changed(request, value))).either
+            changed = policies.changed(request, value)
+            policies.check_class(changed.obj)
+            return policies.whole(self._again(changed)).either
 
         try:
             mutated = policies.mutating.mutate(policies.whole(request), defaulted, between)

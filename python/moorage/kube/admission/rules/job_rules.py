@@ -188,6 +188,14 @@ def _name(root: Json) -> str:
 def _job_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     """The spec of a Job, or of the Jobs of a CronJob."""
     yield from _index_errors(spec, path)
+    if root.get("kind") == "Job" and spec.get("completionMode") == "Indexed" and spec.get("completions"):
+        meta = part(root, "metadata")
+        name = meta.get("name") or ""
+        if not (meta.get("generateName") and not name) and format_errors(
+            "dns1123Label", last := f"{name}-{spec['completions'] - 1}"
+        ):
+            why = f"will not able to create pod with invalid DNS label: {last}"
+            yield Fault("metadata.name", invalid(name, why))
     if (manager := spec.get("managedBy")) is not None:
         for value, why in _manager_errors(manager):
             yield Fault(f"{path}.managedBy", invalid(value, why))
@@ -271,6 +279,18 @@ def _manager_errors(name: str) -> Iterator[tuple[str, str]]:
         yield from ((domain, text) for text in format_errors("dns1123Subdomain", domain))
 
 
+def _host_errors(spec: Json, meta: Json) -> Iterator[Fault]:
+    """The name of an Indexed Job, of which its pods have their host names."""
+    name, completions = meta.get("name") or "", spec.get("completions")
+    is_generated = not name and meta.get("generateName")
+    if spec.get("completionMode") != "Indexed" or not completions or is_generated:
+        return
+    last = f"{name}-{completions - 1}"
+    if format_errors("dns1123Label", last):
+        why = f"will not able to create pod with invalid DNS label: {last}"
+        yield Fault("metadata.name", invalid(name, why))
+
+
 def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
     """Numbers and indexes of pods."""
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
@@ -278,8 +298,8 @@ def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
     if failed is not None and per_index is None:
         yield Fault(f"{path}.backoffLimitPerIndex", required("when maxFailedIndexes is specified"))
     rules, indexed = parts(part(spec, "successPolicy"), "rules"), "requires indexed completion mode"
-    if spec.get("completionMode") != "Indexed":
-        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+    if (mode := spec.get("completionMode")) != "Indexed":
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes") if mode in (None, "NonIndexed") else ():
             if spec.get(name) is not None:
                 yield Fault(f"{path}.{name}", invalid(spec[name], indexed))
         if spec.get("successPolicy") is not None:
@@ -287,9 +307,13 @@ def _index_errors(spec: Json, path: str) -> Iterator[Fault]:
             shown = [{name: rule.get(field) for name, field in names.items()} for rule in rules]
             yield Fault(f"{path}.successPolicy", invalid({"Rules": shown}, indexed))
         return
+    if spec.get("successPolicy") is not None and not rules:
+        why = "at least one rules must be specified when the successPolicy is specified"
+        yield Fault(f"{path}.successPolicy.rules", required(why))
     for at, rule in enumerate(rules):
         yield from _success_errors(rule, completions or 0, f"{path}.successPolicy.rules[{at}]")
-    if completions is None and pods is not None:  # without both, they are 1
+    is_template = path != "spec"
+    if completions is None and (pods is not None or is_template):  # a Job without both has 1 of them
         yield Fault(f"{path}.completions", required("when completion mode is Indexed"))
     bound = "must be less than or equal to"
     if pods is not None and pods > _MOST_INDEXED:
@@ -323,7 +347,6 @@ def _success_errors(rule: Json, completions: int, path: str) -> Iterator[Fault]:
         except ValueError as error:
             why = f"error parsing succeededIndexes: {error}"
             yield Fault(f"{path}.succeededIndexes", invalid(indexes, why))
-            return
     if count is not None and count > number:
         bound = "completions"
         if indexes is not None:

@@ -112,12 +112,19 @@ def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     yield from _dns_errors(spec, path)
     yield from _host_errors(spec, path)
     yield from _system_errors(spec, path)
+    if not spec.get("serviceAccountName") and (account := spec.get("serviceAccount")):
+        yield from format_causes("dns1123Subdomain", account, f"{path}.serviceAccountName")
+    policy = spec.get("preemptionPolicy")
+    if policy not in (None, "", *_POLICIES) and root.get("kind") != "Pod":  # admission refuses it in pods
+        yield Fault(f"{path}.preemptionPolicy", unsupported(policy, _POLICIES))
     for at, gate in enumerate(parts(spec, "schedulingGates")):
         yield from format_causes("qualifiedName", gate.get("name", ""), f"{path}.schedulingGates[{at}]")
     if spec.get("schedulingGates") and spec.get("nodeName") and root.get("kind") == "Pod":
         yield Fault(f"{path}.nodeName", forbidden(GATED))
 
 
+_POLICIES = ("PreemptLowerPriority", "Never")
+_NO_FIELD = "cannot be set for an Ephemeral Container"
 _NOT_EPHEMERAL = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
 
 
@@ -125,16 +132,24 @@ def _ephemeral_errors(spec: Json, path: str) -> Iterator[Fault]:
     """What containers lack that come to a running pod."""
     known = {item.get("name") for name in _LISTS for item in parts(spec, name)}
     names = {*known}
+    volumes = {volume.get("name"): volume for volume in parts(spec, "volumes")}
     for at, container in enumerate(parts(spec, "ephemeralContainers")):
         field, target = f"{path}.ephemeralContainers[{at}]", container.get("targetContainerName")
-        if container.get("name") in names:
-            yield Fault(f"{field}.name", duplicate(container.get("name")))
-        names.add(container.get("name"))
+        if is_absent(name := container.get("name")):
+            yield Fault(f"{field}.name", required())
+        elif name in names:
+            yield Fault(f"{field}.name", duplicate(name))
+        names.add(name)
+        yield from _mount_errors(container, volumes, field)
+        for index, mount in enumerate(parts(container, "volumeMounts")):
+            for name in ("subPath", "subPathExpr"):
+                if mount.get(name):
+                    yield Fault(f"{field}.volumeMounts[{index}].{name}", forbidden(_NO_FIELD))
         if target and target not in known:
             yield Fault(f"{field}.targetContainerName", not_found(target))
         for name in _NOT_EPHEMERAL:
             if container.get(name):
-                yield Fault(f"{field}.{name}", forbidden("cannot be set for an Ephemeral Container"))
+                yield Fault(f"{field}.{name}", forbidden(_NO_FIELD))
 
 
 def _name_errors(spec: Json, path: str) -> Iterator[Fault]:
@@ -179,7 +194,7 @@ def _pod_level_errors(spec: Json, path: str, is_pod: bool) -> Iterator[Fault]:
     yield from _unknown_claim_errors(spec, resources, field)
     for which in ("limits", "requests"):
         for name in part(resources, which):
-            if not name.startswith(_WHOLE):
+            if not (name.startswith(_WHOLE) or name_errors(name, "claim")):
                 text = f"Unsupported value: {go_json(name)}: supported values: {names}"
                 yield Fault(f"{field}.{which}[{name}]", text)
     yield from _resource_errors({"resources": resources | {"claims": None}}, path, is_pod)

@@ -66,11 +66,13 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
     if not name and not prefix:
         yield Fault("metadata.name", required("name or generateName is required"))
     of_name = "dns1123Label" if kind in _LABELS else "dns1123Subdomain"
-    if name:
-        yield from format_causes(of_name, name, "metadata.name")
-    elif prefix:
+    if kind == "PodDisruptionBudget":
+        yield from _segment_errors(str(name or ""))
+        prefix = name = None
+    if prefix:
         yield from format_causes(f"{of_name}Prefix", prefix, "metadata.generateName")
-        yield from format_causes(of_name, f"{prefix}xxxxx", "metadata.name")
+    if name or prefix:
+        yield from format_causes(of_name, name or f"{prefix}xxxxx", "metadata.name")
     yield from labels_causes(meta, "metadata")
     annotations = part(meta, "annotations")
     if sum(len(str(key)) + len(str(text)) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
@@ -84,6 +86,15 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
         yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
     if kind == "Namespace":
         yield from _namespace_errors(value)
+
+
+def _segment_errors(name: str) -> Iterator[Fault]:
+    """What makes a name no part of a path; the names of some kinds have no other rule."""
+    if name in (".", ".."):
+        yield Fault("metadata.name", invalid(name, f"may not be '{name}'"))
+    for mark in ("/", "%"):
+        if mark in name:
+            yield Fault("metadata.name", invalid(name, f"may not contain '{mark}'"))
 
 
 def _owner_errors(owners: list[Json]) -> Iterator[Fault]:
@@ -246,6 +257,8 @@ def _balancer_errors(spec: Json, kind: str, path: str) -> Iterator[Fault]:
     ):
         if spec.get(name) not in (None, []) and kind != "LoadBalancer":
             yield Fault(f"{path}.{shown}", forbidden(only))
+    if kind == "LoadBalancer":
+        yield from format_causes("qualifiedName", spec.get("loadBalancerClass"), f"{path}.loadBalancerClass")
     for at, block in enumerate(spec.get("loadBalancerSourceRanges") or ()):
         if isinstance(block, str):
             texts = block_errors(block.strip())
@@ -399,6 +412,10 @@ _SOURCES = {
 }
 
 
+_JUDGED = ("object", "external", "pods", "resource", "containerResource")
+"""Sources in the order in which the first that is there is looked at."""
+
+
 def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     ref, field = part(spec, "scaleTargetRef"), f"{path}.scaleTargetRef"
     for name in ("kind", "name"):
@@ -423,13 +440,14 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _metric_errors(metric: Json, path: str) -> Iterator[Fault]:
-    given = [name for name in _SOURCES.values() if metric.get(name) is not None]
+    given = [name for name in _JUDGED if metric.get(name) is not None]
     own = _SOURCES.get(metric.get("type") or "", "")
     if own and own not in given:
         yield Fault(f"{path}.{own}", required("must populate information for the given metric source"))
     for name in given:
         if len(given) > 1 and name != own:
             yield Fault(f"{path}.{name}", forbidden("must populate the given metric source only"))
+    for name in given[:1]:
         yield from _source_errors(part(metric, name), name, f"{path}.{name}")
 
 
@@ -490,6 +508,9 @@ def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield Fault(f"{path}.volumeLifecycleModes", unsupported(mode, ("Persistent", "Ephemeral")))
+    if (given := spec.get("serviceAccountTokenInSecrets")) is not None and not parts(spec, "tokenRequests"):
+        why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield Fault(f"{path}.serviceAccountTokenInSecrets", invalid(given, why))
     audiences = [request.get("audience") or "" for request in parts(spec, "tokenRequests")]
     for at, audience in enumerate(audiences):
         if audience in audiences[:at]:
@@ -554,9 +575,14 @@ def _taint_errors(taints: list[Json]) -> Iterator[Fault]:
 def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     spec, status = part(value, "spec"), part(value, "status")
     yield from _taint_errors(parts(spec, "taints"))
-    for at, block in enumerate(spec.get("podCIDRs") or ()):
-        texts = [text for text in block_errors(block) if text.endswith("the prefix length")]
-        yield from (Fault(f"spec.podCIDRs[{at}]", text) for text in texts)
+    blocks, first = spec.get("podCIDRs") or [], spec.get("podCIDR")
+    if first and blocks[:1] != [first]:
+        blocks = [first]
+    for at, block in enumerate(blocks):
+        yield from (Fault(f"spec.podCIDRs[{at}]", text) for text in block_errors(block))
+    if len({":" in str(block) for block in blocks}) < len(blocks):
+        why = "may specify no more than one CIDR for each IP family"
+        yield Fault("spec.podCIDRs", invalid(blocks, why))
     for which in ("capacity", "allocatable"):
         for name, given in part(status, which).items():
             amount = quantity(given)
@@ -638,7 +664,7 @@ def _device_errors(devices: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(field, invalid(None, why))
         names: list[Any] = []
         for index, other in enumerate(parts(request, "firstAvailable")):
-            if (short := other.get("name")) and short in names:
+            if (short := other.get("name")) and short in names and exactly is None:
                 yield Fault(f"{field}.firstAvailable[{index}]", duplicate(short))
             names.append(short)
             known.add(f"{name}/{short}")
@@ -707,7 +733,7 @@ def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.pool.name", required())
     for text in name.split("/") if name else ():
         yield from format_causes("dns1123Subdomain", text, f"{path}.pool.name")
-    given = [f"`{name}`" for name in _NODES if spec.get(name)]
+    given = [f"`{name}`" for name in _NODES if spec.get(name) or spec.get(name) == {}]
     if not given:
         yield Fault(path, required(_EXACTLY))
     elif len(given) > 1:
@@ -758,7 +784,7 @@ def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[F
 
 
 def _attribute_errors(value: Json, path: str) -> Iterator[Fault]:
-    given = [name for name in _VALUES if value.get(name) is not None]
+    given = [name for name in _VALUES if value.get(name) not in (None, [])]
     if len(given) != 1:
         shown: Any = value if given else ""
         yield Fault(path, invalid(shown, "exactly one value must be specified"))

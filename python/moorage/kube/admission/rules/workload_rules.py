@@ -52,7 +52,7 @@ def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     selector, kind, field = spec.get("selector"), str(root.get("kind")), f"{path}.selector"
     if selector is None and kind != "DaemonSet":
         yield Fault(field, required())
-    if selector == {}:
+    if selector is not None and not any(part(spec, "selector").values()):
         called = _CALLED.get(kind, kind.lower())
         yield Fault(field, invalid({}, f"empty selector is invalid for {called}"))
     elif isinstance(selector, dict) and selector_causes(selector, ""):

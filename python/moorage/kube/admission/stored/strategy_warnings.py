@@ -170,7 +170,7 @@ def _of_container(container: Json, where: str) -> Iterator[str]:
 
 def _fraction(name: str, amount: Any, where: str) -> Iterator[str]:
     """Yield a warning about bytes that are no whole number."""
-    if name in _IN_BYTES and (given := Quantity(amount)) != Quantity(given.value()):
+    if name in _IN_BYTES and (given := Quantity(amount)).milli_value() % 1000:
         yield f'{where}: fractional byte value "{given}" is invalid, must be an integer'
 
 

@@ -490,6 +490,8 @@ def _claim_errors(container: Json, field: str) -> Iterator[Fault]:
     seen: set[tuple[Any, Any]] = set()
     for at, claim in enumerate(parts(part(container, "resources"), "claims")):
         name, request = claim.get("name"), claim.get("request") or ""
+        if not name:
+            yield Fault(f"{field}.resources.claims[{at}]", required())
         if (name, request) in seen or (name, "") in seen:
             shown = f"{name}/{request}" if request else name
             yield Fault(f"{field}.resources.claims[{at}]", duplicate(shown))

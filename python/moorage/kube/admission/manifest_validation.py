@@ -69,8 +69,8 @@ def _table() -> dict[str, list[_Field]]:
     """The fields with rules, by struct.
 
     Of a field there are rules between semicolons: the words of a `field_check`, ``required`` and the text of
-    the error, ``pointer`` where an empty text is as wrong as another, and ``always`` and ``zero`` where a
-    field that is not there is checked as an empty text or the number 0.
+    the error, ``pointer`` where an empty text or struct is as wrong as another, and ``always`` and ``zero``
+    where a field that is not there is checked as an empty text or the number 0.
     """
     path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
     return {struct: [_field(*line) for line in lines] for struct, lines in read_table(path).items()}
@@ -199,7 +199,7 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
     prefix = f"{path}." if path else ""
     for name, text, checks, pointer, absent in plan.fields:
         item = value.get(name)
-        if is_absent(item) and item != {} and not (pointer and item == ""):
+        if is_absent(item) and not (pointer and item in ("", {})):
             if text is not None:
                 yield Fault(prefix + name, text)
             item = absent

@@ -25,9 +25,9 @@ ROWS = 40
 """How many rows of a table are shown by default: those that decide come first."""
 REFUSED = "moorage.refused"
 """Of the context of a command: whether the API server would refuse an object of the change."""
-WARNING, FACT, BASIS = "warning", "input", "rests on"
+WARNING, FACT, BASIS, NOT_ASKED = "warning", "input", "rests on", "not asked"
 """Kinds of notes: about the input and the run; what the input says of itself; what the answer rests on, in a
-few words."""
+few words; who decides and cannot be asked."""
 FACTS = 4
 """How many facts an answer has; the others stand below it."""
 DELAY = 0.5
@@ -76,7 +76,8 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     are not said below it any more."""
     notes: list[CommandNote] = _meta().get(_NOTES, [])
     facts = [each for each in notes if each.kind == FACT]
-    above = facts[:FACTS] + [each for each in notes if each.kind == WARNING and not each.folds]
+    above = facts[:FACTS]
+    above += [each for each in notes if each.kind in (WARNING, NOT_ASKED) and not each.folds]
     texts = (f"{kind}: {' '.join(text.split())}" for kind, text in above)
     yield from with_notes(lines, basis_of_answer(), texts)
     notes[:] = [each for each in notes if each not in above and each.kind != BASIS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -16,7 +17,8 @@ from moorage.kube.model.node import REGION, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
-from moorage.store import NotFoundError, ObjectClient, kind_named, parse_reference
+from moorage.store import NotFoundError, ObjectClient, find_object, kind_named, parse_reference
+from moorage.store.errors import is_namespaced
 from moorage.table import Table, Tabular
 
 
@@ -226,11 +228,36 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
         names = {text.rpartition("/")[2]: text for text in reversed(named)}
         near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
         raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
-    struct, namespace, name = parse_reference(reference)
+    head, _, name = reference.partition("/")
+    try:
+        struct, namespace, name = parse_reference(reference)
+    except InputError as error:
+        spaces: list[Namespace] = client.list(Namespace)[0]
+        alike = [
+            f"{kind.__name__.lower()}/{head}/{name}"
+            for kind in kinds
+            if find_object(client, kind, name, head)
+        ]
+        alike += [f"namespace/{head}" for space in spaces if space.name == head]
+        raise (
+            InputError(f"{error.message}; there is {examples(alike, _MOST)}") if alike else error
+        ) from None
     if struct not in kinds:
         taken = either([kind.__name__ for kind in kinds])
         raise InputError(f"a {struct.__name__} {lacks}; name a {taken}", obj=reference)
     return get(client, struct, name, namespace)
+
+
+def in_namespace(target: str, namespace: str) -> str:
+    """Return a target of `workloads_named`, or a reference, with a namespace if it names none."""
+    kind, _, name = target.partition("/")
+    if target == "*" or _OPERATOR.search(target) is not None:
+        within = f"namespace/{namespace}"
+        return within if target == "*" else f"{within},{target}"
+    with suppress(InputError):
+        if "/" not in name and is_namespaced(kind_named(kind)):
+            return f"{kind}/{namespace}/{name}"
+    return target
 
 
 def workloads_named(
@@ -242,19 +269,21 @@ def workloads_named(
     Parameters
     ----------
     target : str
-        ``*``, ``namespace/NAME``, a selector such as ``app=web``, or as for `workload_named`.
+        ``*``, ``namespace/NAME``, a selector such as ``app=web``, both (``namespace/NAME,app=web``), or as
+        for `workload_named`.
 
     Raises
     ------
     InputError
         There is none.
     """
-    kind, _, name = target.partition("/")
+    kind, _, rest = target.partition("/")
+    namespace, _, selector = rest.partition(",")
     is_selector = _OPERATOR.search(target) is not None
-    if target != "*" and kind not in ("namespace", "namespaces", "ns") and not is_selector:
-        return [workload_named(client, target, kinds, lacks)]
-    namespace = "" if target == "*" or is_selector else name
-    selector = target if is_selector else ""
+    if kind not in ("namespace", "namespaces", "ns"):
+        if target != "*" and not is_selector:
+            return [workload_named(client, target, kinds, lacks)]
+        namespace, selector = "", target if is_selector else ""
     every = [obj for each in kinds for obj in select_objects(client, each, namespace, selector)]
     names = {each.__name__ for each in kinds}
     owners = [obj.metadata.controller() for obj in every]

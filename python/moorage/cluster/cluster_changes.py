@@ -165,8 +165,8 @@ class ChangingScheduler(PodScheduler):
         ----------
         reference : str
             A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
-            or LeaderWorkerSet, such as ``deploy/web``; those of ``namespace/NAME``, of a label selector, or
-            all (``*``).
+            or LeaderWorkerSet, such as ``deploy/web``; those of ``namespace/NAME``, of a label selector, of
+            both (``namespace/NAME,app=web``), or all (``*``).
         replicas : int or str
             How many, or a percentage of today's, such as ``150%``, rounded up.
 
@@ -197,8 +197,8 @@ class ChangingScheduler(PodScheduler):
         Parameters
         ----------
         reference : str
-            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``; those of ``namespace/NAME``, of a
-            label selector, or all (``*``), at the same time.
+            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``; others as for `scale`, at the same
+            time.
 
         Raises
         ------

@@ -664,6 +664,7 @@ def admission_warnings(
     """Yield sentences about what admission adds to new pods, or a distribution would add; see
     `Additions.warnings`; and about policies that could not be asked."""
     admission = admission_of(client)
+    yield from admission.switched.notes
     yield from admission.additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
     if admission.policies is not None:
         yield from admission.policies.notes()

@@ -65,6 +65,11 @@ class ChangeVerb(NamedTuple):
         return len(self.metavar.split())
 
     @property
+    def is_of_workloads(self) -> bool:
+        """Whether its first argument names an object, or selects workloads."""
+        return self.metavar.startswith(("TARGET", "NODE|KIND/NAME"))
+
+    @property
     def is_of_nodes(self) -> bool:
         """Whether its first argument selects nodes."""
         return self.metavar.startswith(NODES)
@@ -207,10 +212,13 @@ class RequestedChange(NamedTuple):
         As ``--drain``.
     words : tuple of str
         Its arguments.
+    namespace : str
+        Of objects that name none; targets that select workloads mean those of it alone.
     """
 
     option: str
     words: tuple[str, ...]
+    namespace: str = ""
 
     @property
     def verb(self) -> ChangeVerb:
@@ -236,13 +244,16 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        from .change import select_nodes
+        from .change import in_namespace, select_nodes
 
         with located(source=self.option):
             verb, words = self.verb, list[Any](self.words)
             if verb.is_of_nodes:
                 words[0] = [node.name for node in select_nodes(scheduler.client, words[0], nodes)]
-            return verb.make(scheduler, *verb.read(*words))
+            arguments = [*verb.read(*words)]
+            if verb.is_of_workloads and self.namespace:
+                arguments[0] = in_namespace(arguments[0], self.namespace)
+            return verb.make(scheduler, *arguments)
 
     def left_as_is(self, effect: Change, scheduler: ChangingScheduler) -> list[str]:
         """Return a warning about each object that the change has left as it is, but for pods, and what it

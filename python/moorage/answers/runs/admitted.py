@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -125,7 +125,8 @@ def admit(
     release = deciding_release(before, named).version
     listed = chain(after.nodes, after.pods, after.namespaces, after.others)
     stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}
-    refused = [*after.refused_objects, *map(_refused_pod, after.refused)]
+    sources = {_named(request): request.source for request in after.requested}
+    refused = [*after.refused_objects, *(_refused_pod(each, sources) for each in after.refused)]
     gone = {(obj.kind, obj.namespace, obj.name) for obj in refused}
     gone |= {("Pod", each.pod.namespace, each.pod.metadata.generate_name) for each in after.refused}
     completing = StoredObjects([*after.others, *after.nodes])
@@ -133,9 +134,7 @@ def admit(
     answer = Admitted([], refused, [], [])
     accepted = list[RequestedObject]()
     for request in after.requested:
-        sent = request.value()
-        meta = sent.get("metadata") or {}
-        name = str(sent.get("kind")), request.namespace, str(meta.get("name") or meta.get("generateName"))
+        sent, name = request.value(), _named(request)
         if name in gone or (name[0], "", name[2]) in gone:
             continue
         accepted.append(request)
@@ -160,6 +159,15 @@ def _stored(completing: StoredObjects, obj: Object, sent: dict[str, Any], is_new
     return with_version_defaults(joined(head | plain(obj), sent), obj.kind, obj.api_version)
 
 
-def _refused_pod(refused: RefusedPod) -> RefusedObject:
-    pod = refused.pod
-    return RefusedObject("", "Pod", pod.namespace, pod.name, "", refused.message)
+def _named(request: RequestedObject) -> tuple[str, str, str]:
+    """Return kind, namespace, and name or its prefix, of an object of the change."""
+    sent = request.value()
+    meta = sent.get("metadata") or {}
+    return str(sent.get("kind")), request.namespace, str(meta.get("name") or meta.get("generateName"))
+
+
+def _refused_pod(refused: RefusedPod, sources: Mapping[tuple[str, str, str], str]) -> RefusedObject:
+    pod, meta = refused.pod, refused.pod.metadata
+    names = (meta.generate_name, pod.name)
+    source = next(filter(None, (sources.get(("Pod", pod.namespace, name)) for name in names)), "")
+    return RefusedObject("", "Pod", pod.namespace, pod.name, source, refused.message)

@@ -206,13 +206,8 @@ def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) 
         raise InputError(error.message, source=option) from None
 
 
-def releases_of_upgrade(earlier: str, decides: DecidingRelease, is_named: bool) -> tuple[str, str]:
+def releases_of_upgrade(earlier: str, decides: DecidingRelease) -> tuple[str, str]:
     """Return the release before an upgrade, and the one that decides.
-
-    Parameters
-    ----------
-    is_named : bool
-        Whether the one that decides is named: no other may be the earlier one.
 
     Raises
     ------
@@ -223,7 +218,7 @@ def releases_of_upgrade(earlier: str, decides: DecidingRelease, is_named: bool) 
     hint = "name the later one with --kubernetes-version"
     if earlier == later:
         raise InputError(f"both releases are {later} ({decides.reason}); {hint}")
-    if not is_named and order.index(later) < order.index(earlier):
+    if order.index(later) < order.index(earlier):
         conflict = f"Kubernetes {later} decides ({decides.reason}), which is before {earlier}"
         raise InputError(f"{conflict}; {hint}")
     return earlier, later

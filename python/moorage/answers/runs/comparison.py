@@ -19,7 +19,7 @@ from moorage.cluster.verbs import RequestedChange
 from moorage.document import Document, Positive
 from moorage.errors import InputError, located, nearest, number_of
 from moorage.kube import Cluster, Pod
-from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, RefusedObject
+from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.model.pod import PodStatus
 from moorage.kube.releases import RELEASES, FeatureGates, changed_gates, release_named, selected_gates
 from moorage.kube.releases.behaviours import Behaviour, Cause, differing, find_causes, switched
@@ -508,6 +508,7 @@ class CompareDocument(Document, frozen=True, kw_only=True):
     left_out: list[LeftOutWorkload]
     warnings: Sequence[str]
     refused: list[RefusedObject] | UnsetType = UNSET
+    not_asked: list[NotAsked] | UnsetType = UNSET
 
 
 @dataclass(frozen=True)
@@ -568,7 +569,14 @@ class ComparisonAnswer:
             left_out=[*left_out],
             warnings=[*map(str, self.warnings)],
             refused=[*refused] or UNSET,
+            not_asked=self.not_asked or UNSET,
         )
+
+    @cached_property
+    def not_asked(self) -> list[NotAsked]:
+        """Who decides about the objects or the pods of a run, and cannot be asked."""
+        every = [each for run in self.alternatives for each in run.simulation.not_asked]
+        return [*{each.text: each for each in every}.values()]
 
     @cached_property
     def pods(self) -> PrintedTable:

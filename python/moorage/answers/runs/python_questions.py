@@ -148,8 +148,7 @@ def check(cluster: Cluster | Source, *change: Source, **options: Any) -> CheckAn
     if earlier is not None:
         with located(ValueError, path="upgrade_from"):
             earlier = release_named(earlier).version
-        is_named = question.scheduler.version is not None
-        earlier = releases_of_upgrade(earlier, after.release, is_named)
+        earlier = releases_of_upgrade(earlier, after.release)
     return CheckQuestion(
         before,
         after,

@@ -11,7 +11,7 @@ from moorage.kube.admission.chain import Admission
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.secured_namespaces import pod_template
 from moorage.kube.model.admission_policies import KINDS as POLICIES
-from moorage.kube.model.policy import LimitRange, ResourceQuota
+from moorage.kube.model.policy import AdmissionPlugins, LimitRange, ResourceQuota
 from moorage.kube.model.workload import CronJob, Job
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.missing_pods import MAKERS, new_pod
@@ -38,7 +38,8 @@ def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAl
     changed = _changed(client, before)
     if not changed:
         return []
-    old = admission_of(client, policies=[*before.others, *before.namespaces])
+    options: list[AdmissionPlugins] = client.list(AdmissionPlugins)[0]
+    old = admission_of(client, policies=[*before.others, *before.namespaces, *options])
     new, workloads = admission_of(client), workloads_of(client)
     refused = {outcome.workload for outcome in simulation.outcomes if outcome.status == REFUSED}
     groups, running = dict[Workload, PodsAlike](), dict[str, Pod]()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -261,17 +261,7 @@ class Simulation(Struct, dict=True):
     @cached_property
     def not_asked(self) -> list[NotAsked]:
         """Who decides about the change or about new pods, and cannot be asked."""
-        if not self.cluster.is_reviewed:
-            return []
-        from moorage.kube.admission.policy.reviewers import Reviewers  # most clusters have none
-
-        pods: dict[str, Pod] = {}
-        old = {pod.metadata.uid for pod in self.cluster.pods if not has_made_up_uid(pod)}
-        for outcome in self.outcomes:
-            if outcome.pod.metadata.uid not in old:
-                workload = outcome.workload
-                pods.setdefault(f"{workload.namespace}/{workload.text}", outcome.pod)
-        return Reviewers(self.cluster).not_asked(self.cluster.requested, pods)
+        return not_asked(self.cluster, self.scheduler, (outcome.pod for outcome in self.outcomes))
 
     def evictions(self) -> list[EvictedPod]:
         """Return the running pods that were evicted, as documents have them."""
@@ -625,8 +615,42 @@ def _rejections(failure: Failure | None) -> list[NodeRejection]:
 
 
 def refused_groups(cluster: Cluster) -> list[PodsAlike]:
-    """Return the objects of a change that the API server would refuse, as groups without a pod."""
-    return [PodsAlike(_workload_of(obj), REFUSED, obj.message, []) for obj in cluster.refused_objects]
+    """Return the objects of a change that the API server would refuse, as groups without a pod; the reasons
+    name the files."""
+    return [
+        PodsAlike(
+            _workload_of(obj), REFUSED, ": ".join(filter(None, [obj.source, with_hint(obj.message)])), []
+        )
+        for obj in cluster.refused_objects
+    ]
+
+
+def not_asked(
+    cluster: Cluster, scheduler: Scheduler, pods: Iterable[Pod] | None = None, moved: Container[str] = ()
+) -> list[NotAsked]:
+    """Return who decides about the change of a cluster or about new pods, and cannot be asked.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        After the changes.
+    pods : iterable of Pod, optional
+        Those among which the new ones are; by default all of the scheduler.
+    moved : container of str
+        As ``namespace/name``, further pods that are made anew.
+    """
+    if not cluster.is_reviewed:
+        return []
+    from moorage.kube.admission.policy.reviewers import Reviewers  # most clusters have none
+
+    listed: list[Pod] = scheduler.client.list(Pod)[0]
+    old = {pod.metadata.uid for pod in cluster.pods if not has_made_up_uid(pod)}
+    workloads, named = workloads_of(scheduler.client), dict[str, Pod]()
+    for pod in listed if pods is None else pods:
+        if pod.metadata.uid not in old or pod.key in moved:
+            workload = workloads.of(pod)
+            named.setdefault(f"{workload.namespace}/{workload.text}", pod)
+    return Reviewers(cluster).not_asked(cluster.requested, named)
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:

@@ -118,8 +118,9 @@ def capacity(  # noqa: PLR0913
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.answers.runs.pod_templates import as_gang, read_templates, template_group_warnings
-    from moorage.answers.runs.simulation import input_warnings, refuse_failing_plugins
+    from moorage.answers.runs.simulation import input_warnings, not_asked, refuse_failing_plugins
     from moorage.cluster.pod_scheduler import template_warnings
+    from moorage.kube import Pod
 
     from .planning_output import write_capacity
 
@@ -162,8 +163,10 @@ def capacity(  # noqa: PLR0913
     warnings += template_warnings(scheduler.client)
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
-    print_notes(warnings, cluster)
-    write_capacity(output, answer, verbose, scheduler, cluster.about(warnings), alone)
+    asked = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
+    unasked = not_asked(cluster, scheduler, asked)
+    print_notes(warnings, cluster, not_asked=unasked)
+    write_capacity(output, answer, verbose, scheduler, cluster.about(warnings, unasked), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:
@@ -229,7 +232,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     Exit codes: 0 if it ran; 2 for bad input.
     """
     from moorage.answers.nodes.node_room import node_prices, node_room
-    from moorage.answers.runs.simulation import SimulationSetup, refuse_failing_plugins
+    from moorage.answers.runs.simulation import SimulationSetup, not_asked, refuse_failing_plugins
     from moorage.cluster.change import select_nodes
 
     from .planning_output import write_nodes, write_uses
@@ -276,8 +279,9 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     facts = facts_of(cluster, ())
     notes = [*setup.warnings, *filter(None, [source])]
-    print_notes(notes, cluster, facts=facts)
-    about = cluster.about([*facts, *notes])
+    unasked = not_asked(cluster, scheduler)
+    print_notes(notes, cluster, facts=facts, not_asked=unasked)
+    about = cluster.about([*facts, *notes], unasked)
     if uses is not None:
         write_uses(output, uses, about, "namespace" if of_namespaces else by or "")
     else:

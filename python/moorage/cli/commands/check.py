@@ -136,7 +136,7 @@ def check(
         raise click.UsageError("--survive does not write -o name")
     names = options["files"] if names_server(options) else options["files"][1:]
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
-        before, after = load_before_and_after(options)
+        before, after = load_before_and_after(options, tells_refused=output == "name")
         nodes = asked_nodes(options)
         nodes.refuse_no_node(after, "-f")
         assert after.release is not None
@@ -150,7 +150,7 @@ def check(
             None if earlier else coming_nodes(options, after),
             new_only=new_only,
             allowed=allowed,
-            releases=earlier and releases_of_upgrade(earlier, after.release, options["version"] is not None),
+            releases=earlier and releases_of_upgrade(earlier, after.release),
             losses=None
             if by is None
             else LossQuestion(

@@ -138,11 +138,12 @@ def explain(
     facts = facts_of(
         setup.cluster, {target.workload for target in named} | {group.workload for group in unmade}
     )
-    print_notes(warnings, setup.cluster, facts=facts)
+    unasked = setup.run().not_asked if setup.cluster.is_reviewed else []
+    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked)
     warnings = [*facts, *warnings]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
     if explained or not (unmade or pinned) or output != "table":
-        about = setup.cluster.about(warnings)
+        about = setup.cluster.about(warnings, unasked)
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():

@@ -355,7 +355,7 @@ def _answer(
     """
     from moorage.answers.new_nodes import NodesNeeded
     from moorage.answers.runs.pod_templates import read_templates
-    from moorage.answers.runs.simulation import refuse_failing_plugins
+    from moorage.answers.runs.simulation import not_asked, refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.pod_scheduler import with_objects
     from moorage.kube.workloads.input_facts import facts_of
@@ -391,8 +391,10 @@ def _answer(
     if coming is None and not asks_pools:
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
     facts = [] if drained is None else facts_of(cluster)
-    print_notes(warnings, cluster, facts=facts)
-    write_plan(options["output"], answer, cluster.about([*facts, *warnings]))
+    moved = {move.pod for move in getattr(answer, "moves", ())}
+    unasked = not_asked(cluster, scheduler, moved=moved)
+    print_notes(warnings, cluster, facts=facts, not_asked=unasked)
+    write_plan(options["output"], answer, cluster.about([*facts, *warnings], unasked))
     return answer
 
 

@@ -168,5 +168,5 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
         with Stages(*alternatives, "comparing") as stage:
             answer = compare_alternatives(inputs, alternatives, from_scratch, stage)
     clusters = [run.simulation.cluster for run in answer.alternatives]
-    print_notes(answer.warnings, *clusters, basis=answer.basis())
+    print_notes(answer.warnings, *clusters, not_asked=answer.not_asked, basis=answer.basis())
     write_comparison(output, answer)

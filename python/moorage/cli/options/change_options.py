@@ -135,9 +135,10 @@ def places_first(after_run: bool) -> bool:
 
 def requested_changes() -> list[RequestedChange]:
     """Return the changes that the current command asks for, in the order given."""
-    given = click.get_current_context().meta[_GIVEN]
+    context = click.get_current_context()
+    given, namespace = context.meta[_GIVEN], context.params.get("namespace") or ""
     return [
-        RequestedChange(option.option, option.words)
+        RequestedChange(option.option, option.words, namespace)
         for option in given
         if option.option.removeprefix("--") in BY_NAME
     ]

@@ -14,8 +14,8 @@ import click
 from moorage.errors import NO_NODE, InputError, located, with_hint
 from moorage.kube.read.files import STDIN
 from moorage.kube.releases import (
+    ADMISSION_PLUGINS,
     DEFAULT,
-    DEFAULT_PLUGINS,
     OPTIONAL_PLUGINS,
     RELEASES,
     changed_gates,
@@ -23,7 +23,7 @@ from moorage.kube.releases import (
 )
 from moorage.notes import RoutineNote, basis_of
 
-from ..messages import BASIS, FACT, REFUSED, note, print_message, print_warnings
+from ..messages import BASIS, FACT, NOT_ASKED, REFUSED, note, print_message, print_warnings
 from .option_types import (
     PLUGIN,
     Decorator,
@@ -41,6 +41,7 @@ from .option_types import (
 if TYPE_CHECKING:
     from moorage.answers.runs.loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings
     from moorage.kube import Cluster
+    from moorage.kube.model.cluster import NotAsked
     from moorage.kube.read.read_objects import Listed
     from moorage.live.client import ApiClient
 
@@ -51,6 +52,7 @@ def print_notes(
     warnings: Iterable[str],
     *clusters: Cluster,
     facts: Iterable[str] = (),
+    not_asked: Iterable[NotAsked] = (),
     basis: Iterable[str] | None = None,
     is_asked: bool = False,
 ) -> None:
@@ -61,6 +63,8 @@ def print_notes(
     ----------
     facts : iterable of str, optional
         See `facts_of`.
+    not_asked : iterable of NotAsked, optional
+        Who decides and cannot be asked, unless the answer says it.
     basis : iterable of str, optional
         What the answer rests on, in a few words each; by default the releases, and what the warnings have.
     is_asked : bool, optional
@@ -68,6 +72,8 @@ def print_notes(
     """
     for fact in facts:
         note(FACT, fact)
+    for reviewer in not_asked:
+        note(NOT_ASKED, reviewer.text)
     from moorage.kube.model.cluster import NOT_TOLD
     from moorage.kube.read.deciding_release import NAMED, NEAREST
 
@@ -188,15 +194,15 @@ def _input_options(shows_synthetic: bool = False) -> Decorator:
         input_option(
             "--enable-admission-plugins",
             metavar="PLUGIN,…",
-            callback=some_of(OPTIONAL_PLUGINS),
+            callback=some_of(ADMISSION_PLUGINS),
             default="",
-            help="Admission plugins of the API server that are off by default: "
+            help="Admission plugins of the API server that are off by default, such as "
             f"{', '.join(OPTIONAL_PLUGINS)}.",
         ),
         input_option(
             "--disable-admission-plugins",
             metavar="PLUGIN,…",
-            callback=some_of(DEFAULT_PLUGINS),
+            callback=some_of(ADMISSION_PLUGINS),
             default="",
             help="Those that are on by default, and that the cluster switched off, such as PodSecurity.",
         ),
@@ -263,7 +269,9 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     return _checked(make(**_sizes(options["synthetic"]), seed=options["seed"]), options)
 
 
-def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True) -> tuple[Cluster, Cluster]:
+def load_before_and_after(
+    options: Mapping[str, Any], needs_before: bool = True, tells_refused: bool = True
+) -> tuple[Cluster, Cluster]:
     """Load the cluster of ``--kubeconfig`` or else of the first ``-f``, and that of all.
 
     Parameters
@@ -272,6 +280,8 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
         See `load_input`.
     needs_before : bool
         See `load.load_before_and_after`.
+    tells_refused : bool
+        Whether errors tell what is refused; else the answer does.
 
     Returns
     -------
@@ -294,7 +304,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
         after = load.load_joined(before, *further, **_reading(options), check=check)
         if after is not None:
             after.warnings += check.warnings
-            return before, _checked(after, options)
+            return before, _checked(after, options, tells_refused)
         sys.stdin.seek(0)  # a question is read again
     paths = _files(options)
     with _naming_traces(options["files"]):
@@ -302,7 +312,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
             *paths, **_reading(options), check=check, needs_before=needs_before
         )
     after.warnings += check.warnings
-    return before, _checked(after, options)
+    return before, _checked(after, options, tells_refused)
 
 
 def held_inputs() -> Mapping[str, PreparedInput]:
@@ -507,12 +517,13 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in names} | {"namespace": options["namespace"] or "default"}
 
 
-def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
+def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool = True) -> Cluster:
     """Say that there is no node, and what the API server would refuse; determine which release decides;
     refuse a namespace that does not exist."""
     for refusal in cluster.refused_objects:
         click.get_current_context().meta[REFUSED] = True
-        print_message("error", with_hint(refusal.text))
+        if tells_refused:
+            print_message("error", with_hint(refusal.text))
     if "version" in options and cluster.release is None:
         from moorage.kube.read.deciding_release import deciding_release
 

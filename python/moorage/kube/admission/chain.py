@@ -20,7 +20,7 @@ from ..model.cluster import Cluster, RefusedPod
 from ..model.meta import Object
 from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec, UnreadFields
-from ..model.policy import AdmissionPlugins, ResourceQuota
+from ..model.policy import ResourceQuota
 from ..plain import joined
 from ..releases import DEFAULT, RESOURCE_QUOTA
 from ..workloads.ownership import has_made_up_uid, stable_uid
@@ -51,6 +51,7 @@ from .request import (
 from .resource_quotas import ZERO, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
+from .switched_plugins import switched_plugins
 from .validate_object import check_pod_spec, pod_level_errors
 
 if TYPE_CHECKING:  # few clusters have policies
@@ -152,9 +153,8 @@ class Admission:
         self.siblings = siblings or Siblings()
         self._policies = Policies(listed)
         self.additions = self._policies.additions
-        switched = [obj for obj in listed if isinstance(obj, AdmissionPlugins)]
-        enabled = {name for obj in switched for name in obj.plugins}
-        disabled = {name for obj in switched for name in obj.disabled_plugins}
+        self.switched = switched_plugins(listed)
+        enabled, disabled = self.switched.enabled, self.switched.disabled
         self.mutating: list[AdmissionPlugin] = [
             NamespaceLifecyclePlugin(listed),
             *([AntiAffinityTopologyPlugin()] if AntiAffinityTopologyPlugin.name in enabled else ()),

@@ -15,7 +15,7 @@ from ..model.autoscaling import VerticalPodAutoscaler
 from ..model.meta import Object
 from ..model.node import Namespace, Node
 from ..model.pod import Pod, PodSpec, Toleration
-from ..model.policy import AdmissionPlugins, LimitRange, RuntimeClass, Scheduler
+from ..model.policy import LimitRange, RuntimeClass, Scheduler
 from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
 from ..read.decode import decode
 from ..read.object_defaults import other_preemption_policy, priority_fields
@@ -32,6 +32,7 @@ from .pod_requests import (
 )
 from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, mutated
 from .resource_quotas import is_extended, violations_of_object
+from .switched_plugins import switched_plugins
 
 # ---- distributions -----------------------------------------------------------------------------------------
 #
@@ -63,9 +64,9 @@ class Additions(AdmissionPlugin):
         Namespaces, OpenShift's Schedulers, and AdmissionPlugins; other kinds are ignored.
     """
 
-    def __init__(self, policies: Iterable[Object]) -> None:
+    def __init__(self, policies: Sequence[Object]) -> None:
         self._default = ""
-        self._plugins: set[str] = set()
+        self._plugins = switched_plugins(policies).enabled
         self._annotations: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for obj in policies:
             if isinstance(obj, Namespace):
@@ -76,9 +77,7 @@ class Additions(AdmissionPlugin):
                     }
             elif isinstance(obj, Scheduler):
                 self._default = obj.spec.default_node_selector
-            elif isinstance(obj, AdmissionPlugins):
-                self._plugins.update(obj.plugins)
-        self._restricts = any(
+        self._restricts = "PodTolerationRestriction" in self._plugins or any(
             {_DEFAULT, _WHITELIST} & annotations_of.keys() for annotations_of in self._annotations.values()
         )
 

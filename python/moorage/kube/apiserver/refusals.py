@@ -190,6 +190,11 @@ class Refusals:
         if self._check is not None:
             self._check(obj)
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether the objects of the cluster are read with the change."""
+        return self._cluster != STORED
+
     def is_change(self, origin: Origin) -> bool:
         """Whether a manifest is of a change."""
         return origin.argument > self._cluster

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from moorage.errors import InputError
 
-from ..releases import DEFAULT_PLUGINS, OPTIONAL_PLUGINS
+from ..releases import ADMISSION_PLUGINS
 from .meta import Int32, LabelSelector, Object, Resources, Struct, int_or_percent, labels, one_of, required
 from .pod import Toleration
 
@@ -168,16 +168,29 @@ class Scheduler(Object, frozen=True):
 
 class AdmissionPlugins(Object, frozen=True):
     """Admission plugins of the API server that are on besides the default ones, or off, the namespaces and
-    runtime classes that PodSecurity does not look at, and who makes a change; "" is an administrator."""
+    runtime classes that PodSecurity does not look at, and who makes a change; "" is an administrator.
+
+    Attributes
+    ----------
+    pod : str
+        The pod of kube-apiserver whose options these are; others count in their place.
+    config_file : str
+        The option ``--admission-control-config-file`` of this pod.
+    unknown : tuple of str
+        Further plugins that it names.
+    """
 
     kind: str = "AdmissionPlugins"
     api_version: str = "admission.moorage.dev/v1"
-    plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
-    disabled_plugins: tuple[Annotated[str, one_of(*DEFAULT_PLUGINS)], ...] = ()
+    plugins: tuple[Annotated[str, one_of(*ADMISSION_PLUGINS)], ...] = ()
+    disabled_plugins: tuple[Annotated[str, one_of(*ADMISSION_PLUGINS)], ...] = ()
     exempt_namespaces: tuple[str, ...] = ()
     exempt_runtime_classes: tuple[str, ...] = ()
     user: str = ""
     groups: tuple[str, ...] = ()
+    pod: str = ""
+    config_file: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 ADMISSION_KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)

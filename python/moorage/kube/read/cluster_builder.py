@@ -170,9 +170,7 @@ def build_cluster(
     for others in admitted:
         refuse_objects(new_pods, others, completed, refusals)
     cluster.warnings += new_pods.notes()
-    pods_by_owner = PodIndex(cluster.pods + cluster.finished)
-    cluster = recognize_templates(cluster, completed.before, pods_by_owner)
-    cluster.pods_by_owner = pods_by_owner
+    cluster = recognize_templates(cluster, completed.before, PodIndex(cluster.pods + cluster.finished))
     if like_siblings:
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
@@ -342,30 +340,40 @@ def check_namespaces(
 
 
 def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
-    """Return the namespace of an object that does not exist; "" where it does, or a server's are not listed.
-
-    The namespace `default` cannot be deleted, so a list without it is not a whole one.
-    """
+    """Return the namespace of an object that does not exist; "" where it does, or not all are listed."""
     name = default_namespace(obj)
-    is_known = not name or name in listed or "default" not in listed or _is_manifest(listed["default"])
-    return "" if is_known else name
+    return name if name and name not in listed and _is_whole(listed) else ""
+
+
+def _is_whole(listed: Mapping[str, Namespace]) -> bool:
+    """Whether a list of namespaces is that of a server: `default` cannot be deleted."""
+    return "default" in listed and not _is_manifest(listed["default"])
+
+
+_ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 def _check_changes(
     objects: Sequence[Object], places: Sequence[Origin], overlay: Overlay, refusals: Refusals
 ) -> None:
-    """Check manifests as an API server does: that their namespaces exist, and by all rules of their kinds if
-    they are of a change."""
+    """Check that the namespaces of manifests exist.
+
+    A cluster with some Namespaces has these, and those that its objects are in; nothing is known of the
+    namespaces of a cluster that has none.
+    """
     listed = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
+    known = {"", *listed}
+    if not _is_whole(listed):
+        of_cluster = [*overlay.before.values()]
+        of_cluster += [
+            obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)
+        ]
+        if not (refusals.has_cluster and any(isinstance(obj, Namespace) for obj in of_cluster)):
+            return
+        known |= _ALWAYS_THERE | {obj.namespace for obj in of_cluster}
     for obj, place in zip(objects, places, strict=True):
-        is_new = _is_manifest(obj)
-        if not (is_new or (overlay.applied and key_of(obj) in overlay.applied)):
-            continue
-        try:
-            if is_new and (name := _missing_namespace(obj, listed)):
-                raise InputError(_NOT_FOUND.format(name))
-        except InputError as error:
-            refusals.add(error, obj, place)
+        if _is_manifest(obj) and (name := default_namespace(obj)) not in known:
+            refusals.add(InputError(_NOT_FOUND.format(name)), obj, place)
     refusals.raise_any()
 
 

@@ -73,7 +73,14 @@ from .object_defaults import default_namespace
 from .params_reader import ParamsReader
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
-from .snapshots import read_config_map, read_flags, read_server_version, read_snapshot, refuse_answers
+from .snapshots import (
+    is_api_server,
+    read_config_map,
+    read_flags,
+    read_server_version,
+    read_snapshot,
+    refuse_answers,
+)
 
 if TYPE_CHECKING:
     from .yaml_events import DuplicateKey
@@ -435,7 +442,7 @@ class _Reader:
     def _read_part(self, parts: Parts, kind: str, texts: _Texts | list[Any], at: int) -> Object | None:
         """Read an object by its parts, if its fields need no check; its whole text is ``texts[at]``."""
         obj = self._parts.read(parts, kind)
-        if obj is None:
+        if obj is None or is_api_server(obj):
             return None
         is_served = obj.metadata.uid or obj.metadata.resource_version
         if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ from ..workloads.revisions import (
     make_revision,
     mark_of,
     recognized,
+    update_revision,
 )
 from ..workloads.stateful_pods import by_ordinal
 
@@ -53,6 +55,8 @@ _GENERATION, _GENERATION_LABEL = "deprecated.daemonset.template.generation", "po
 def recognize_templates(cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> Cluster:
     """Return a cluster with the ReplicaSets and the revisions of templates that its pods name.
 
+    Pods of a StatefulSet or DaemonSet of which none names a revision have the template that it had.
+
     Parameters
     ----------
     cluster : Cluster
@@ -64,10 +68,16 @@ def recognize_templates(cluster: Cluster, before: Mapping[str, Object], pods: Po
         All pods, finished ones included.
     """
     recognition = _Recognition(cluster, before, pods)
+    if marked := recognition.marked_pods():
+        cluster = replace_fields(cluster, pods=[marked.get(pod.key, pod) for pod in cluster.pods])
+        pods = PodIndex(cluster.pods + cluster.finished)
+        recognition = _Recognition(cluster, before, pods, recognition.marks)
     others = recognition.with_revisions(recognition.with_replica_sets())
     guesses = recognition.guesses
     warnings = [_GUESSED.format(examples(guesses, 3))] if guesses else []
-    return replace_fields(cluster, others=others, warnings=[*cluster.warnings, *warnings])
+    cluster = replace_fields(cluster, others=others, warnings=[*cluster.warnings, *warnings])
+    cluster.pods_by_owner = pods
+    return cluster
 
 
 class _Recognition:
@@ -77,11 +87,20 @@ class _Recognition:
     ----------
     guesses : list of str
         See `_note_guess`.
+    marks : dict of str to str
+        By ``Kind namespace/name``, the marks that `marked_pods` has given.
     """
 
-    def __init__(self, cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        before: Mapping[str, Object],
+        pods: PodIndex,
+        marks: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.cluster = cluster
         self.guesses: list[str] = []
+        self.marks = dict(marks)
         self._before = before
         self._index = pods
 
@@ -92,16 +111,33 @@ class _Recognition:
 
     # ---- revisions -----------------------------------------------------------------------------------------
 
+    def marked_pods(self) -> dict[str, Pod]:
+        """Return with the mark of their template the pods of workloads of which none has one, by key."""
+        marked = dict[str, Pod]()
+        for obj in self.cluster.others:
+            if isinstance(obj, Revisioned):
+                pods = list(filter(is_active, self._index.owned(obj)))
+                if pods and not any(REVISION_LABEL in pod.metadata.labels for pod in pods):
+                    was = replace(obj, spec=replace(obj.spec, template=self._template_before(obj)))
+                    revision = update_revision(was, self._revisions_of(obj))
+                    mark = mark_of(obj, revision or make_revision(was, was.spec.template, 1))
+                    self.marks[obj.full_name] = mark
+                    for pod in pods:
+                        labels = {**pod.metadata.labels, REVISION_LABEL: mark}
+                        marked[pod.key] = replace(pod, metadata=replace(pod.metadata, labels=labels))
+        return marked
+
+    def _revisions_of(self, obj: Revisioned) -> list[ControllerRevision]:
+        listed = self._listed_revisions.get((obj.namespace, obj.kind, obj.name), ())
+        return [revision for revision in listed if refers_to(revision.metadata.controller(), obj)]
+
     def with_revisions(self, others: list[Object]) -> list[Object]:
         """Return objects with the revisions that pods name, and StatefulSets whose status names one of them:
         where a file has no status, the pod of the lowest ordinal has the current revision."""
         kept, all_inferred = list[Object](), list[ControllerRevision]()
         for obj in others:
             if isinstance(obj, Revisioned):
-                listed = self._listed_revisions.get((obj.namespace, obj.kind, obj.name), ())
-                revisions = [
-                    revision for revision in listed if refers_to(revision.metadata.controller(), obj)
-                ]
+                revisions = self._revisions_of(obj)
                 inferred = self._inferred_revisions(obj, revisions)
                 all_inferred += inferred
                 if isinstance(obj, StatefulSet):
@@ -136,7 +172,7 @@ class _Recognition:
         for revision in listed:
             pods.pop(mark_of(owner, revision), None)
         prefix = "" if isinstance(owner, DaemonSet) else f"{owner.name}-"
-        known = self._known_mark(owner, pods)
+        known = self.marks.get(owner.full_name) or self._known_mark(owner, pods)
         templates = infer_templates(pods, REVISION_LABEL, self._template_before(owner), known)
         self._note_guess(owner, REVISION_LABEL, templates, known is not None)
         born = owner.metadata.creation_timestamp

@@ -18,7 +18,9 @@ from moorage.errors import InputError, shorten
 
 from ..model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, KarpenterSettings
 from ..model.meta import Object, ObjectMeta
+from ..model.policy import AdmissionPlugins
 from ..model.workload import Deployment
+from ..releases import ADMISSION_PLUGINS
 from ..workloads.custom_objects import metadata_of
 from .decode import Document, decode, decode_as, is_json
 from .documents import TABLE
@@ -250,8 +252,40 @@ def read_config_map(document: Any) -> ConfigMap | None:
     return decode_as(document, ConfigMap) if is_its else None
 
 
-def read_flags(obj: Object | None, document: Document) -> AutoscalerFlags | KarpenterSettings | None:
-    """Read how cluster-autoscaler or Karpenter is set up; None for an object that is no Deployment of one."""
+class _OfPod(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+def is_api_server(obj: Object) -> bool:
+    """Whether an object is a pod of the API server, which a kubelet runs by itself."""
+    return obj.namespace == "kube-system" and obj.kind == "Pod" and obj.name.startswith("kube-apiserver")
+
+
+def _api_server(obj: Object, document: Document) -> AdmissionPlugins:
+    """Return the admission plugins that a pod of the API server names."""
+    values: dict[str, str] = {}
+    for container in decode(document, _OfPod).spec.containers:
+        values |= container.settings()
+    enabled, disabled = (
+        [name.strip() for name in values.get(f"{word}_ADMISSION_PLUGINS", "").split(",") if name.strip()]
+        for word in ("ENABLE", "DISABLE")
+    )
+    return AdmissionPlugins(
+        metadata=ObjectMeta(name=obj.name),
+        plugins=tuple([name for name in enabled if name in ADMISSION_PLUGINS]),
+        disabled_plugins=tuple([name for name in disabled if name in ADMISSION_PLUGINS]),
+        pod=obj.name,
+        config_file=values.get("ADMISSION_CONTROL_CONFIG_FILE", ""),
+        unknown=tuple([name for name in enabled if name not in ADMISSION_PLUGINS]),
+    )
+
+
+def read_flags(
+    obj: Object | None, document: Document
+) -> AutoscalerFlags | KarpenterSettings | AdmissionPlugins | None:
+    """Read how cluster-autoscaler, Karpenter or the API server is set up; None for an object of none."""
+    if obj is not None and is_api_server(obj):
+        return _api_server(obj, document)
     if not isinstance(obj, Deployment):
         return None
     names = [obj.name, *(container.image for container in obj.spec.template.spec.containers)]

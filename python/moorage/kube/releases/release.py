@@ -20,12 +20,28 @@ ALWAYS_PULL_IMAGES, ANTI_AFFINITY_TOPOLOGY = "AlwaysPullImages", "LimitPodHardAn
 OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION, ALWAYS_PULL_IMAGES, ANTI_AFFINITY_TOPOLOGY)
 """Admission plugins of kube-apiserver that are off by default in each release, and that run here if they are
 named."""
-RESOURCE_QUOTA = "ResourceQuota"
-DEFAULT_PLUGINS = (
+RESOURCE_QUOTA, DEFAULT_TOLERATIONS = "ResourceQuota", "DefaultTolerationSeconds"
+WEBHOOK_PLUGINS = {
+    "MutatingWebhookConfiguration": "MutatingAdmissionWebhook",
+    "ValidatingWebhookConfiguration": "ValidatingAdmissionWebhook",
+}
+"""The plugin that asks the webhooks of a kind of configuration."""
+NOT_EVALUATED = ("AlwaysDeny", "DenyServiceExternalIPs", "ImagePolicyWebhook", "NamespaceAutoProvision")
+"""Plugins that are off by default, and that would change an answer."""
+ADMISSION_PLUGINS = (
+    *OPTIONAL_PLUGINS,
     *("NamespaceLifecycle", "LimitRanger", "ServiceAccount", "PodSecurity", "Priority", "RuntimeClass"),
-    *("DefaultStorageClass", "PersistentVolumeClaimResize", RESOURCE_QUOTA),
+    *("DefaultStorageClass", "PersistentVolumeClaimResize", RESOURCE_QUOTA, DEFAULT_TOLERATIONS),
+    *("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", *WEBHOOK_PLUGINS.values()),
+    *("PodNodeSelector", "PodTolerationRestriction", *NOT_EVALUATED),
+    # about users, nodes, certificates and other objects that scheduling does not read:
+    *("AlwaysAdmit", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction"),
+    *("ClusterTrustBundleAttest", "DefaultIngressClass", "EventRateLimit", "JobValidation"),
+    *("NamespaceExists", "NodeDeclaredFeatureValidator", "NodeRestriction"),
+    *("OwnerReferencesPermissionEnforcement", "PodGroupProtection", "PodGroupWorkloadExists"),
+    *("PodResizeValidator", "PodTopologyLabels", "StorageObjectInUseProtection", "TaintNodesByCondition"),
 )
-"""Admission plugins that are on by default in each release, and that do not run here if they are named."""
+"""The admission plugins of kube-apiserver v1.34 to v1.38, by the names that its options take."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,7 @@ from ..manifest_validation import check_new
 from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, StatusCause
 from ..stored.service_accounts import TOKEN_VOLUME, all_containers, with_account
 from ..stored.version_defaults import with_version_defaults
+from ..switched_plugins import switched_plugins
 from .bound_policies import Parameters
 from .mutating_policies import MutatingPolicies, ServerPanicError
 from .policy_matching import PolicyRequest
@@ -65,6 +66,8 @@ class AdmissionPolicies:
 
     def __init__(self, objects: Iterable[Object]) -> None:
         listed = list(objects)
+        off = switched_plugins(listed).disabled  # by the names of the kinds
+        listed = [obj for obj in listed if obj.kind not in off]
         namespaces = {obj.name: plain(obj) for obj in listed if isinstance(obj, Namespace)}
         policies = [
             obj for obj in listed if isinstance(obj, ValidatingAdmissionPolicy | MutatingAdmissionPolicy)

@@ -17,10 +17,12 @@ from ...model.pod import Pod
 from ...model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration, Webhook
 from ...model.workload import CustomObject
 from ...plain import plain
+from ...releases import WEBHOOK_PLUGINS
 from ...workloads.kind_table import POLICY_GROUPS
 from ..field_checks import Json
 from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
+from ..switched_plugins import switched_plugins
 from .bound_policies import BoundPolicy
 from .policy_expressions import ExpressionError, Facts
 from .policy_matching import Namespaces, PolicyRequest, Reviews, is_exempt
@@ -84,10 +86,12 @@ class Reviewers:
     """
 
     def __init__(self, cluster: Cluster) -> None:
+        off = switched_plugins(cluster.others).disabled
         self._listed = [
             reviewer
             for obj in cluster.others
             if isinstance(obj, ValidatingWebhookConfiguration | MutatingWebhookConfiguration)
+            if WEBHOOK_PLUGINS[obj.kind] not in off
             for reviewer in _webhooks(obj)
         ]
         self._listed += _policies(cluster.outside_policies) if cluster.outside_policies else ()

@@ -163,8 +163,8 @@ def capacity(  # noqa: PLR0913
     warnings += template_warnings(scheduler.client)
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming else asked_nodes(options).makes_none(cluster, "capacity", can_grow=True)
-    asked = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
-    unasked = not_asked(cluster, scheduler, asked)
+    candidates = [*scheduler.client.list(Pod)[0], *(pod for pod, _ in pods)] if cluster.is_reviewed else []
+    unasked = not_asked(cluster, scheduler, candidates)
     print_notes(warnings, cluster, not_asked=unasked)
     write_capacity(output, answer, verbose, scheduler, cluster.about(warnings, unasked), alone)
 

@@ -188,14 +188,8 @@ def _name(root: Json) -> str:
 def _job_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     """The spec of a Job, or of the Jobs of a CronJob."""
     yield from _index_errors(spec, path)
-    if root.get("kind") == "Job" and spec.get("completionMode") == "Indexed" and spec.get("completions"):
-        meta = part(root, "metadata")
-        name = meta.get("name") or ""
-        if not (meta.get("generateName") and not name) and format_errors(
-            "dns1123Label", last := f"{name}-{spec['completions'] - 1}"
-        ):
-            why = f"will not able to create pod with invalid DNS label: {last}"
-            yield Fault("metadata.name", invalid(name, why))
+    if root.get("kind") == "Job":
+        yield from _host_errors(spec, part(root, "metadata"))
     if (manager := spec.get("managedBy")) is not None:
         for value, why in _manager_errors(manager):
             yield Fault(f"{path}.managedBy", invalid(value, why))

@@ -34,6 +34,7 @@ from moorage.kube import Object, Pod, Taint
 from moorage.store import ObjectClient, find_object
 
 W = TypeVar("W", covariant=True)
+C = TypeVar("C")
 
 
 class Kind(StrEnum):
@@ -96,6 +97,8 @@ class Kind(StrEnum):
 
 MOST_REDUCTION, LAST = 0.75, 3
 """Which reductions people may accept; larger ones come last."""
+NO_REDUCTION = 0.9
+"""From which reduction on a change is left out where others help: what is left is another workload."""
 
 
 class ObjectEdit(NamedTuple):
@@ -181,6 +184,11 @@ class HelpfulChange(Struct, frozen=True):
         return f"{self.text} ({self.node})" if self.node else self.text
 
     @property
+    def rank(self) -> int:
+        """That of its kind; the last for reductions that people do not accept."""
+        return self.kind.rank if self.amount <= MOST_REDUCTION else LAST
+
+    @property
     def changes_pods(self) -> bool:
         """Whether it changes the pods that the question is about."""
         return any(edit[:2] == (Pod, "") for edit in self.edits)
@@ -259,11 +267,12 @@ def write(client: ObjectClient, edits: Iterable[ObjectEdit]) -> None:
 
 def cost(change: HelpfulChange) -> tuple[int, float, int]:
     """Return where a change stands among others: those that ask for the least come first."""
-    return (
-        change.kind.rank if change.amount <= MOST_REDUCTION else LAST,
-        change.amount,
-        -change.feasible_nodes,
-    )
+    return change.rank, change.amount, -change.feasible_nodes
+
+
+def sensible(changes: Sequence[C], amount: Callable[[C], float]) -> list[C]:
+    """Return changes without reductions to next to nothing, where others help."""
+    return [change for change in changes if amount(change) < NO_REDUCTION] or list(changes)
 
 
 def tried_text(kinds: Container[Kind]) -> str:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, put
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, put, sensible
 from moorage.engine.framework.evidence import readable
 from moorage.engine.requirements import (
     Constraint,
@@ -63,7 +63,7 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
     for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
         changes += remedies(probe, constraint)
     changes += [*uncordons(probe), *_labels(probe), *_nodes(probe), *device_changes(probe)]
-    return sorted(changes, key=cost)
+    return sorted(sensible(changes, lambda change: change.amount), key=cost)
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -329,11 +329,12 @@ def find_pairs(probe: Probe, conflicts: list[list[Constraint]]) -> list[ChangePa
             first, second = sorted((pair.first, pair.second), key=lambda each: (each.kind.rank, each.text))
             ordered = ChangePair(first, second, pair.feasible_nodes)
             pairs.setdefault(ordered.text, ordered)
-    return sorted(pairs.values(), key=_cost)[:MOST_PAIRS]
+    listed = sensible(list(pairs.values()), lambda pair: max(pair.first.amount, pair.second.amount))
+    return sorted(listed, key=_cost)[:MOST_PAIRS]
 
 
 def _cost(pair: ChangePair) -> tuple[object, ...]:
-    ranks = sorted((pair.first.kind.rank, pair.second.kind.rank), reverse=True)
+    ranks = sorted((pair.first.rank, pair.second.rank), reverse=True)
     return (*ranks, pair.first.amount + pair.second.amount, -pair.feasible_nodes, pair.text)
 
 

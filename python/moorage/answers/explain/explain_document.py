@@ -375,7 +375,8 @@ class ExplanationDocument(Document, frozen=True, kw_only=True):
     skipped_scores: list[str]
     """Plugins that returned Skip."""
     groups: list[RejectedNodes]
-    """The largest group first."""
+    """Those of the fewest rejections that no eviction resolves first, then of the fewest rejections, then the
+    largest group."""
     weights: dict[str, int]
     """By score plugin."""
     ranking: list[ScoredNode]

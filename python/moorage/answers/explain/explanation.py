@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from moorage.cluster.helpful_changes import HelpfulChange, Kind
 from moorage.document import Count, Document
 from moorage.engine.framework.evidence import Evidence
-from moorage.engine.framework.status import Status
+from moorage.engine.framework.status import Code, Status
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.requirements import Constraint
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination
@@ -349,7 +349,7 @@ class ExplainedPod(Tabular):
     filters : list of FilterVerdicts
         In the order in which they run; PreFilter first, where it rejects the pod or excludes nodes.
     groups : list of NodeGroup
-        The rejected nodes, the largest group first.
+        The rejected nodes; see `group_nodes`.
     find_evidence : callable
         Returns the evidence of nodes, given their indexes in list order and their verdicts.
     changes : list of Change
@@ -577,17 +577,19 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvide
     Returns
     -------
     list of NodeGroup
-        In descending order of size, equal sizes in list order.
+        The nodes that the pod is for come first, as far as verdicts show: those of the fewest rejections that
+        no eviction resolves, then of the fewest rejections, then the largest group.
     """
     keys = np.zeros(len(order), dtype=np.intp)
     for each in filters:
         _, keys = np.unique(keys * len(each.statuses) + each.codes, return_inverse=True)
-    groups: list[tuple[int, int, AlikeNodes]] = []
+    groups: list[tuple[int, int, int, int, AlikeNodes]] = []
     for key in range(int(keys.max(initial=-1)) + 1):
         places = np.flatnonzero(keys == key).tolist()
         statuses = [each.statuses[each.codes[places[0]]] for each in filters]
         verdicts = [status for status in statuses if status is not None]
         if verdicts:
             group = AlikeNodes([order[at] for at in places], verdicts, find(places, verdicts))
-            groups.append((-len(places), places[0], group))
-    return [group for *_, group in sorted(groups, key=lambda each: each[:2])]
+            for_good = sum(verdict.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE for verdict in verdicts)
+            groups.append((for_good, len(verdicts), -len(places), places[0], group))
+    return [group for *_, group in sorted(groups, key=lambda each: each[:-1])]

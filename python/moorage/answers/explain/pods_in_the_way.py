@@ -242,6 +242,8 @@ class RaisedPriority(Struct, frozen=True):
         Whom it would evict there; none if only nominated pods keep the room.
     budgets : tuple of str
         The PodDisruptionBudgets that the evictions violate, as ``namespace/name``.
+    default_class : str
+        The global default PriorityClass, where the priority of the pod is that of this class; else "".
     """
 
     priority: int
@@ -250,6 +252,7 @@ class RaisedPriority(Struct, frozen=True):
     node: str
     victims: tuple[Pod, ...]
     budgets: tuple[str, ...]
+    default_class: str = ""
 
     @property
     def text(self) -> str:
@@ -258,7 +261,9 @@ class RaisedPriority(Struct, frozen=True):
         effect = f"evict {victims} on {self.node}" if victims else f"fit {self.node}"
         of = f" (PriorityClass {self.class_name} has {self.class_value})" if self.class_name else ""
         violates = f"; violates {', '.join(self.budgets)}" if self.budgets else ""
-        return f"with priority {self.priority}{of} it would {effect}{violates}"
+        default = f"; its own is that of {self.default_class}, the global default class"
+        origin = default if self.default_class else ""
+        return f"with priority {self.priority}{of} it would {effect}{violates}{origin}"
 
 
 def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> RaisedPriority | None:
@@ -308,7 +313,12 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     helps = (each for each in sorted(enough) if candidate_with(each[0]) is not None)
     value, name = next(helps, (0, ""))
     budgets = budgets_of(engine, candidate, priority)
-    return RaisedPriority(priority, name, value, candidate.name, tuple(candidate.victims.pods), budgets)
+    of_class = pod.spec.priority_class_name
+    default = any(each.name == of_class and each.global_default for each in classes)
+    victims = tuple(candidate.victims.pods)
+    return RaisedPriority(
+        priority, name, value, candidate.name, victims, budgets, of_class if default else ""
+    )
 
 
 def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
+from ..runs.pod_templates import without_number
 from .claim_explanations import PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)
@@ -230,6 +231,7 @@ class Probe:
         if controller is None:
             return (self.pod,)
         client, intern = cast(ObjectClient, self.engine.handle.client), state.classes.intern
+        own = intern(without_number(self.pod))
         alike = [
             pod
             for pod in client.list(Pod, self.pod.namespace)[0]
@@ -237,7 +239,7 @@ class Probe:
             and is_active(pod)
             and pod.key != self.pod.key
             and not (pod.spec.node_name or state.has_pod(pod))
-            and intern(pod) == intern(self.pod)
+            and intern(without_number(pod)) == own
         ]
         return (self.pod, *alike)[:MOST_WAITING]
 

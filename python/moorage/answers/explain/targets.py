@@ -20,6 +20,7 @@ from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.store import kind_named
 
+from ..runs.pod_templates import without_number
 from ..runs.simulation import (
     EVICTED,
     NOT_STARTED,
@@ -192,11 +193,14 @@ class Target(NamedTuple):
         Its workload.
     pods : tuple of str
         All pods with this explanation.
+    of : int
+        Number of pods that the workload has, or lacks, after the run; 0 where that is not asked.
     """
 
     key: str
     workload: Workload
     pods: tuple[str, ...]
+    of: int = 0
 
     @property
     def alike(self) -> tuple[str, ...]:
@@ -333,16 +337,25 @@ def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
 
 
 def targets_without_node(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[Target]:
-    """Group pods without a node by class and pod group, which decide what is explained."""
-    classes = simulation.scheduler.cache.state.classes
+    """Group pods without a node by class and pod group, which decide what is explained. Pods that their
+    controller numbers are alike if they fail alike, and have no claims of their own."""
+    intern = simulation.scheduler.cache.state.classes.intern
     unmade = {id(outcome) for group in groups_not_made(simulation) for outcome in group.outcomes}
     groups: dict[tuple[object, ...], list[PodOutcome]] = {}
     for outcome in outcomes:
         if not (outcome.status in EXPLAINED_BY_STATUS or outcome.is_leaving or id(outcome) in unmade):
-            alike = _common(outcome.workload), classes.intern(outcome.pod), group_of(outcome.pod)
+            pod = outcome.pod
+            unnumbered = pod if any(pod.claim_keys()) else without_number(pod)
+            why = "" if unnumbered is pod else outcome.reason
+            alike = _common(outcome.workload), intern(unnumbered), group_of(pod), why
             groups.setdefault(alike, []).append(outcome)
     return [
-        Target(members[0].pod.key, members[0].workload, tuple([outcome.pod.key for outcome in members]))
+        Target(
+            members[0].pod.key,
+            members[0].workload,
+            tuple([outcome.pod.key for outcome in members]),
+            simulation.count_of(members[0].workload),
+        )
         for members in groups.values()
     ]
 

@@ -137,11 +137,7 @@ def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[
     """
     classes, kinds = scheduler.cache.state.classes, dict[object, PodTemplateFile]()
     for template in templates:
-        labels = {
-            key: value for key, value in template.pod.metadata.labels.items() if key not in INDEX_LABELS
-        }
-        pod = as_template(template.pod)
-        kind = classes.intern(replace(pod, metadata=replace(pod.metadata, labels=labels))), group_of(pod)
+        kind = classes.intern(without_number(as_template(template.pod))), group_of(template.pod)
         first = kinds.setdefault(kind, PodTemplateFile(template.pod, 0))
         kinds[kind] = first._replace(share=first.share + template.share)
     if len(kinds) > 1:
@@ -149,6 +145,14 @@ def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[
     if any(template.share > 1 for template in templates):
         raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
     return [PodTemplateFile(templates[0].pod, 1)]
+
+
+def without_number(pod: Pod) -> Pod:
+    """Return a pod without the labels by which its controller numbers it."""
+    if INDEX_LABELS.isdisjoint(pod.metadata.labels):
+        return pod
+    labels = {key: value for key, value in pod.metadata.labels.items() if key not in INDEX_LABELS}
+    return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def template_group_warnings(

@@ -406,6 +406,14 @@ class Simulation(Struct, dict=True):
             pod, workload, NOT_STARTED if error else PLACED, node, error or why, victims=victims
         )
 
+    @cached_property
+    def _by_workload(self) -> dict[Workload, list[PodOutcome]]:
+        return by_workload(self.outcomes)
+
+    def count_of(self, workload: Workload) -> int:
+        """Return the number of pods that a workload has, or lacks."""
+        return self.running[workload] + len(self._by_workload.get(workload, ()))
+
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""
         current = self._stored(pod)

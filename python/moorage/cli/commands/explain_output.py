@@ -117,7 +117,7 @@ def _item(entry: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Ex
 
 def _heading(target: Target, explanation: Explanation) -> str:
     workload, count = target.workload, len(target.pods)
-    pods = number_of(count, "pod", "pods")
+    pods = number_of(count, "pod", "pods") if target.of <= count else f"{count} of {target.of} pods"
     outcome = "" if explanation.has_place else " without a node"
     if count == 1:
         return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
@@ -135,6 +135,7 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
             yield [f"one pod of the group, {explanation.pod.key}:"]
+    yield from _of_changes(explanation)
     if explanation.feasible:
         yield CaptionedTable("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
@@ -142,7 +143,7 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
     if not explanation.feasible:
         yield from _of_claims(explanation)
     if explanation.preemption is not None:
-        lines = list(_of_preemption(explanation, explanation.preemption))
+        lines = list(_of_preemption(explanation.preemption))
         budgets = explanation.violated_budgets
         cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
         yield lines if cells else [*lines, ""]
@@ -150,7 +151,6 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
             yield CaptionedTable(
                 "Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells
             )
-    yield from _of_changes(explanation)
     for name in nodes:
         node = explanation.node(name)
         yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
@@ -244,6 +244,8 @@ def _head(explanation: Explanation) -> Iterator[str]:
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
+    if explanation.raised_priority is not None:
+        yield explanation.raised_priority.text
     yield from (note.text for note in explanation.notes)
     yield from (answer.text for answer in explanation.extenders)
     is_rejected = any(answer.rejected for answer in explanation.extenders)
@@ -270,7 +272,7 @@ def _of_situation(explanation: Explanation) -> Iterator[str]:
         yield f"simulate leaves it without a node: {situation.message}"
 
 
-def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterator[str]:
+def _of_preemption(examination: PreemptionExamination) -> Iterator[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     preemption, choice = examination.dry_run, examination.choice
     if choice is None:
@@ -281,8 +283,6 @@ def _of_preemption(explanation: Explanation, examination: PreemptionExamination)
         yield f"  decided by: {CRITERION_TEXTS[choice.criterion]}"
     for reason, nodes in examination.rejections().items():
         yield f"  on {nodes}: {reason}"
-    if explanation.raised_priority is not None:
-        yield f"  {explanation.raised_priority.text}"
 
 
 def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str | int, ...]:

@@ -31,6 +31,7 @@ ANSWERS = {
     "explain": [
         "moorage.answers.explain.explain_document:ExplanationDocument",
         "moorage.answers.explain.explain_document:ExplanationList",
+        "moorage.answers.explain.refusals_by_place:RefusalsDocument",
         "moorage.autoscalers.node_removal:NodeFate",
         "moorage.answers.node_emptying:NodeReport",
     ],

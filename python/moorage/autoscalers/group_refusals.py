@@ -40,16 +40,27 @@ from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
 
 def group_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> list[PoolRefusal]:
     """Return why no node group gets a node for a pod (``namespace/name``), in the order of the groups."""
-    if autoscaling.groups is None:
-        return []
-    (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
     refusals = []
-    for group in autoscaling.groups.node_groups:
-        loops = _GroupLoops(scheduler, autoscaling, autoscaling.groups, group, waiting)
+    for loops in _loops(scheduler, autoscaling, pod):
         if why := loops.reason():
             changes = tuple(sorted(loops.changes(), key=cost))
-            refusals.append(PoolRefusal(group.name, why, changes, frozenset(loops.kinds), "node group"))
+            refusals.append(PoolRefusal(loops.group.name, why, changes, frozenset(loops.kinds), "node group"))
     return refusals
+
+
+def group_reasons(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> dict[str, str]:
+    """Return the reason of each node group as in `group_refusals`, by its kind and name; "" where it gets a
+    node for the pod alone."""
+    return {f"node group {each.group.name}": each.reason() for each in _loops(scheduler, autoscaling, pod)}
+
+
+def _loops(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> Iterator[_GroupLoops]:
+    settings = autoscaling.groups
+    if settings is None:
+        return
+    (waiting,) = (stored for stored in scheduler.client.list(Pod)[0] if stored.key == pod)
+    for group in settings.node_groups:
+        yield _GroupLoops(scheduler, autoscaling, settings, group, waiting)
 
 
 def template_facts(scheduler: PodScheduler, autoscaling: AutoscalerSettings, up: ScaleUp) -> Iterator[str]:

@@ -76,15 +76,27 @@ def pool_refusals(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod:
     pod : str
         ``namespace/name`` of a pod without a node.
     """
-    question, gates = pass_question(scheduler, [pod], autoscaling), scheduler.cache.state.classes.gates
-    (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
     refusals = []
-    for pool in by_weight(question.pools):
-        passes = PoolPasses(question, waiting, pool, gates)
+    for pool, passes in _passes(scheduler, autoscaling, pod):
         if why := passes.reason():
             changes = tuple(sorted(passes.changes(), key=cost))
-            refusals.append(PoolRefusal(pool.name, why, changes, frozenset(passes.kinds)))
+            refusals.append(PoolRefusal(pool, why, changes, frozenset(passes.kinds)))
     return refusals
+
+
+def pool_reasons(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str) -> dict[str, str]:
+    """Return the reason of each NodePool as in `pool_refusals`, by its kind and name; "" where it makes a
+    node for the pod without another."""
+    return {f"NodePool {name}": passes.reason() for name, passes in _passes(scheduler, autoscaling, pod)}
+
+
+def _passes(
+    scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str
+) -> Iterator[tuple[str, PoolPasses]]:
+    question, gates = pass_question(scheduler, [pod], autoscaling), scheduler.cache.state.classes.gates
+    (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
+    for pool in by_weight(question.pools):
+        yield pool.name, PoolPasses(question, waiting, pool, gates)
 
 
 class PoolPasses:

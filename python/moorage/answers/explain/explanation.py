@@ -535,6 +535,23 @@ class ExplainedPod(Tabular):
         """Index of each node in list order, by name."""
         return {name: at for at, name in enumerate(self.order)}
 
+    def first_reason(self, name: str) -> str:
+        """Return the first fact by which the first filter rejects a node, as the scheduler asks no other
+        filter then; "" for a feasible node.
+
+        Raises
+        ------
+        KeyError
+            There is no node of this name.
+        """
+        at = self._positions[name]
+        statuses = (each.statuses[each.codes[at]] for each in self.filters)
+        first = next(filter(None, statuses), None)
+        if first is None:
+            return ""
+        facts = self.find_evidence([at], [first])
+        return facts[0].text if facts else ", ".join(first.reasons)
+
     def node(self, name: str) -> NodeExplanation:
         """Return the explanation of one node.
 

@@ -19,9 +19,11 @@ from ..options.new_node_options import node_source_options, time_option
 from ..options.option_types import offer, offered_nodes, offered_workloads, output_option, row_count
 
 if TYPE_CHECKING:
-    from moorage.answers.explain.targets import Target
+    from moorage.answers.explain.refusals_by_place import RefusalsDocument
+    from moorage.answers.explain.targets import ExplainedTarget, Target
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
     from moorage.answers.scheduler import Scheduler
+    from moorage.kube.model.cluster import AboutInput
 
 
 @click.command(
@@ -38,7 +40,13 @@ if TYPE_CHECKING:
     help="Explain every pod that gets no node. Pods of a workload that fail alike share one explanation.",
 )
 @input_options
-@output_option(["table", "json", "yaml", "html"])
+@output_option(["table", "csv", "json", "yaml", "html"])
+@click.option(
+    "--by",
+    type=click.Choice(["node", "pool"]),
+    help="Show for each pod, in one table, the constraint by which each node, or each NodePool and node group, "
+    "refuses it.",
+)
 @click.option(
     "--nodes",
     "limit",
@@ -75,6 +83,7 @@ def explain(
     target: str | None,
     all_pending: bool,
     output: str,
+    by: str | None,
     limit: int | None,
     names: tuple[str, ...],
     **options: Any,
@@ -113,6 +122,8 @@ def explain(
         raise click.UsageError("give either --alone or --after-run")
     if options["at"] is not None:
         raise click.UsageError("--at is for node/NAME alone")
+    if output == "csv" and by is None:
+        raise click.UsageError("-o csv is for --by alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
     setup = setup_of(options)
@@ -126,7 +137,7 @@ def explain(
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](setup.make, keys)
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
-    homeless, outcomes = _where_nodes_come(setup, homeless)
+    homeless, outcomes = _where_nodes_come(setup, homeless, by is None)
     unmade_texts = [
         *outcomes,
         *pinned,
@@ -142,8 +153,10 @@ def explain(
     print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked)
     warnings = [*facts, *warnings]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
-    if explained or not (unmade or pinned) or output != "table":
-        about = setup.cluster.about(warnings, unasked)
+    about = setup.cluster.about(warnings, unasked)
+    if by is not None:
+        _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
+    elif explained or not (unmade or pinned) or output != "table":
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
         with ignore_broken_pipe():
@@ -157,6 +170,41 @@ def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
 
     yield f"{group.workload.text}: {group.what}: {with_hint(group.reason)}"
     yield from refused_lines(setup.run().scheduler, group)
+
+
+def _refusals(
+    by: str, setup: SimulationSetup, explained: list[ExplainedTarget], limit: int | None, homeless: list[str]
+) -> RefusalsDocument:
+    """Return what refuses pods by node, or by pool those that have no node in the end."""
+    from moorage.answers.explain.refusals_by_place import refused_by_nodes, refused_by_pools
+
+    if by == "node":
+        return refused_by_nodes(explained, limit)
+    if setup.coming is None:
+        raise InputError(
+            "the input has no NodePool and no node group; --by node asks the nodes", source="--by"
+        )
+    targets = [entry.target for entry in explained if entry.target.key in homeless]
+    return refused_by_pools(setup.run().scheduler, setup.coming.autoscaling, targets)
+
+
+def _write_refusals(output: str, answer: RefusalsDocument, about: AboutInput) -> None:
+    from moorage.answers.answer_pages import answer_page
+
+    from .printing import write_answer
+
+    lines, table = [*answer.lines()], answer.table()
+    write_answer(
+        output,
+        lambda: (answer, about),
+        lines,
+        [table],
+        page=lambda: (
+            answer_page("Refusals", lines, None, [("", *table)]),
+            [about.release],
+            about.warnings,
+        ),
+    )
 
 
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
@@ -239,14 +287,14 @@ def _pinned(
     return [target for target in targets if target not in named], texts
 
 
-def _where_nodes_come(setup: SimulationSetup, homeless: list[str]) -> tuple[list[str], list[str]]:
-    """Return the pods that have no node once new ones have come, and what becomes of the pods."""
+def _where_nodes_come(setup: SimulationSetup, homeless: list[str], says: bool) -> tuple[list[str], list[str]]:
+    """Return the pods that have no node once new ones have come, and, if wanted, what becomes of the pods."""
     if not homeless or setup.coming is None:
         return homeless, []
     done = setup.run()
     assert done.scale_up is not None
     left = [key for key in homeless if key not in done.scale_up.up.placed]
-    return left, done.scale_up.outcomes(done.scheduler, homeless)
+    return left, done.scale_up.outcomes(done.scheduler, homeless) if says else []
 
 
 def _targets(

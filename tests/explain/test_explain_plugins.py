@@ -39,9 +39,9 @@ def test_each_filter_speaks_for_itself() -> None:
     one = scheduler(node("a", taints=[SPOT]), node("b"), node("c", labels={"rack": "1"}))
     seen = one.explain(pod("p", requests={"cpu": 9}))
     assert [(group.nodes, [status.plugin for status in group.verdicts]) for group in seen.groups] == [
-        (["a"], ["TaintToleration", "NodeResourcesFit", "Racked"]),
-        (["b"], ["NodeResourcesFit", "Racked"]),
         (["c"], ["NodeResourcesFit"]),
+        (["b"], ["NodeResourcesFit", "Racked"]),
+        (["a"], ["TaintToleration", "NodeResourcesFit", "Racked"]),
     ]
     assert seen.node("b").verdicts["Racked"] == Status(Code.UNSCHEDULABLE, ("not in a rack",), "Racked")
     assert seen.node("c").verdicts["Racked"] is None

@@ -67,6 +67,7 @@ class Kind(StrEnum):
     STORAGE_CLASS = "create-storage-class", 1, "a storage class"
     UNCORDON = "uncordon-node", 1, "uncordoned nodes"
     LABEL = "add-label", 1, "labels of nodes"
+    OTHER_LABEL = "other-label", 1, "node selectors with similar values"
     NODE = "add-node", 1, "new nodes"
     DEVICE_CLASS = "device-class", 1, "other device classes"
     TOLERATE_DEVICE = "tolerate-device", 1, "tolerations of device taints"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -17,10 +18,11 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, put, sensible
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, cost, of_pod, put, sensible
 from moorage.engine.framework.evidence import readable
 from moorage.engine.requirements import (
     Constraint,
+    changed_field,
     finer_constraints,
     has_pod_terms,
     label_requirements,
@@ -35,7 +37,7 @@ from moorage.engine.requirements import (
 from moorage.kube import Node, PodSpec
 from moorage.kube.model.node import HOSTNAME, ZONE
 
-from .claim_changes import claim_changes, volume_labels
+from .claim_changes import MOST_NAMES, claim_changes, volume_labels
 from .constraints import remedies, tolerations, uncordons, untainted
 from .device_changes import device_changes
 from .probe import Probe, largest
@@ -62,11 +64,30 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
     listed = (request_constraints(probe.resources), term_constraints(pod), finer_constraints(pod))
     for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
         changes += remedies(probe, constraint)
-    changes += [*uncordons(probe), *_labels(probe), *_nodes(probe), *device_changes(probe)]
+    changes += [*_near_labels(probe), *uncordons(probe), *_labels(probe), *_nodes(probe)]
+    changes += device_changes(probe)
     return sorted(sensible(changes, lambda change: change.amount), key=cost)
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
+
+
+def _near_labels(probe: Probe) -> Iterator[HelpfulChange]:
+    """Yield changes of entries of the nodeSelector that no node has, to similar values that nodes have."""
+    for key, value in (probe.pod.spec.node_selector or {}).items():
+        values = {node.metadata.labels.get(key, "") for node in probe.nodes(probe.rows())}
+        for other in [] if value in values else get_close_matches(value, sorted(values), MOST_NAMES):
+            text = f"select {key}={other} instead of {value}"
+            named = {"kind": "node-selector", "name": f"{key}={value}"}
+            edit = of_pod(
+                partial(changed_field, path="spec.node_selector", change=partial(_with, key, other))
+            )
+            values_of = {"constraint": named, "field": key, "from": value, "to": other}
+            yield from probe.tried(HelpfulChange(Kind.OTHER_LABEL, text, (edit,), values=values_of))
+
+
+def _with(key: str, value: str, entries: dict[str, str]) -> dict[str, str]:
+    return entries | {key: value}
 
 
 def _labels(probe: Probe) -> Iterator[HelpfulChange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,7 @@ from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.examine import score_rows
 from moorage.engine.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.engine.scheduler.cycle.results import Examination
-from moorage.errors import ExtenderError
+from moorage.errors import ExtenderError, nearest
 from moorage.kube import Node, NodeSelector, NodeSelectorMatcher, NodeSelectorTerm, Pod
 
 from .probe import Probe
@@ -83,18 +84,29 @@ def selection_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> F
     keys = {*selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
     reads_names = any(term.match_fields for term in terms)
     unmet_own, unmet_enforced = _unmet(own), _unmet(enforced)
+    state = inquiry.search.state
+
+    @cache
+    def absent(key: str, value: str) -> str:
+        values = {node.metadata.labels.get(key) for node in state.table.objects if node is not None}
+        known = [f"{key}={each}" for each in values if each is not None]
+        return "" if value in values else f"no node has it{nearest(f'{key}={value}', known)}"
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
         for row, nodes in ((row, 1) for row in rows.tolist()) if reads_names else inquiry.alike(rows, keys):
             node = inquiry.node(row)
             labels = node.metadata.labels
-            unmet = [f"{key}={value}" for key, value in selector.items() if labels.get(key) != value]
-            unmet += unmet_own(node)
+            unmet = {
+                f"{key}={value}": absent(key, value)
+                for key, value in selector.items()
+                if labels.get(key) != value
+            }
+            unmet |= dict.fromkeys(unmet_own(node), "")
             if only is not None and unmet:
                 yield replace(only, nodes=nodes)
             else:
-                for text in dict.fromkeys(unmet):
-                    yield Need("label", text, values={"byProfile": False}, nodes=nodes)
+                for text, how in unmet.items():
+                    yield Need("label", text, how, values={"byProfile": False}, nodes=nodes)
             for text in dict.fromkeys(unmet_enforced(node)):
                 yield Need("label", text, BY_PROFILE, values={"byProfile": True}, nodes=nodes)
 

@@ -28,6 +28,7 @@ from moorage.engine.framework.evidence import (
 )
 from moorage.engine.plugins.node_resources import resource_of
 from moorage.kube import Container, Node, Pod
+from moorage.kube.admission.pod_requests import defaulted_by_limit_range
 from moorage.kube.model.meta import Condition
 
 # ---- who holds room ----------------------------------------------------------------------------------------
@@ -134,8 +135,12 @@ class Amounts:
         containers = self.of(_without_init_containers(bare), False)
         overhead = self._whole(Quantity(pod.spec.overhead.get(self.resource, 0)))
         by_init = not level and self.of(bare, False) > containers
-        if not (overhead or by_init or (level and amount > containers)):
+        alone = self.of(replace(bare, spec=replace(bare.spec, init_containers=())), False)
+        sidecars = 0 if level or by_init else containers - alone
+        by_default = self._by_limit_range(pod)
+        if not (overhead or by_init or sidecars or by_default or (level and amount > containers)):
             return None
+        containers -= sidecars
         values: dict[str, Any] = {}
         values |= quantities(self.resource, amount=amount, containers=containers, overhead=overhead)
         values |= {"container": self._largest(pod)} if by_init else {}
@@ -143,8 +148,27 @@ class Amounts:
         parts += ["set by spec.resources of the pod"] if level else []
         compared_amount, own = compared(self.resource, amount, containers)
         parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
-        text = f"it asks for {compared_amount} {self.resource}, {', '.join(parts)}; its containers for {own}"
+        parts += [f"with {readable(self.resource, sidecars)} of {self._sidecars(pod)}"] if sidecars else []
+        text = f"it asks for {compared_amount} {self.resource}"
+        text += f", {', '.join(parts)}; its containers for {own}" if parts else ""
+        text += f"; a LimitRange has set it in {', '.join(by_default)}" if by_default else ""
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
+
+    def _by_limit_range(self, pod: Pod) -> list[str]:
+        """Return the containers whose request is the default of a LimitRange."""
+        defaulted = defaulted_by_limit_range(pod)
+        return [
+            name for name, fields in defaulted.items() if self.resource in fields.requests | fields.limits
+        ]
+
+    def _sidecars(self, pod: Pod) -> str:
+        """Return the sidecars that ask for the resource."""
+        names = [
+            init.name
+            for init in pod.spec.init_containers
+            if init.restart_policy == "Always" and init.resources.requests.get(self.resource)
+        ]
+        return f"sidecar{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
     def _largest(self, pod: Pod) -> str:
         """Return the name of the init container that sets the request of a pod."""

@@ -369,6 +369,7 @@ def _change_line(removal: Removed, names_all: bool) -> str:
         what = "a rollout places and removes no pod"
     shown = f" ({', '.join(names)})" if names and names_all else ""
     left = "" if removal.unfinished is None else f"; it is not complete: {removal.unfinished.numbers()}"
+    left += f"; {removal.strategy} lets it stop all pods at once" if removal.strategy else ""
     return f"{removal.workload.text} in namespace {removal.workload.namespace}: {what}{shown}{left}"
 
 

@@ -18,8 +18,10 @@ from moorage.document import Count, Document
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, number_of
-from moorage.kube import Node, Pod, group_of
+from moorage.kube import Deployment, Node, Pod, group_of
+from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
+from moorage.store import find_object
 
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable
@@ -312,6 +314,8 @@ class Removed(NamedTuple):
         Whether there are pods with another template in their place.
     unfinished : Rollout or None
         How far the rollout has come, if it is not complete.
+    strategy : str
+        By which strategy the rollout may leave none of the pods running; "" if it may not.
     """
 
     workload: Workload
@@ -319,6 +323,7 @@ class Removed(NamedTuple):
     placed: int
     is_rollout: bool
     unfinished: Rollout | None
+    strategy: str = ""
 
 
 def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]:
@@ -355,7 +360,11 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
         is_rollout = unfinished is not None or not versions[workload] <= set(map(_version, pods))
-        removed.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
+        deployment = None
+        if is_rollout and workload.kind == Deployment.__name__:
+            deployment = find_object(scheduler.client, Deployment, workload.name, workload.namespace)
+        strategy = "" if deployment is None else stops_all(deployment)
+        removed.append(Removed(workload, pods, placed[workload], is_rollout, unfinished, strategy))
     for name, rollout in rolling.items():
         kind, _, key = name.partition(" ")
         namespace, _, name = key.partition("/")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     type=click.Choice(["node", "pool"]),
-    help="Show for each pod, in one table, the constraint by which each node, or each NodePool and node group, "
+    help="Show for each pod, in one table, by which constraint each node, or each NodePool and node group, "
     "refuses it.",
 )
 @click.option(

@@ -135,6 +135,9 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
             yield [f"one pod of the group, {explanation.pod.key}:"]
+    evicts = explanation.preemption is not None and explanation.preemption.choice is not None
+    if evicts:
+        yield from _of_preemption(explanation, limit)
     yield from _of_changes(explanation)
     if explanation.feasible:
         yield CaptionedTable("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
@@ -142,15 +145,8 @@ def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str])
         yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
         yield from _of_claims(explanation)
-    if explanation.preemption is not None:
-        lines = list(_of_preemption(explanation.preemption))
-        budgets = explanation.violated_budgets
-        cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
-        yield lines if cells else [*lines, ""]
-        if cells:
-            yield CaptionedTable(
-                "Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells
-            )
+    if not evicts:
+        yield from _of_preemption(explanation, limit)
     for name in nodes:
         node = explanation.node(name)
         yield CaptionedTable(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
@@ -272,7 +268,19 @@ def _of_situation(explanation: Explanation) -> Iterator[str]:
         yield f"simulate leaves it without a node: {situation.message}"
 
 
-def _of_preemption(examination: PreemptionExamination) -> Iterator[str]:
+def _of_preemption(explanation: Explanation, limit: int | None) -> Iterator[Block]:
+    """Yield whom the pod would evict, and the candidates, or why nobody."""
+    examination, budgets = explanation.preemption, explanation.violated_budgets
+    if examination is None:
+        return
+    cells = [_candidate(node, budgets) for node in examination.listed(limit)]
+    yield [*_preemption_lines(examination), *([] if cells else [""])]
+    if cells:
+        headings = ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY")
+        yield CaptionedTable("Candidates", headings, cells)
+
+
+def _preemption_lines(examination: PreemptionExamination) -> Iterator[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     preemption, choice = examination.dry_run, examination.choice
     if choice is None:

@@ -308,6 +308,18 @@ def max_unavailable(deployment: Deployment) -> int:
     return min(number or (0 if max_surge(deployment) else 1), replicas)
 
 
+def stops_all(deployment: Deployment) -> str:
+    """Return by which strategy a rollout may leave none of the pods running; "" if some of them stay."""
+    if deployment.spec.strategy.type == "Recreate":
+        return "Recreate"
+    value = _rolling(deployment).max_unavailable
+    return (
+        f"maxUnavailable {value}"
+        if 0 < (deployment.spec.replicas or 0) <= max_unavailable(deployment)
+        else ""
+    )
+
+
 # ---- templates and ages ------------------------------------------------------------------------------------
 
 

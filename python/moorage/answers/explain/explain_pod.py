@@ -3,7 +3,8 @@ pod."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -54,6 +55,7 @@ from .pods_in_the_way import (
     find_raised_priority,
     priority_classes,
     rollout_changes,
+    with_others,
 )
 from .probe import Probe
 
@@ -63,6 +65,8 @@ OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
 OS = "kubernetes.io/os"
 _OLD_PODS = 3
 """Old pods, claims and nodes that the text of a note names."""
+_WORKLOADS = 16
+"""Workloads of a run without whose pods a pod is tried."""
 _GROUPS = 5
 """Groups of a composite group that a text names."""
 
@@ -132,7 +136,7 @@ def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
     return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), controller_of(pod))]
 
 
-def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
+def explain(engine: Engine, pod: Pod, skipped: str, placed: Container[str] = ()) -> Explanation:
     """Explain a pod by an engine of its profile; see `Scheduler.explain`.
 
     Parameters
@@ -141,12 +145,14 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
         Of the profile of the pod.
     skipped : str
         Why the scheduler ignores the pod; "" where it does not.
+    placed : container of str, optional
+        The pods that a run has placed before it, as ``namespace/name``.
     """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)
     devices = PodClaims.of(fork, waiting)
     if devices is None:
-        return _explain(fork, waiting, bound_to, skipped)
+        return _explain(fork, waiting, bound_to, skipped, placed)
     group = None
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
@@ -155,7 +161,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
         skipped = ""  # its claims would be made with it
     claims = [*generated, *released_claims(devices)] if bound_to else generated
     with devices.state.assuming(claims):
-        return _explain(fork, waiting, bound_to, skipped)
+        return _explain(fork, waiting, bound_to, skipped, placed)
 
 
 def _is_stored(engine: Engine, pod: Pod) -> bool:
@@ -188,7 +194,7 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     return structs.replace(cached, spec=spec, status=status), cached.spec.node_name
 
 
-def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanation:
+def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Container[str]) -> Explanation:
     """Explain a pending pod by an engine whose cluster may be changed."""
     view = engine.cache.state.view
     view.refresh()
@@ -222,6 +228,7 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str) -> Explanati
     if fits_filters or examination.error:
         return replace(explanation, notes=list(_of_other_os(probe, examination.feasible)))
     notes, rollout = _of_rollout(probe)
+    notes += _of_run(probe, placed)
     changes = [*rollout, *find_changes(probe)]
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
@@ -267,6 +274,28 @@ def _of_rollout(probe: Probe) -> tuple[list[Note], list[HelpfulChange]]:
         f"of its old revision until the new pod is available (maxSurge {old.surge})"
     )
     return [Note("own-old-pods", text, tuple(blocking))], list(rollout_changes(probe, old, blocking))
+
+
+def _of_run(probe: Probe, placed: Container[str]) -> Iterator[Note]:
+    """Yield which workloads have the room that the pod would get without their pods, which a run has placed
+    before it."""
+    client, state = cast(ObjectClient, probe.engine.handle.client), probe.engine.cache.state
+    pods = [state.get_pod(pod) for pod in client.list(Pod)[0] if pod.key in placed and state.has_pod(pod)]
+    workloads = Workloads(obj for kind in OWNED for obj in (client.list(kind)[0] if pods else ()))
+    by_workload = defaultdict[Workload, list[Pod]](list)
+    for pod in pods:
+        by_workload[workloads.of(pod)].append(pod)
+    by_workload.pop(workloads.of(probe.pod), None)
+    in_the_way = dict[str, list[Pod]]()
+    for workload in sorted(by_workload, key=lambda each: (-len(by_workload[each]), each))[:_WORKLOADS]:
+        with with_others(probe, by_workload[workload], []):
+            if probe.count_feasible(probe.pod):
+                number = number_of(len(by_workload[workload]), "pod", "pods")
+                in_the_way[f"{workload.text} ({number})"] = by_workload[workload]
+    if in_the_way:
+        named = examples(list(in_the_way), _OLD_PODS)
+        text = f"placed before it in this run, and it fits without: {named}"
+        yield Note("placed-before", text, tuple(pod.key for pods in in_the_way.values() for pod in pods))
 
 
 def _of_held_devices(explanation: Explanation) -> Iterator[Note]:

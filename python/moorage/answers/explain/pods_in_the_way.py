@@ -155,7 +155,7 @@ def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
     """
     by_workload = {}
     for pod in old.pods:
-        with _with_others(probe, [pod], []):
+        with with_others(probe, [pod], []):
             feasible = probe.count_feasible(probe.pod)
         if feasible:
             by_workload[pod.key] = feasible
@@ -181,7 +181,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
         changed = _merged(edit(probe.pod))
         feasible = probe.count_feasible(changed)
         if not feasible:
-            with _with_others(probe, old.pods, [_merged(edit(pod)) for pod in old.pods]):
+            with with_others(probe, old.pods, [_merged(edit(pod)) for pod in old.pods]):
                 feasible = probe.count_feasible(changed)
             text += ", which helps once the old pods have it, too"
         if feasible:
@@ -211,7 +211,7 @@ def _with_hash(term: Term) -> Term:
 
 
 @contextmanager
-def _with_others(probe: Probe, pods: Iterable[Pod], others: Iterable[Pod]) -> Iterator[None]:
+def with_others(probe: Probe, pods: Iterable[Pod], others: Iterable[Pod]) -> Iterator[None]:
     """Have other pods in the place of some on nodes, inside the context."""
     cache = probe.engine.cache
     with cache.transaction():

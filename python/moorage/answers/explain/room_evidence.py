@@ -140,13 +140,13 @@ class Amounts:
         by_default = self._by_limit_range(pod)
         if not (overhead or by_init or sidecars or by_default or (level and amount > containers)):
             return None
-        containers -= sidecars
         values: dict[str, Any] = {}
         values |= quantities(self.resource, amount=amount, containers=containers, overhead=overhead)
         values |= {"container": self._largest(pod)} if by_init else {}
         parts = [f"set by init container {values['container']}"] if by_init else []
         parts += ["set by spec.resources of the pod"] if level else []
-        compared_amount, own = compared(self.resource, amount, containers)
+        values |= quantities(self.resource, sidecars=sidecars) if sidecars else {}
+        compared_amount, own = compared(self.resource, amount, containers - sidecars)
         parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
         parts += [f"with {readable(self.resource, sidecars)} of {self._sidecars(pod)}"] if sidecars else []
         text = f"it asks for {compared_amount} {self.resource}"

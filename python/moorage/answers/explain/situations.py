@@ -24,16 +24,16 @@ from .explain_pod import explain, pod_named
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
 
 
-def explain_now(scheduler: PodScheduler, pod: Source) -> Explanation:
-    """Explain a pod in the state of the cluster: see `Scheduler.explain`."""
+def explain_now(scheduler: PodScheduler, pod: Source, placed: Container[str] = ()) -> Explanation:
+    """Explain a pod in the state of the cluster: see `Scheduler.explain`; `placed` are those that a run has
+    placed before it."""
     if scheduler.options.owns_store:
         scheduler.context.enlist()
     scheduler.volumes.settle()
     named = pod_named(scheduler.client, pod) if isinstance(pod, str) else pod_of(scheduler.client, pod)
     check_readable((named,))
-    explained = explain(
-        scheduler.context.engine_of(named), named, scheduler.context.not_ours_with_group(named)
-    )
+    skipped = scheduler.context.not_ours_with_group(named)
+    explained = explain(scheduler.context.engine_of(named), named, skipped, placed)
     if not scheduler.queue.groups_pods:
         return explained
     return replace(explained, group=explain_group(scheduler.context, named))
@@ -150,9 +150,10 @@ def _explain_turns(
     def explain(key: str) -> None:
         if turns.turns[key] != decided[key]:
             return
-        placed = len(turns.loop.result.placements)
+        placements = turns.loop.result.placements
+        placed = len(placements)
         situation = Situation(IN_TURN, placed, max(0, pending - 1 - placed), *_outcome(result, key))
-        explained[key] = replace(explain_now(scheduler, key), situation=situation)
+        explained[key] = replace(explain_now(scheduler, key, placements), situation=situation)
         if len(explained) == len(decided):
             raise AllExplainedError
 

@@ -309,9 +309,10 @@ def max_unavailable(deployment: Deployment) -> int:
 
 
 def stops_all(deployment: Deployment) -> str:
-    """Return by which strategy a rollout may leave none of the pods running; "" if some of them stay."""
+    """Return the field by which a rolling update may leave none of the pods running; "" if some of them
+    stay, and where the strategy is to stop all."""
     if deployment.spec.strategy.type == "Recreate":
-        return "Recreate"
+        return ""
     value = _rolling(deployment).max_unavailable
     return (
         f"maxUnavailable {value}"

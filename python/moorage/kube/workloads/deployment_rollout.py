@@ -309,14 +309,14 @@ def max_unavailable(deployment: Deployment) -> int:
 
 
 def stops_all(deployment: Deployment) -> str:
-    """Return the field by which a rolling update may leave none of the pods running; "" if some of them
+    """Return the field by which a rolling update may leave none of several pods running; "" if some of them
     stay, and where the strategy is to stop all."""
     if deployment.spec.strategy.type == "Recreate":
         return ""
     value = _rolling(deployment).max_unavailable
     return (
         f"maxUnavailable {value}"
-        if 0 < (deployment.spec.replicas or 0) <= max_unavailable(deployment)
+        if 1 < (deployment.spec.replicas or 0) <= max_unavailable(deployment)
         else ""
     )
 

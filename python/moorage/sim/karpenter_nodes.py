@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import replace as with_values
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -149,7 +150,7 @@ class KarpenterNodes:
         types = given_types(*names) if names else None
         self._autoscaling = AutoscalerSettings(types, options, times.seed)
         self._touched: set[str] = set()
-        self._running: dict[str, tuple[Pod, Pod]] = {}
+        self._running: dict[int, tuple[Pod, Pod]] = {}
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
         self.scheduler.informers.informer(Pod).add_event_handler(handler)
         self.scheduler.sync()
@@ -166,24 +167,19 @@ class KarpenterNodes:
     def question(self, now: float) -> PassQuestion:
         """What a pass is asked about the cluster and the pods that wait."""
         state = self.state
-        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling)
+        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling, self.began + now)
         situation = with_values(
             question.situation,
-            now=self.began + now,
             marked=frozenset(state.leaving.values()),
             nominated=frozenset(name for name, end in state.nominated.items() if end > now),
         )
-        stored = question.stored | {Pod: self._running_pods()}
+        stored = question.stored | {Pod: self._running_pods(question.stored[Pod])}
         return with_values(question, situation=situation, stored=stored)
 
-    def _running_pods(self) -> list[Object]:
-        """The pods as they are in a replay, where each runs as soon as it has a node."""
-        pods: list[Pod] = self.client.list(Pod)[0]
-        before, self._running = self._running, {}
-        for pod in pods:
-            known = before.get(pod.key)
-            same = known is not None and known[0] is pod
-            self._running[pod.key] = known if known is not None and same else (pod, _running(pod))
+    def _running_pods(self, pods: Iterable[Any]) -> list[Object]:
+        """Pods as they are in a replay, where each runs as soon as it has a node."""
+        before = self._running
+        self._running = {id(pod): before.get(id(pod)) or (pod, _running(pod)) for pod in pods}
         return [running for _, running in self._running.values()]
 
     # ---- from a claim to a node ----------------------------------------------------------------------------

@@ -191,10 +191,9 @@ class Simulations:
             if len(candidates) > 1:
                 needs.update(each.needs)
         if now not in self._closed:
+            # Karpenter refuses moves to nodes that are not ready.
             unready = {each.name for each in self.view.states if not (each.is_leaving or each.is_initialized)}
-            self._closed[now] = (
-                self.fresh(now) | unready
-            )  # Karpenter refuses moves to nodes that are not ready
+            self._closed[now] = self.fresh(now) | unready
         return not self.view.has_room(needs, [each.name for each in candidates], self._closed[now])
 
     def _spot_must_stay(self, now: float) -> bool:

@@ -178,10 +178,13 @@ class PassQuestion:
 
 
 def pass_question(
-    scheduler: PodScheduler, pods: Sequence[Source] | None, autoscaling: AutoscalerSettings
+    scheduler: PodScheduler,
+    pods: Sequence[Source] | None,
+    autoscaling: AutoscalerSettings,
+    now: float | None = None,
 ) -> PassQuestion:
-    """What a pass would be asked about pods as for `Scheduler.provision`. Types that a question before with
-    these settings was about are not read again."""
+    """What a pass would be asked about pods as for `Scheduler.provision`, by default when the newest object
+    came. Types that a question before with these settings was about are not read again."""
     check_type("options", autoscaling.options, KarpenterOptions)
     if pods is not None:
         check_sequence(pods)
@@ -210,6 +213,6 @@ def pass_question(
     settings = dataclasses.replace(
         flags, seed=autoscaling.seed, provider=flags.provider | types_there.provider
     )
-    now = now_of(chain.from_iterable(stored.values()))
+    now = now_of(chain.from_iterable(stored.values())) if now is None else now
     situation = PassInput(types_there.by_pool, now, chosen=chosen, launcher=launched)
     return PassQuestion(stored, situation, settings, autoscaling.last, types_there.source, types_there.notes)

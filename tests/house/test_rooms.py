@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -93,3 +94,24 @@ def test_a_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef) and not file.startswith(FORMATS):
                 files[node.name].append(file)
     assert {name for name, held in files.items() if len(held) > 1} == TWO_MEANINGS
+
+
+def unused(tree: ast.Module, text: str) -> list[str]:
+    """Private functions, classes and constants of a module that nothing in it names again."""
+    private = (bound(node) for top in tree.body for node in [top, *getattr(top, "targets", ())])
+    return [
+        label
+        for label in private
+        if label is not None and label.startswith("_") and not label.startswith("__")
+        if len(re.findall(rf"\b{label}\b", text)) == 1
+    ]
+
+
+def test_private_names_are_used() -> None:
+    left = {file: unused(tree, (ROOT / "python/moorage" / file).read_text()) for file, tree in sources()}
+    assert {file: labels for file, labels in left.items() if labels} == {}
+
+
+def test_a_private_name_that_nothing_uses_is_seen() -> None:
+    text = "_A = 1\n_B = 2\ndef _f():\n    return _B\nprint(_B)"
+    assert unused(ast.parse(text), text) == ["_A", "_f"]

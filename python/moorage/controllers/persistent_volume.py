@@ -10,7 +10,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
 
@@ -608,12 +607,6 @@ def _with_migration(obj: T, key: str, migrated: Mapping[str, str]) -> T:
     if driver is not None:
         new[MIGRATED_TO] = driver
     return obj if new == annotations else replace(obj, metadata=replace(obj.metadata, annotations=new))
-
-
-def _created(obj: Object) -> float:
-    """Creation time in seconds since 1970; minus infinity if unknown."""
-    stamp = obj.metadata.creation_timestamp
-    return datetime.fromisoformat(stamp).timestamp() if stamp else float("-inf")
 
 
 def _mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:

@@ -723,7 +723,6 @@ def _app_armor_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
 # ---- volumes -----------------------------------------------------------------------------------------------
 
 _MORE = "may not specify more than 1 volume type"
-_SHOWN = {"gcePersistentDisk": "persistentDisk"}
 
 
 def _volume_list_errors(spec: Json, path: str) -> Iterator[Fault]:

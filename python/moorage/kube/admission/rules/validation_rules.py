@@ -144,7 +144,6 @@ def as_checked(value: Json, kind: str) -> Json:
 
 # ---- services ----------------------------------------------------------------------------------------------
 
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _KUBELET = 10250
 
 

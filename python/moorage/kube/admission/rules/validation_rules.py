@@ -63,7 +63,7 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
     """Yield what is wrong with the metadata of an object."""
     meta = part(value, "metadata")
     name, prefix = meta.get("name"), meta.get("generateName")
-    if not name and not prefix:
+    if not name and not prefix and kind != "LimitRange":  # it gets one
         yield Fault("metadata.name", required("name or generateName is required"))
     of_name = "dns1123Label" if kind in _LABELS else "dns1123Subdomain"
     if kind == "PodDisruptionBudget":

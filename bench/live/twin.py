@@ -97,7 +97,9 @@ def cpu(process: int, waited: bool = False) -> float:
 
 
 def children(process: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    """The children of all threads of a process."""
+    threads = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
 
 
 def shared_once(*processes: int) -> float:

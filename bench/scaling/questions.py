@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from moorage import Scheduler, synthetic
 from moorage.kube import Pod, load, write_cluster
 
-NODES = (1_000, 5_000, 15_000, 130_000)
+NODES = (1_000, 5_000, 15_000)
 PODS_PER_NODE, ROUNDS = 10, 3
 MANY_OBJECTS = 50_000, 20, 100
 HEADINGS = (

@@ -81,8 +81,8 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
     if not slots:
         return
     workloads = {obj.full_name: obj for obj in map(cluster.others.__getitem__, slots)}
-    pods = {pod.key for pod in cluster.pods}
-    new = {obj.full_name: obj for obj in objects if obj.full_name in before or _is_new(obj)}
+    new = {obj.full_name: obj for obj in objects if _is_new(obj) or (before and obj.full_name in before)}
+    pods = {pod.key for pod in cluster.pods} if any(isinstance(obj, Pod) for obj in new.values()) else ()
     old = [obj for name, obj in workloads.items() if name not in new]
     old.sort(key=lambda obj: seconds(obj.metadata.creation_timestamp or "0001-01-01T00:00:00Z"))
     last = old[-1].full_name if old else ""
@@ -290,8 +290,8 @@ def complete(
     for at, obj in enumerate(listed):
         is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
-            is_judged = refusals.is_change(places[at]) and not (is_applied or refusals.keeps_priority)
-            _check_priority(obj, classes, is_judged)
+            if not (is_applied or refusals.keeps_priority) and _is_manifest(obj):
+                _check_priority(obj, classes, refusals.is_change(places[at]))
             completed = default_object(obj, classes, names, admitted=True)
             if completed.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
@@ -371,17 +371,15 @@ def _check_changes(
         if not (refusals.has_cluster and any(isinstance(obj, Namespace) for obj in of_cluster)):
             return
         known |= _ALWAYS_THERE | {obj.namespace for obj in of_cluster}
-    for obj, place in zip(objects, places, strict=True):
+    for at, obj in enumerate(objects):
         if _is_manifest(obj) and (name := default_namespace(obj)) not in known:
-            refusals.add(InputError(_NOT_FOUND.format(name)), obj, place)
+            refusals.add(InputError(_NOT_FOUND.format(name)), obj, places[at])
     refusals.raise_any()
 
 
-def _check_priority(obj: Object, classes: Mapping[str, PriorityClass], is_created: bool) -> None:
-    """Check that a new pod of a change names no other priority than its class."""
-    if not (is_created and isinstance(obj, Pod) and _is_manifest(obj)):
-        return
-    if (refusal := other_priority(obj.spec, classes)) is not None:
+def _check_priority(obj: Object, classes: Mapping[str, PriorityClass], is_change: bool) -> None:
+    """Check that a new object, if it is a pod of a change, names no other priority than its class."""
+    if is_change and isinstance(obj, Pod) and (refusal := other_priority(obj.spec, classes)) is not None:
         raise InputError(f'pods "{obj.name or obj.metadata.generate_name}" is forbidden: {refusal}')
 
 
@@ -510,7 +508,7 @@ def _claim_warnings(cluster: Cluster) -> list[str]:
         for pod in cluster.pods
         if pod.spec.node_name and pod.spec.resource_claims and not _has_claims(pod, claims)
     ]
-    uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)}
+    uids = {pod.metadata.uid for pod in (*cluster.pods, *cluster.finished)} if claims else set[str]()
     lost = [
         obj.key
         for obj in cluster.others

@@ -89,11 +89,9 @@ def test_groups_are_compared_with_pools(tmp_path: Path, capsys: pytest.CaptureFi
     types = ["--instance-types", "examples/karpenter/instance_types.yaml"]
     assert main(["compare", GROUPS[1], str(path), *CLUSTER]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith(f"{GROUPS[1]}: ")
-    assert lines[2:4] == [
-        f"{path}: no new node",
-        f"{path}: NodePool default has no instance types: give them with --instance-types FILE",
-    ]
+    assert any(line.startswith(f"{GROUPS[1]}: ") for line in lines)
+    lacks = "NodePool default has no instance types: give them with --instance-types FILE"
+    assert {f"{path}: no new node", f"{path}: {lacks}"} < {*lines}
     assert main(["compare", GROUPS[1], str(path), *CLUSTER, *types, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     groups, pools = (one["measures"] for one in document["alternatives"])

@@ -15,7 +15,7 @@ def test_the_tour_ends_with_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     places = [shown.index(f"\n$ moorage {command}\n") for _, _, command in STEPS]
     assert places == sorted(places)
-    assert "PASS: 22 pods have found a node\n" in shown
+    assert "PASS: 22 pods have found a node" in shown
     assert "lower the cpu request of container main from 3 to 2900m" in shown
     assert "shop/web  1      14" in shown
     page = (tmp_path / "tour/report.html").read_text()

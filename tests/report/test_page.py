@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from moorage.answers import KeyFigure, KeyFigures, Page
+from moorage.notes import RoutineNote
 from tests.doors.answers import (
     Bar,
     ChangeDocument,
@@ -146,3 +147,11 @@ def test_cells_show_numbers_bars_and_gaps() -> None:
     assert found.tables["c"] == [["a", "b"], ["1,234,567", ""], ["0.1235", "x"]]
     assert "width:100%" in page.html()
     assert [amount(value) for value in (3.0, 12345.678, 2)] == ["3", "12,345.68", "2"]
+
+
+def test_warnings_stand_first_and_notes_of_every_command_last() -> None:
+    page = Page("t", "h", warnings=[RoutineNote("left out"), "may change it"])
+    page.add("Answer", Lines(["a"]))
+    text = page.html()
+    places = [text.rindex(part) for part in ("may change it", ">Answer<", "Notes (1)", "left out")]
+    assert places == sorted(places)

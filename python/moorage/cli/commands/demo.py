@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ..options.option_types import GroupedCommand
+from .printing import print_lines
 
 FILES = ("cluster.yaml", "web.yaml")
 """The bundled files of the tour, in ``cli/tour``."""
@@ -77,7 +78,7 @@ def demo(folder: Path) -> None:
     for number, (heading, text, command) in enumerate(STEPS, 1):
         click.echo()
         click.echo(click.style(f"{number}/{len(STEPS) + 1}  {heading}", bold=True))
-        click.echo(click.wrap_text(text, width=100))
+        print_lines([text])
         click.echo(f"\n$ moorage {command}\n")
         _run(command, folder)
         click.pause()

@@ -260,7 +260,7 @@ def write_page(page: Page, releases: Iterable[DecidingRelease | None], warnings:
         "Input": " + ".join(_inputs(context.params)),
         "Changes": "; ".join(_changes(context)),
         "Kubernetes": ", ".join(dict.fromkeys(texts)),
-        "Rests on": "; ".join(basis_of_answer()),
+        "Rests on": "; ".join(text for text in basis_of_answer() if not text.startswith("Kubernetes ")),
         "Command": shlex.join(command),
     }
     page.about = {name: text for name, text in about.items() if text}

@@ -286,6 +286,8 @@ def _unpadded(value: Any) -> Iterator[str]:
 
 ON_CREATE = "cannot be set on create"
 """Why a new pod has no ephemeral containers."""
+NO_SELECTOR = "invalid label selector"
+"""What is wrong with a selector whose parts are wrong."""
 GATED = "cannot be set until all schedulingGates have been cleared"
 """Why a new pod with gates has no node."""
 

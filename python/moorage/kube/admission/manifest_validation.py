@@ -26,6 +26,7 @@ from ..plain import joined, plain
 from ..read.decode import CLUSTER_SCOPED, is_json
 from .field_checks import (
     GATED,
+    NO_SELECTOR,
     ON_CREATE,
     Fault,
     FieldCheck,
@@ -154,6 +155,8 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
         return [fault]
     value = as_checked(value, kind) | {"kind": kind}
     of_fields = [*_causes(value, struct, "", value)]
+    if kind in _SELECTOR_FIRST and any(cause.text.endswith(NO_SELECTOR) for cause in of_fields):
+        of_fields = [cause for cause in of_fields if not cause.field.startswith("spec.template.")]
     of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind)
     causes = [*dict.fromkeys([*of_metadata, *of_fields, *_unmounted(value, of_fields)])]
     surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
@@ -181,6 +184,8 @@ def _unmounted(value: Json, causes: list[Fault]) -> Iterator[Fault]:
                         yield Fault(f"{path}.{listed}[{at}].{mounts}[{index}].name", not_found(name))
 
 
+_SELECTOR_FIRST = ("Deployment", "ReplicaSet")
+"""Kinds whose template is not looked at if their selector is wrong."""
 MORE_VOLUMES = "may not specify more than 1 volume type"
 """End of the text about a source that is one too many; nothing in it is looked at."""
 

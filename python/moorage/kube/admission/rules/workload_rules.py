@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.workload import unselected
 from ..field_checks import (
+    NO_SELECTOR,
     Fault,
     Json,
     Rule,
@@ -57,7 +58,7 @@ def _selector_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(field, invalid({}, f"empty selector is invalid for {called}"))
     elif isinstance(selector, dict) and selector_causes(selector, ""):
         if kind != "DaemonSet":
-            yield Fault(field, invalid(selector, "invalid label selector"))
+            yield Fault(field, invalid(selector, NO_SELECTOR))
     elif selector is None or not selects(selector, _labels(spec)):
         yield Fault(f"{path}.template.metadata.labels", unselected(_labels(spec)))
 

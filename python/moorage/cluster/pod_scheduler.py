@@ -140,7 +140,7 @@ class PodScheduler:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Scheduler cannot be pickled: send its Cluster, and make a Scheduler of it there")
 
-    def fork(self, clock: Callable[[], float] | None = None, queued: bool = True) -> Self:
+    def fork(self, clock: Callable[[], float] | None = None) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
         on Permit, and volumes. Objects are shared.
 
@@ -152,9 +152,6 @@ class PodScheduler:
         ----------
         clock : callable, optional
             The clock of the copy, if this scheduler has one: both show the same time now.
-        queued : bool, optional
-            Whether the queue of the copy has the pods that wait. One that is only asked where pods fit does
-            without.
 
         Raises
         ------
@@ -176,7 +173,7 @@ class PodScheduler:
         there.now = self.context.time.now
         context = SchedulerState(cache, store.clone(there), out.options, there)
         with out._assembled(context, profiles):
-            context.copy_from(self.context, queued)
+            context.copy_from(self.context)
         return out
 
     def measure(self) -> SchedulerMetrics:

@@ -158,14 +158,6 @@ def test_a_fork_sees_what_the_original_sees() -> None:
     assert everything(fork) == everything(one)
 
 
-def test_a_fork_may_do_without_the_queue() -> None:
-    one = busy_scheduler()
-    fork = one.fork(queued=False)
-    assert any(one.queue.pending_pods())
-    assert not any(fork.queue.pending_pods())
-    assert fork.queue.nominator.nodes == one.queue.nominator.nodes
-
-
 class Waits(PermitPlugin):
     """Holds every pod for a minute; keeps nothing."""
 

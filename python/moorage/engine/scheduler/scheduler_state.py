@@ -609,12 +609,11 @@ class SchedulerState:
             raise MoorageError(running)
         return self.store
 
-    def copy_from(self, other: SchedulerState, queued: bool) -> None:
-        """Take the state of all parts of another scheduler, of whose cache and store this one has copies;
-        with the pods in its queue or without."""
+    def copy_from(self, other: SchedulerState) -> None:
+        """Take the state of all parts of another scheduler, of whose cache and store this one has copies."""
         self.informers.copy_from(other.informers)
         self.pods.undo(other.pods.save())
-        self.queue.copy_from(other.queue, queued)
+        self.queue.copy_from(other.queue)
         engines = self.rotation.copy_from(other.rotation)
         self.handle.waiting_pods.copy_from(other.handle.waiting_pods)
         self.bindings.copy_from(other.bindings, engines)

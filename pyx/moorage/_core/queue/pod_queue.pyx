@@ -821,8 +821,8 @@ cdef class PodQueue:
                 self.adopt([entry for entry, _ in copies])
                 self.saved = self.changes, copies, self.number
 
-    def copy_from(self, PodQueue other not None, bint waiting=True):
-        """Take copies of the pods of another queue, unless only the nominations are wanted, and those.
+    def copy_from(self, PodQueue other not None):
+        """Take copies of the pods of another queue, and its nominations.
 
         Parameters
         ----------
@@ -831,14 +831,13 @@ cdef class PodQueue:
         """
         cdef QueuedPodInfo info
         with other, self:
-            if waiting:
-                _, copies, self.number = other.save_entries()
-                self.flights.copy_from(other.flights)
-                self.fired = other.fired
-                entries = [(<QueuedPodInfo>then).__copy__() for _, then in copies]
-                for info in chain(entries, self.flights):
-                    info.group = None  # that of the other queue
-                self.adopt(entries)
+            _, copies, self.number = other.save_entries()
+            self.flights.copy_from(other.flights)
+            self.fired = other.fired
+            entries = [(<QueuedPodInfo>then).__copy__() for _, then in copies]
+            for info in chain(entries, self.flights):
+                info.group = None  # that of the other queue
+            self.adopt(entries)
             self.nominator.undo(other.nominator.save())
 
     cdef int adopt(self, list entries) except -1:

@@ -6,12 +6,19 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 
 from ..model.meta import Object, Resources, is_native, plural, resource
 from ..model.pod import Pod, PodAffinityTerm, PodSpec, ResourceRequirements
-from ..model.policy import LimitRange, ResourceQuota, ScopedResourceSelectorRequirement
+from ..model.policy import (
+    LimitRange,
+    ResourceQuota,
+    ResourceQuotaStatus,
+    ScopedResourceSelectorRequirement,
+)
 from ..model.resource_claims import ALL, OF_DEVICE_CLASS, DeviceRequest, ResourceClaim
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 from ..model.workload import Service, ServiceSpec
@@ -184,6 +191,8 @@ class QuotaUsage:
 
     Parameters
     ----------
+    quota : ResourceQuota
+        With the status that `without_counted_usage` leaves it.
     pods : iterable of Pod
         The pods of its namespace.
     objects : iterable of Object
@@ -196,7 +205,8 @@ class QuotaUsage:
         self._hard = quantities(quota.spec.hard)
         self._counted = {name for name in self._hard if is_counted(name)}
         self._counts_objects = any(map(counts_objects, self._hard))
-        self._used = dict.fromkeys(self._hard, ZERO)
+        elsewhere = {name: quota.status.used.get(name, 0) for name in self._counted}
+        self._used = dict.fromkeys(self._hard, ZERO) | quantities(elsewhere)
         for pod in pods if self._counted else ():
             if self.matches(pod):
                 self.charge(usage(pod))
@@ -301,6 +311,26 @@ class QuotaUsage:
     def _more(self, used: Quantities) -> Quantities:
         """The part of a usage that the quota counts."""
         return {name: used[name] for name in self._hard if name in used and used[name].sign()}
+
+
+def without_counted_usage(objects: list[Object], pods: Iterable[Pod]) -> list[Object]:
+    """Return objects whose quotas have no status in namespaces with pods: these are counted. Of a namespace
+    without any, the status alone tells what its pods use.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+        Those that are there.
+    """
+    if not any(isinstance(obj, ResourceQuota) and obj.status.used for obj in objects):
+        return objects
+    spaces = {pod.namespace for pod in pods}
+    return [
+        replace(obj, status=ResourceQuotaStatus())
+        if isinstance(obj, ResourceQuota) and obj.namespace in spaces
+        else obj
+        for obj in objects
+    ]
 
 
 def _times(amount: Quantity, n: int) -> Quantity:

@@ -121,12 +121,19 @@ class ResourceQuotaSpec(Struct, frozen=True):
     scope_selector: ScopeSelector | None = None
 
 
+class ResourceQuotaStatus(Struct, frozen=True):
+    """Status of a resource quota: what is used of it."""
+
+    used: Resources = {}
+
+
 class ResourceQuota(Object, frozen=True):
     """The sum of resources that the objects of a namespace may have."""
 
     kind: str = "ResourceQuota"
     api_version: str = "v1"
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class Overhead(Struct, frozen=True):

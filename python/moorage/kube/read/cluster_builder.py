@@ -15,6 +15,7 @@ from moorage.errors import InputError, examples, number_of, shorten
 from moorage.notes import RoutineNote
 
 from ..admission.chain import NewPods, is_new
+from ..admission.resource_quotas import without_counted_usage
 from ..admission.siblings import Siblings
 from ..admission.validate_object import validate
 from ..apiserver.overlay import ListedTwiceError, Overlay, key_of
@@ -161,6 +162,8 @@ def build_cluster(
     cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
     cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
+    there = (pod for pod in chain(cluster.pods, cluster.finished) if not is_new(pod))
+    cluster.others = without_counted_usage(cluster.others, there)
     new_pods = NewPods(cluster, refusals.release, completed.before, completed.texts)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused

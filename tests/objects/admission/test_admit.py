@@ -130,5 +130,5 @@ def test_a_pod_with_a_generated_name_is_refused_once() -> None:
     containers = [{"name": "c", "image": "i"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
     answer = mo.admit([space], pod)
-    assert str(answer).startswith("0 accepted, 1 refused\nrefused: pods ")
+    assert str(answer).startswith("0 accepted, 1 refused\nrefused: argument 2: pods ")
     assert answer.objects == []

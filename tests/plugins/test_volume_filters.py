@@ -194,7 +194,8 @@ def test_evidence_of_volumes_in_other_zones() -> None:
     explained = one.explain("default/p")
     facts = [(fact.text, fact.nodes) for group in explained.groups for fact in group.evidence]
     assert explained.feasible == ["here"]
-    assert facts == [(f"claim default/c (bound to volume v, for {ZONE} in [z0, z1])", 2)]
+    text = f"claim default/c (bound to volume v, whose labels say {ZONE} in [z0, z1]; nodes have z2, z3)"
+    assert facts == [(text, 2)]
 
 
 # ---- NodeVolumeLimits --------------------------------------------------------------------------------------

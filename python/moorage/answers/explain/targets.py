@@ -337,17 +337,18 @@ def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
 
 
 def targets_without_node(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[Target]:
-    """Group pods without a node by class and pod group, which decide what is explained. Pods that their
-    controller numbers are alike if they fail alike, and have no claims of their own."""
+    """Group pods without a node by class, pod group and claims, which decide what is explained. Pods that
+    their controller numbers are alike if they fail alike, and have no claims."""
     intern = simulation.scheduler.cache.state.classes.intern
     unmade = {id(outcome) for group in groups_not_made(simulation) for outcome in group.outcomes}
     groups: dict[tuple[object, ...], list[PodOutcome]] = {}
     for outcome in outcomes:
         if not (outcome.status in EXPLAINED_BY_STATUS or outcome.is_leaving or id(outcome) in unmade):
             pod = outcome.pod
-            unnumbered = pod if any(pod.claim_keys()) else without_number(pod)
+            claims = tuple(pod.claim_keys())
+            unnumbered = pod if claims else without_number(pod)
             why = "" if unnumbered is pod else outcome.reason
-            alike = _common(outcome.workload), intern(unnumbered), group_of(pod), why
+            alike = _common(outcome.workload), intern(unnumbered), group_of(pod), claims, why
             groups.setdefault(alike, []).append(outcome)
     return [
         Target(

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from moorage.errors import examples
 from moorage.kube import Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.kube.model.node import HOSTNAME
 from moorage.kube.model.storage import CSIDriver, CSIStorageCapacity
 from moorage.store.errors import NotFoundError
 
@@ -154,8 +155,18 @@ class Claims(Struct):
                 continue
             with suppress(VolumeError):
                 if not self.sources.reaches(node, volume):
-                    where = _affinity_text(volume, self.sources.required_on(node, volume))
-                    yield claim_fact(claim.key, f"bound to volume {name}{where}", class_name, volume=name)
+                    required = self.sources.required_on(node, volume)
+                    where = _affinity_text(volume, required) + _renamed(required, node)
+                    text = f"bound to volume {name}{where}{self._made_early(class_name)}"
+                    yield claim_fact(claim.key, text, class_name, volume=name)
+
+    def _made_early(self, class_name: str | None) -> str:
+        """Say that a class makes volumes before pods are placed, where it does."""
+        with suppress(NotFoundError):
+            storage_class: StorageClass = self.listers(StorageClass).get(class_name or "")
+            if storage_class.volume_binding_mode == "Immediate":
+                return f"; class {class_name} is Immediate: it makes volumes before pods have nodes"
+        return ""
 
     def _of_capacity(self, claims: PodVolumeClaims, node: Node) -> Iterator[Fact]:
         """Yield the claims for which no storage capacity that the node can use is large enough."""
@@ -260,6 +271,15 @@ def _affinity_text(volume: PersistentVolume, required: NodeSelector | None) -> s
     ]
     is_own = required == required_affinity(volume)
     return f", for {' or '.join(terms)}" + ("" if is_own else ", as translated for its CSI driver")
+
+
+def _renamed(required: NodeSelector | None, node: Node) -> str:
+    """Say that a node has another host name than its own name, by which a volume is for it."""
+    own = node.metadata.labels.get(HOSTNAME, "")
+    terms = () if required is None else required.node_selector_terms
+    expressions = (each for term in terms for each in term.match_expressions if each.key == HOSTNAME)
+    wanted = {value for each in expressions for value in each.values}
+    return f"; node {node.name} has {HOSTNAME}={own}" if node.name in wanted and own not in wanted else ""
 
 
 PV, PVC = "PersistentVolume", "PersistentVolumeClaim"

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage.engine import framework as fwk
+from moorage.errors import examples
 from moorage.kube import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
 from moorage.lazy import lazy_attribute
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -40,6 +41,8 @@ from .claim_evidence import claim_fact, claims_of, missing_claims
 
 # ---- volume restrictions -----------------------------------------------------------------------------------
 
+MOST_ZONES = 3
+"""Zones of nodes that a text names."""
 STATE = "PreFilterVolumeRestrictions"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 IN_USE = ("a claim with ReadWriteOncePod is in use",)
@@ -392,7 +395,10 @@ class VolumeZone(ClaimPlugin, EvidencePlugin):
                     zones = ", ".join(
                         f"{key} in [{', '.join(sorted(each))}]" for key, each in topology.items()
                     )
-                    text = f"bound to volume {name}, for {zones}"
+                    labels = [inquiry.node(row).metadata.labels for row in rows[elsewhere].tolist()]
+                    theirs = sorted({each.get(key, "") for each in labels for key in topology} - {""})
+                    text = f"bound to volume {name}, whose labels say {zones}"
+                    text += f"; nodes have {examples(theirs, MOST_ZONES)}" if theirs else ""
                     nodes = int(np.count_nonzero(elsewhere))
                     yield claim_fact(claim.key, text, storage_class, nodes, volume=name)
 

@@ -190,7 +190,6 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     cls=ChangingCommand,
     examples=(
         "moorage plan drain pool=old -f examples/shop/cluster.yaml",
-        "moorage plan drain --count 2 -f examples/shop/cluster.yaml",
         "moorage plan drain --all --gate -f examples/shop/cluster.yaml",
     ),
 )

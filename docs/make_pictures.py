@@ -7,12 +7,14 @@ says, so a test sees without a browser which picture is stale. `make bench-pictu
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -88,6 +90,15 @@ def sweep_page() -> str:
         return printed(f"moorage sweep sweep.yaml {options}", Path(folder))
 
 
+@functools.cache
+def shop() -> Path:
+    """Return a folder that has the shop and its release under short names."""
+    folder = Path(tempfile.mkdtemp())
+    shutil.copy(ROOT / "examples/shop/cluster.yaml", folder)
+    shutil.copy(ROOT / "examples/shop/release/web.yaml", folder / "release.yaml")
+    return folder
+
+
 TWIN_FILES = ["cluster.yaml", "release.yaml"]
 """What the twin follows: a release for which there is too little room."""
 TWIN_QUESTION = "check?fail-zone=a&new-only="
@@ -98,15 +109,15 @@ WAIT = "--virtual-time-budget=20000"
 def twin_page() -> str:
     """Return what the page of a twin says: its own texts, and an answer."""
     own = page_files()["/"].body.decode()
-    return own + printed(f"moorage check {SHOP} --fail-zone a --new-only -o html", ROOT / "examples/shop")
+    return own + printed(f"moorage check {SHOP} --fail-zone a --new-only -o html", shop())
 
 
 SESSIONS = {
-    "recording": lambda: session(RECORDED, ROOT / "examples/shop"),
+    "recording": lambda: session(RECORDED, shop()),
     "terminal": lambda: session(["moorage explain gpu-rs-03-hc4qv -n pai-gpu -f examples"]),
 }
 PAGES = {
-    "check": lambda: printed(f"{RECORDED[0]} -o html", ROOT / "examples/shop"),
+    "check": lambda: printed(f"{RECORDED[0]} -o html", shop()),
     "heat": lambda: printed("moorage simulate --synthetic nodes=200,pods=2000 -o html"),
     "sweep": sweep_page,
     "twin": twin_page,
@@ -227,7 +238,7 @@ def photograph_twin(theme: str, path: Path) -> None:
     """Write what Chromium shows of the page of a twin, with an answer."""
     scheme = f"--blink-settings=preferredColorScheme={int(theme == 'light')}"
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.chdir(ROOT / "examples/shop"))
+        stack.enter_context(contextlib.chdir(shop()))
         twin = AskedTwin(None, TWIN_FILES)
         stack.callback(twin.end)
         server = TwinServer(

@@ -20,7 +20,7 @@ from tests.doors.autoscalers import make_nodes, next_hit, removal_verdict
 from tests.doors.kube import seconds
 from tests.house.source import ROOT
 
-EXAMPLE = ROOT / "examples/karpenter/underused.yaml"
+EXAMPLE = ROOT / "examples/karpenter/underused/cluster.yaml"
 TYPES = ROOT / "examples/karpenter/instance_types.yaml"
 
 

@@ -14,7 +14,7 @@ from tests.house.source import ROOT
 
 TRACES = ROOT / "tests/data/traces"
 SHOP = "-f", "examples/shop/cluster.yaml"
-RELEASE = *SHOP, "-f", "examples/shop/release.yaml"
+RELEASE = *SHOP, "-f", "examples/shop/release/web.yaml"
 
 
 @pytest.fixture(autouse=True)

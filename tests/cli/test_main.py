@@ -94,6 +94,24 @@ def test_a_help_loads_few_modules(command: str) -> None:
     assert (int(few) <= 25, heavy) == (True, [])
 
 
+def test_a_twin_of_files_needs_no_client_of_a_server() -> None:
+    """The extra `kube` is for clusters that are followed."""
+    code = (
+        "import importlib.util as util, sys; sys.modules['httpx2'] = None; find = util.find_spec; "
+        "util.find_spec = lambda name, *of: None if name == 'httpx2' else find(name, *of); "
+        "from moorage.cli import main; "
+        "sys.exit(main(['serve', 'twin', '--port', '0', '-f', 'examples/shop/cluster.yaml']))"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+    ) as twin:
+        assert twin.stdout is not None
+        line = twin.stdout.readline()
+        twin.terminate()
+    assert line.startswith("http://127.0.0.1:"), line
+
+
 def test_a_check_loads_few_modules() -> None:
     """Each costs a start some time: what few inputs need is imported where it is needed."""
     code = (

@@ -19,6 +19,7 @@ EXAMPLES = ["-f", "examples"]
 GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 TYPES = "examples/karpenter/instance_types.yaml"
+UNDERUSED = "examples/karpenter/underused/cluster.yaml"
 GANG = ["-f", "tests/data/gang.yaml", "--kubernetes-version", "1.37"]
 GROUPS = [*GANG, "--feature-gates", "GenericWorkload=true"]
 COMMANDS = [
@@ -41,7 +42,15 @@ COMMANDS = [
     ["plan", "drain", *EXAMPLES, "node-1"],
     ["plan", "defragment", *EXAMPLES, "--nodes", "1"],
     ["plan", "bound", *EXAMPLES],
-    ["plan", "consolidate", "-f", "examples/karpenter/underused.yaml", "--instance-types", TYPES, "--once"],
+    [
+        "plan",
+        "consolidate",
+        "-f",
+        UNDERUSED,
+        "--instance-types",
+        TYPES,
+        "--once",
+    ],
     ["check", "--synthetic", "nodes=3,pods=9"],
     ["check", *EXAMPLES, "--survive", "node", "--at-once", "2"],
     ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],
@@ -51,7 +60,8 @@ COMMANDS = [
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
     ["explain", "--all-pending", *EXAMPLES],
-    ["explain", "node/node-a", "-f", "examples/karpenter/underused.yaml", "--instance-types", TYPES],
+    ["explain", "node/node-a", "-f", UNDERUSED, "--instance-types", TYPES],
+    ["explain", "node/new-a", "-f", "examples/shop"],
     ["explain", "--all-pending", *GPU],
     ["explain", "watch", *GPU],
     ["explain", "render", *GPU],

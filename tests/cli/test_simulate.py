@@ -11,7 +11,7 @@ import pytest
 from moorage.cli import main
 from moorage.errors import InputError
 
-SHOP = ["-f", "examples/shop/cluster.yaml", "-f", "examples/shop/release.yaml"]
+SHOP = ["-f", "examples/shop/cluster.yaml", "-f", "examples/shop/release/web.yaml"]
 
 
 def simulate(*arguments: str) -> int:

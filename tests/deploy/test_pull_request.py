@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     (folder / "numpy").mkdir(parents=True)
     shutil.copy(ROOT / "examples/shop/cluster.yaml", folder)
-    shutil.copy(ROOT / "examples/shop/release.yaml", folder)
+    shutil.copy(ROOT / "examples/shop/release/web.yaml", folder / "release.yaml")
     for name in MODULES:
         (folder / f"{name}.py").write_text(
             f"open({str(folder / 'imported')!r}, 'a').write({name!r})\n1 / 0\n"

@@ -13,7 +13,7 @@ from moorage.autoscalers import read_instance_types
 from moorage.cli import main
 from tests.house.source import ROOT
 
-SHOP, RELEASE = "examples/shop/cluster.yaml", "examples/shop/release.yaml"
+SHOP, RELEASE = "examples/shop/cluster.yaml", "examples/shop/release/web.yaml"
 POOLS, TYPES = "examples/karpenter/cluster.yaml", "examples/karpenter/instance_types.yaml"
 GROUPS = [f"examples/node-groups/{name}.yaml" for name in ("release", "groups")]
 
@@ -166,7 +166,7 @@ def test_a_scheduler_is_asked_about_namespaces_and_nodes(capsys: pytest.CaptureF
     main(["nodes", "--by", "namespace", "-f", "examples", "-o", "json"])
     uses = [use.to_dict() for use in mo.Scheduler(mo.load("examples")).namespace_use()]
     assert uses == msgspec.json.decode(capsys.readouterr().out)["items"]
-    cluster = "examples/karpenter/underused.yaml"
+    cluster = "examples/karpenter/underused/cluster.yaml"
     main(["explain", "node/node-a", "-f", cluster, "--instance-types", TYPES, "-o", "json"])
     scheduler = mo.Scheduler(mo.load(cluster))
     verdict = scheduler.explain_node("node-a", types=read_instance_types(TYPES))

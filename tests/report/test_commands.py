@@ -260,7 +260,7 @@ def test_warnings_stand_on_the_page_and_folders_do_not(run: Any, tmp_path: Path)
 
 
 def test_the_page_of_check_has_the_answer(run: Any) -> None:
-    command = ["check", "-f", "examples/shop/cluster.yaml", "-f", "examples/shop/release.yaml"]
+    command = ["check", "-f", "examples/shop/cluster.yaml", "-f", "examples/shop/release/web.yaml"]
     found = Read(run(*command, "--survive", "node", "-o", "html"))
     document = json.loads(run(*command, "--survive", "node", "-o", "json"))
     assert "FAIL: 1 pod has no node" in found.text

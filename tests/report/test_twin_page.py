@@ -234,7 +234,7 @@ def test_a_manifest_that_is_dropped_fits_or_not_and_says_where(
 ) -> None:
     twin = serve(SHOP)
     twin.visit()
-    release = (ROOT / "examples/shop/release.yaml").read_text()
+    release = (ROOT / "examples/shop/release/web.yaml").read_text()
     twin.browser.execute_script(DROP, release)
     twin.until("return document.querySelector('#manifest').value === arguments[0]", release)
     twin.one("#change .main").click()
@@ -250,7 +250,7 @@ def test_a_manifest_that_is_dropped_fits_or_not_and_says_where(
 def test_added_nodes_let_waiting_pods_run(
     serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    twin = serve(SHOP, "examples/shop/release.yaml")
+    twin = serve(SHOP, "examples/shop/release/web.yaml")
     twin.visit()
     assert "1 pod waits" in twin.one("#headline").text
     headline = twin.ask("add nodes", node="new-a", number="1")

@@ -16,7 +16,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,7 +27,6 @@ from moorage.errors import InputError, MoorageError, located
 from moorage.kube.read.files import source_name
 from moorage.kube.read.read_objects import Listed
 from moorage.kube.strict_documents import Strict, decode_part, read_value
-from moorage.live.followed_cluster import FollowedCluster, Moment
 from moorage.live.shares import Limits
 from moorage.live.twin_server import JSON, Forks, Output, Template, TwinRefusalError, Work, refusal
 from moorage.live.web_server import Reply
@@ -36,6 +35,9 @@ from .app import app, run
 from .commands.check import check
 from .options.inputs import prepare
 from .questions import TwinQuestion, question_of
+
+if TYPE_CHECKING:
+    from moorage.live.followed_cluster import FollowedCluster, Moment
 
 DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""

@@ -186,10 +186,6 @@ def asked_twin(
     stack : ExitStack
         Closes what was opened.
     """
-    from moorage.answers.scheduler import Scheduler
-    from moorage.live.followed_cluster import FollowedCluster, PredictedBindings
-    from moorage.store import UnreachableError
-
     from .asked_twin import AskedTwin
 
     defaults = [*_defaults(options)]
@@ -211,6 +207,10 @@ def asked_twin(
         ), None
     if options["files"] or options["synthetic"]:
         raise click.UsageError("-f and --synthetic cannot be combined with --kubeconfig or --in-cluster")
+    from moorage.answers.scheduler import Scheduler
+    from moorage.live.followed_cluster import FollowedCluster, PredictedBindings  # needs the extra kube
+    from moorage.store import UnreachableError
+
     release = release_of_server(options, stop)
     if options["version"] is None:
         defaults.append(("kubernetes-version", release))

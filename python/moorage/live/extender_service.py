@@ -30,7 +30,7 @@ from moorage.kube.read.decode import UNREADABLE, decode_kind
 from moorage.store import ApiError
 from moorage.store.pod_binding import why_unreadable
 
-from .client.connection import JSON
+from .http_common import JSON
 from .web_server import TEXT, Check, HttpRequest, Reply, WebServer, server_context
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from .client.connection import Reloaded
+from .http_common import Reloaded
 from .shares import LINGER, TIMEOUT, Shares
 
 HEAD = 1 << 16

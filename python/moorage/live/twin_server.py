@@ -19,17 +19,19 @@ from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
 from pathlib import Path
 from threading import BoundedSemaphore
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 from weakref import finalize
 
 from moorage.answers.linear_program import SOLVER
 from moorage.errors import MoorageError
 
-from .client.connection import JSON as JSON
-from .health import DelegatedAuthorization
+from .http_common import JSON as JSON
 from .shares import Limits
 from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign, server_context
+
+if TYPE_CHECKING:
+    from .health import DelegatedAuthorization
 
 # ---- forked answers ----------------------------------------------------------------------------------------
 #

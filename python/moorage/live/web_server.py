@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 from moorage.errors import MoorageError, missing
 
-from .client.connection import Reloaded
+from .http_common import Reloaded
 from .shares import LINGER, TIMEOUT, Shares
 
 if TYPE_CHECKING:

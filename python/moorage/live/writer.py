@@ -26,7 +26,8 @@ from moorage.kube import Object, Pod
 from moorage.kube.admission.validate_object import is_subdomain
 from moorage.store import AlreadyExistsError, ApiError, NotFoundError, UnreachableError
 
-from .client.connection import JSON, Connection, Method
+from .client.connection import Connection, Method
+from .http_common import JSON
 
 logger = logging.getLogger("moorage.serve")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -342,7 +343,7 @@ def test_a_server_that_is_away(
     server.close()
     code, _, err = run(capsys, "simulate", "--kubeconfig", tmp_path / "config")
     assert code == 2
-    assert err.startswith(f"error: --kubeconfig {tmp_path}/config: GET /api/v1/namespaces: ")
+    assert re.match(rf"error: --kubeconfig {tmp_path}/config: GET https?://\S+/api/v1/namespaces: ", err)
 
 
 def test_the_service_account_of_a_pod(

@@ -20,7 +20,7 @@ from tests.house.source import ROOT
 from moorage.cli import main
 
 SHOP = str(ROOT / "examples/shop/cluster.yaml")
-RELEASE = (ROOT / "examples/shop/release.yaml").read_text()
+RELEASE = (ROOT / "examples/shop/release/web.yaml").read_text()
 CALLS: dict[str, dict[str, Any]] = {
     "check": {"changes": ["drain pool=old"], "new_only": True, "survive": "zone"},
     "explain": {"target": "deploy/shop/web", "manifests": RELEASE},

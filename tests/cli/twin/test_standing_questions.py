@@ -13,7 +13,7 @@ from tests.house.source import ROOT
 from moorage.errors import InputError
 
 SHOP, KARPENTER = ROOT / "examples/shop/cluster.yaml", ROOT / "examples/karpenter"
-RELEASE = ROOT / "examples/shop/release.yaml"
+RELEASE = ROOT / "examples/shop/release/web.yaml"
 QUESTIONS = """
 seconds: 30
 templates:

@@ -17,7 +17,7 @@ from tests.house.source import ROOT
 from moorage import __version__
 
 SHOP = ["-f", "examples/shop/cluster.yaml"]
-KARPENTER = ["-f", "examples/karpenter/underused.yaml", "--instance-types"]
+KARPENTER = ["-f", "examples/karpenter/underused/cluster.yaml", "--instance-types"]
 KARPENTER += ["examples/karpenter/instance_types.yaml", "--once"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
 NOWHERE = ["--kubeconfig", "no-such-file"]

@@ -17,6 +17,7 @@ from moorage.kube.read.files import is_input
 from moorage.kube.read.read_objects import read_objects
 from moorage.notes import RoutineNote, reworded
 
+from .changed_objects import ObjectChanges, object_changes
 from .comparison import (
     AS_IS,
     KUBERNETES,
@@ -148,7 +149,16 @@ def compare_alternatives(
         runs.append(inputs.run(name, from_scratch))
         if stages is not None:
             stages()
-    return ComparisonAnswer(runs, _warnings(runs))
+    return ComparisonAnswer(runs, _warnings(runs), objects=_object_changes(runs))
+
+
+def _object_changes(runs: Sequence[Alternative]) -> ObjectChanges | None:
+    """Return what differs between the objects of two runs; None where these are not two clusters."""
+    if len(runs) != 2 or any(run.simulation.setup.changes for run in runs):
+        return None
+    first, last = (run.simulation for run in runs)
+    changes = object_changes((first.cluster, last.cluster), (first.scheduler, last.scheduler))
+    return changes if changes.fields else None
 
 
 def compare_two_releases(

@@ -29,6 +29,7 @@ from moorage.notes import basis_of, with_notes
 
 from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
+from .changed_objects import BrokenWorkload, ChangedField, ObjectChanges
 from .loaded_cluster import SchedulerSettings
 from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
@@ -509,6 +510,10 @@ class CompareDocument(Document, frozen=True, kw_only=True):
     warnings: Sequence[str]
     refused: list[RefusedObject] | UnsetType = UNSET
     not_asked: list[NotAsked] | UnsetType = UNSET
+    changed: list[ChangedField] | UnsetType = UNSET
+    """Of two clusters: the fields of their objects that differ, but for pods of workloads."""
+    broken: list[BrokenWorkload] | UnsetType = UNSET
+    """Of two clusters: the workloads of which more pods are without a node in the second."""
 
 
 @dataclass(frozen=True)
@@ -522,11 +527,14 @@ class ComparisonAnswer:
         About the inputs and the runs, a sentence each.
     releases : ReleaseComparison or None
         What makes the differences, if the alternatives are two releases.
+    objects : ObjectChanges or None
+        What differs between the objects, if the alternatives are two clusters.
     """
 
     alternatives: Sequence[Alternative]
     warnings: Sequence[str]
     releases: ReleaseComparison | None = None
+    objects: ObjectChanges | None = None
 
     def __str__(self) -> str:
         return answer_text(with_notes(self.lines(), self.basis(), self.warnings), self.tables())
@@ -570,6 +578,8 @@ class ComparisonAnswer:
             warnings=[*map(str, self.warnings)],
             refused=[*refused] or UNSET,
             not_asked=self.not_asked or UNSET,
+            changed=UNSET if self.objects is None else self.objects.fields,
+            broken=UNSET if self.objects is None else self.objects.broken,
         )
 
     @cached_property
@@ -594,15 +604,58 @@ class ComparisonAnswer:
         yield f"{moved} in the same place" if self.pods.cells else SAME
         if self.releases is not None:
             yield self.releases.basis
+        if self.objects is not None:
+            yield from _changes_told(self.objects)
         for run in self.alternatives:
             if (scale_up := run.simulation.scale_up) is not None:
                 yield from (f"{run.name}: {text}" for text in (scale_up.text(), *scale_up.gaps()))
 
     def tables(self) -> Iterator[PrintedTable]:
-        """Yield the measures, what makes differences between releases, and the pods that differ."""
+        """Yield what differs between clusters and what it broke, the measures, what makes differences between
+        releases, and the pods that differ."""
+        if self.objects is not None:
+            yield from _changes(self.objects)
         yield self.measures
         yield from () if self.releases is None else _causes(self.releases)
         yield self.pods
+
+
+_MOST_FIELDS = 30
+
+
+def _changes_told(changes: ObjectChanges) -> Iterator[str]:
+    """Yield how many objects differ, and which workloads lack more nodes than before."""
+    broken, objects = changes.broken, {field.object for field in changes.fields}
+    wait = number_of(len(broken), "workload waits", "workloads wait")
+    text = f"; {wait} with more pods than before" if broken else ""
+    yield f"{number_of(len(objects), 'object differs', 'objects differ')}{text}"
+    if changes.untried:
+        yield f"not undone to see what heals: {number_of(changes.untried, 'more change', 'more changes')}"
+
+
+def _changes(changes: ObjectChanges) -> Iterator[PrintedTable]:
+    """What differs, and what it broke."""
+    rows = [
+        (
+            broken.workload,
+            broken.namespace,
+            str(broken.before),
+            str(broken.after),
+            ", ".join(broken.healed_by),
+        )
+        for broken in changes.broken
+    ]
+    yield PrintedTable(("BROKEN", "NAMESPACE", "WAITED", "WAIT NOW", "HEALED BY UNDOING"), rows)
+    fields = [
+        (field.object, field.field, field.before, field.after)
+        if field.field
+        else (field.object, "added" if field.after else "removed", "", "")
+        for field in changes.fields
+    ]
+    more = len(fields) - _MOST_FIELDS
+    if more > 0:
+        fields = [*fields[:_MOST_FIELDS], (f"… and {more} more", "-o json has all", "", "")]
+    yield PrintedTable(("OBJECT", "FIELD", "BEFORE", "AFTER"), fields)
 
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:

@@ -47,7 +47,7 @@ _OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 @click.command(
     cls=ChangingCommand,
     examples=(
-        "moorage check -f examples/shop/cluster.yaml -f examples/shop/release.yaml --new-only",
+        "moorage check -f examples/shop/cluster.yaml -f examples/shop/release/web.yaml --new-only",
         "moorage check -f examples/shop/cluster.yaml --drain pool=old --survive zone",
     ),
 )

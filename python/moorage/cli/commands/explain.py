@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=ChangingCommand,
     examples=(
-        "moorage explain deploy/shop/web -f examples/shop/cluster.yaml -f examples/shop/release.yaml",
+        "moorage explain deploy/shop/web -f examples/shop/cluster.yaml -f examples/shop/release/web.yaml",
         "moorage explain --all-pending -f examples",
     ),
 )

@@ -76,7 +76,7 @@ planning_options = all_of(
     cls=ChangingCommand,
     examples=(
         "moorage plan nodes -f examples --like node-1 --price node-1=0.2",
-        "moorage plan nodes -f examples/shop/cluster.yaml -f examples/shop/release.yaml --like new-a",
+        "moorage plan nodes -f examples/shop/cluster.yaml -f examples/shop/release/web.yaml --like new-a",
     ),
 )
 @click.option(
@@ -299,9 +299,9 @@ def bound(**options: Any) -> None:
 @plan.command(
     cls=ChangingCommand,
     examples=(
-        "moorage plan consolidate -f examples/karpenter/underused.yaml "
+        "moorage plan consolidate -f examples/karpenter/underused/cluster.yaml "
         "--instance-types examples/karpenter/instance_types.yaml",
-        "moorage plan consolidate --once -f examples/karpenter/underused.yaml "
+        "moorage plan consolidate --once -f examples/karpenter/underused/cluster.yaml "
         "--instance-types examples/karpenter/instance_types.yaml",
     ),
 )

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import examples, shorten
 
 from ..model.autoscaling import HorizontalPodAutoscaler
 from ..model.cluster import Cluster, seconds
-from ..model.meta import Condition, Object, with_condition
+from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
-from ..model.workload import Deployment, Job, ReplicaSet
+from ..model.policy import PodDisruptionBudget
+from ..model.workload import Deployment, Job, ReplicaSet, Service
 from .daemon_pods import PRESSURES, pinned_by
 from .disruption import SCALABLE
-from .empty_selectors import selects_nothing
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
 from .revisions import Mark, template_mark
@@ -183,7 +184,7 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
             facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
             if target.kind in scalable and about not in scaled:
                 facts.append(InputFact(about, f"{head}: its target {about.text} is not in the input"))
-    facts += (_fact(about, text) for about, text in selects_nothing(cluster))
+    facts += (_fact(about, text) for about, text in _selecting_nothing(cluster))
     for obj, text in cluster.failures.past:
         top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
         facts.append(_fact(top, text))
@@ -323,6 +324,61 @@ def _of_workload(obj: Object) -> Iterator[str]:
             if ports.setdefault(key, field) != field:
                 yield f"{field}: duplicate port definition with {ports[key]}"
 
+
+# ---- selectors that match nothing --------------------------------------------------------------------------
+
+
+def _selecting_nothing(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
+    """Yield the objects of a cluster that select no pod, neither one that is there nor one of a template, and
+    what is to say of them."""
+    labels: dict[str, set[frozenset[tuple[str, str]]]] = defaultdict(set)
+    for pod in (*cluster.pods, *cluster.finished):
+        labels[pod.namespace].add(frozenset(pod.metadata.labels.items()))
+    templates = [(obj, _template(obj)) for obj in cluster.others if isinstance(obj, (*MAKERS, Deployment))]
+    for obj, template in templates:
+        labels[obj.namespace].add(frozenset(template.metadata.labels.items()))
+
+    def matches_none(namespace: str, selector: LabelSelector) -> bool:
+        matcher = LabelSelectorMatcher(selector)
+        return not any(matcher.matches(dict(its)) for its in labels[namespace])
+
+    for obj in cluster.others:
+        about = Workload(obj.namespace, obj.kind, obj.name)
+        if isinstance(obj, PodDisruptionBudget) and (selector := obj.spec.selector) is not None:
+            if matches_none(obj.namespace, selector):
+                yield (
+                    about,
+                    f"its selector ({_rules(selector)}) matches no pod of the input, so it protects none",
+                )
+        elif isinstance(obj, Service) and obj.spec.selector:
+            selector = LabelSelector(match_labels=obj.spec.selector)
+            if matches_none(obj.namespace, selector):
+                yield about, f"its selector ({_rules(selector)}) matches no pod of the input"
+    for obj, template in templates:
+        if obj.metadata.controller() is not None:
+            continue
+        for at, constraint in enumerate(template.spec.topology_spread_constraints):
+            selector = constraint.label_selector or LabelSelector()
+            if constraint.label_selector is not None and matches_none(obj.namespace, selector):
+                field = f"spec.template.spec.topologySpreadConstraints[{at}]"
+                text = f"{field}: its labelSelector ({_rules(selector)}) matches no pod, not even its own"
+                yield Workload(obj.namespace, obj.kind, obj.name), text
+
+
+def _template(obj: Any) -> Any:
+    return obj.spec.template
+
+
+def _rules(selector: LabelSelector) -> str:
+    rules = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    rules += [
+        " ".join(filter(None, (rule.key, rule.operator, ", ".join(rule.values))))
+        for rule in selector.match_expressions
+    ]
+    return ", ".join(rules)
+
+
+# ---- how many are told -------------------------------------------------------------------------------------
 
 MOST_FACTS = 12
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
 import ssl
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
 from threading import Event, Lock
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx2
@@ -35,6 +34,8 @@ from moorage.store.errors import (
     UnauthorizedError,
     UnreachableError,
 )
+
+from ..http_common import JSON, Reloaded
 
 
 class RateLimit:
@@ -151,72 +152,12 @@ def error_of(status: StatusAnswer) -> ApiError:
 
 logger = logging.getLogger("moorage.serve")
 
-Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
-
-
-class Reloaded(Generic[T]):
-    """Certificates and tokens are replaced while a process runs. Thread-safe.
-
-    If the new files cannot be read, the last value stays: of a certificate and its key one is written first.
-
-    Parameters
-    ----------
-    make : callable
-        Reads the files, and returns the value. It is called when the value is first asked for.
-    files : sequence of str
-        An empty name is no file.
-    """
-
-    def __init__(self, make: Callable[[], T], files: Sequence[str]) -> None:
-        self._make, self._files = make, [file for file in files if file]
-        self._lock = Lock()
-        self._made: list[T] = []  # empty, or the value
-        self._seen: Signature = ()
-
-    def get(self, is_stale: Callable[[T], bool] = lambda _: False) -> T:
-        """Return the value.
-
-        Parameters
-        ----------
-        is_stale : callable, optional
-            Takes the value, and returns whether it has to be made again although no file has changed.
-
-        Raises
-        ------
-        Exception
-            Whatever `make` has raised, where there is no value that could be used instead.
-        """
-        with self._lock:
-            seen = tuple(map(_signature, self._files))
-            has_value = bool(self._made) and not is_stale(self._made[0])
-            if has_value and seen == self._seen:
-                return self._made[0]
-            try:
-                self._made = [self._make()]
-            except Exception as error:
-                if not has_value:
-                    raise
-                logger.warning("files could not be read again: files=%s error=%s", self._files, error)
-            self._seen = seen
-            return self._made[0]
-
-
-def _signature(file: str) -> tuple[int, int, int] | None:
-    """Return what changes with a file; None for a file that is not there."""
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
 # ---- http sessions -----------------------------------------------------------------------------------------
 
 READ_TIMEOUT = 30.0
 """Seconds without a byte of an answer after which a request has failed."""
 KEPT = 5.0
 """Seconds for which a connection stays open without a request."""
-JSON = "application/json"
 
 
 class GuardedBody:
@@ -271,6 +212,8 @@ class Session:
 
     Attributes
     ----------
+    url : str
+        As errors name the server.
     timeout, expires : float
     users : int
         The number of requests in it.
@@ -285,6 +228,7 @@ class Session:
         timeout: float = READ_TIMEOUT,
         expires: float = float("inf"),
     ) -> None:
+        self.url = url.rstrip("/")
         self._url = httpx2.URL(url)
         self._folder = self._url.raw_path.rstrip(b"/").decode()
         self._make_transport = transport
@@ -602,7 +546,7 @@ class Connection:
                     response = None
                     broken += 1
                     if method != "GET" or broken > RECONNECTS or not self.repeats:
-                        raise _unreachable(f"{method} {path}", error) from None
+                        raise _unreachable(f"{method} {session.url}{path}", error) from None
                 if response is not None:
                     self._judge(response.status_code)
                     is_refused = response.status_code == _UNAUTHORIZED
@@ -636,7 +580,7 @@ class Connection:
                 self._judge(response.status_code)
                 body = b"" if response.is_success else response.read()
             except Exception as error:
-                raise _unreachable(f"GET {path}", error) from None
+                raise _unreachable(f"GET {session.url}{path}", error) from None
             if not response.is_success:
                 if response.status_code == _UNAUTHORIZED:
                     self._sessions.renew(session)

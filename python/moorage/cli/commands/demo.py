@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from ..options.option_types import GroupedCommand
-from .printing import print_lines
 
 FILES = ("cluster.yaml", "web.yaml")
 """The bundled files of the tour, in ``cli/tour``."""
@@ -68,6 +67,8 @@ def demo(folder: Path) -> None:
 
     Exit codes: 0 the tour has ended; 2 the folder cannot be written.
     """
+    from .printing import print_lines
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:

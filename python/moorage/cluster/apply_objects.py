@@ -90,8 +90,9 @@ def _completed(
     items: list[Any] = [what] if is_single(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
-    unserved = [refused for _, refused in refused_versions(read.ended, STORED, lambda: release)]
-    for refused in [*read.refused, *unserved]:
+    unserved, _ = read.fields.judge(STORED, lambda: release)
+    unserved += refused_versions(read.ended, STORED, lambda: release)
+    for refused in [*read.refused, *(refused for _, refused in unserved)]:
         raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
     classes: list[PriorityClass] = client.list(PriorityClass)[0]
     named = _named(client, [*read.objects, *given])

@@ -7,10 +7,11 @@ For each release:
 
 Then, the earliest first:
 
-    python -m tests.objects.validate.make_field_names v1.36.json v1.37.json > FILE
+    python -m tests.objects.validate.make_field_names v1.34.json v1.35.json v1.36.json v1.37.json > FILE
 
 FILE is python/moorage/kube/apiserver/field_names.json. It has the kinds and the fields of all of them, as
-clusters of each release are read.
+clusters of each release are read, and the releases of each field that some lack. The names of the files tell
+the releases.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = {
-    "source": "PyPI kubernetes-validate 1.36.0 and 1.37.0, kubernetes-json-schema/v*-local/_definitions.json"
-    ", made from api/openapi-spec/swagger.json of github.com/kubernetes/kubernetes v1.36.0 and v1.37.0",
+    "source": "PyPI kubernetes-validate 1.34.1 to 1.37.0, kubernetes-json-schema/v*-local/_definitions.json"
+    ", made from api/openapi-spec/swagger.json of github.com/kubernetes/kubernetes v1.34.0 to v1.37.0",
     "licence": "Apache-2.0",
 }
 PREFIX = re.compile(r"^io\.k8s\.(api|apimachinery\.pkg\.apis|[\w.-]+\.pkg\.apis)\.")
@@ -79,17 +80,40 @@ def table(definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"kinds": dict(sorted(kinds.items())), "structs": dict(sorted(structs.items()))}
 
 
+def spans(releases: dict[str, dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """By struct and field, the first and the last release that has a field, "" for one that has not ended; of
+    fields that are not in each release that has their struct.
+
+    Parameters
+    ----------
+    releases : dict
+        The `table` of each release, the earliest first.
+    """
+    structs = {release: made["structs"] for release, made in releases.items()}
+    spans = dict[str, dict[str, list[str]]]()
+    for struct in sorted({name for known in structs.values() for name in known}):
+        having = [release for release, known in structs.items() if struct in known]
+        for field in sorted({name for release in having for name in structs[release][struct]}):
+            known = [release for release in having if field in structs[release][struct]]
+            if known != having:
+                last = "" if known[-1] == having[-1] else known[-1]
+                spans.setdefault(struct, {})[field] = [known[0], last]
+    return spans
+
+
 def text(made: dict[str, Any]) -> str:
     """JSON with one kind or struct in each line."""
     parts = [f'"{name}": {json.dumps(value)}' for name, value in SOURCE.items()]
-    for section in ("kinds", "structs"):
+    for section, values in made.items():
         lines = [
             f"  {json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}"
-            for name, value in made[section].items()
+            for name, value in values.items()
         ]
         parts.append(f'"{section}": {{\n' + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 if __name__ == "__main__":
-    print(text(table(definitions_of(sys.argv[1:]))), end="")
+    files = sys.argv[1:]
+    of_each = {Path(file).stem.removeprefix("v"): table(definitions_of([file])) for file in files}
+    print(text(table(definitions_of(files)) | {"releases": spans(of_each)}), end="")

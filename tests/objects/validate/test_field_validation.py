@@ -14,6 +14,7 @@ from tests.house.source import ROOT
 from tests.make import Json, template
 from tests.objects.refusal import refusal
 
+import moorage as mo
 from moorage.errors import InputError
 from moorage.kube import load
 
@@ -194,3 +195,38 @@ def test_a_sound_manifest_says_nothing_about_another_kind(tmp_path: Path) -> Non
     (tmp_path / "f.json").write_text("\n".join(map(json.dumps, lists)))
     with pytest.raises(InputError, match=re.escape('unknown field "spec.containers"')):
         load(tmp_path / "f.json")
+
+
+LATER = pod(
+    spec={
+        "containers": [{"name": "c", "image": "a:1"}],
+        "volumes": [{"name": "v", "emptyDir": {"mode": 448}}],
+    }
+)
+UNKNOWN = 'Pod p: unknown field "spec.volumes[0].emptyDir.mode"'
+
+
+@pytest.mark.parametrize("form", [dict, json.dumps])
+@pytest.mark.parametrize(("release", "is_known"), [("1.35", False), ("1.36", False), ("1.37", True)])
+def test_a_change_may_have_the_fields_of_its_release(form: Any, release: str, is_known: bool) -> None:
+    answer = mo.admit(mo.Cluster(), form(LATER), kubernetes_version=release)
+    assert [refused.text for refused in answer.refused] == [f"argument 2: {UNKNOWN}"] * (not is_known)
+
+
+@pytest.mark.parametrize(("kubelet", "is_known"), [("v1.36.2", False), ("v1.37.0", True)])
+def test_the_cluster_tells_whose_fields_a_change_may_have(kubelet: str, is_known: bool) -> None:
+    node = NODE | {"status": {"nodeInfo": {"kubeletVersion": kubelet}}}
+    assert [obj.text for obj in load(node, LATER).refused_objects] == [f"argument 2: {UNKNOWN}"] * (
+        not is_known
+    )
+    warnings = [text for text in load(node, LATER, validate="warn").warnings if "unknown" in text]
+    assert warnings == [f"argument 2: {UNKNOWN}."] * (not is_known)
+    assert len(load([node, LATER]).pods) == 1  # the server has accepted its own objects once
+
+
+def test_kinds_that_are_not_read_have_the_fields_of_their_release() -> None:
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "d.io"}}
+    driver["spec"] = {"preventPodSchedulingIfMissing": True}
+    answer = mo.admit(mo.Cluster(), driver, kubernetes_version="1.35")
+    assert "preventPodSchedulingIfMissing" in answer.refused[0].text
+    assert mo.admit(mo.Cluster(), driver, kubernetes_version="1.36").refused == []

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 from tests.doors.kube import _KINDS, Struct, unknown_fields
-from tests.objects.validate.make_field_names import table, text
+from tests.objects.validate.make_field_names import spans, table, text
 
 POD = unknown_fields.struct_of("Pod", "v1")
 
@@ -176,6 +176,41 @@ def test_the_table_is_made_of_a_schema() -> None:
         "meta.v1.ObjectMeta": {"name": ""},
     }
     assert {"source", "licence"} <= made.keys()
+
+
+def test_the_releases_of_a_field_are_those_whose_struct_has_it() -> None:
+    fields = {
+        "1.34": {"A": {"a", "old"}},
+        "1.35": {"A": {"a", "b", "old"}},
+        "1.36": {"A": {"a", "b"}, "B": {"x"}},
+        "1.37": {"A": {"a", "b"}, "B": {"x", "y"}},
+    }
+    assert spans({release: {"structs": structs} for release, structs in fields.items()}) == {
+        "A": {"b": ["1.35", ""], "old": ["1.34", "1.35"]},
+        "B": {"y": ["1.37", ""]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("release", "paths"),
+    [
+        ("1.34", ["hostUsersx", "schedulingGroup", "volumes[0].emptyDir.mode", "workloadRef"]),
+        ("1.35", ["hostUsersx", "schedulingGroup", "volumes[0].emptyDir.mode"]),
+        ("1.36", ["hostUsersx", "volumes[0].emptyDir.mode", "workloadRef"]),
+        ("1.38", ["hostUsersx", "workloadRef"]),
+        (unknown_fields.ANY, ["hostUsersx"]),
+        (unknown_fields.EVERY, ["hostUsersx", "schedulingGroup", "volumes[0].emptyDir.mode", "workloadRef"]),
+    ],
+)
+def test_a_release_knows_its_own_fields(release: str, paths: list[str]) -> None:
+    spec = {
+        "schedulingGroup": {},
+        "workloadRef": {},
+        "volumes": [{"emptyDir": {"mode": 448}}],
+        "hostUsersx": 1,
+    }
+    unknown = unknown_fields.unknown_fields(spec, "core.v1.PodSpec", release)
+    assert [unknown_fields.path_text(path) for path in unknown] == paths
 
 
 def test_fields_of_karpenters_kinds_are_known() -> None:

@@ -23,6 +23,8 @@ from moorage.kube.read.load import load_before_and_after
 from moorage.kube.read.python_values import Source
 from moorage.kube.releases import release_named
 
+from .loaded_cluster import ServerChecks
+
 
 class ObjectWarning(NamedTuple):
     """What an API server warns of in an object.
@@ -120,8 +122,11 @@ def admit(
     first = cluster.to_dict() if isinstance(cluster, Cluster) else cluster
     if isinstance(first, dict) and first.get("items") == []:
         first = AdmissionPlugins(metadata=ObjectMeta(name="default"))  # a server without objects
-    before, after = load_before_and_after(first, *objects, namespace=namespace, validate=validate)
     named = None if kubernetes_version is None else release_named(kubernetes_version).version
+    check = ServerChecks(named, None)
+    before, after = load_before_and_after(
+        first, *objects, namespace=namespace, validate=validate, check=check
+    )
     release = deciding_release(before, named).version
     listed = chain(after.nodes, after.pods, after.namespaces, after.others)
     stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}

@@ -19,7 +19,7 @@ from ..model.workload import full_kind
 from ..read.decode import decode, is_json
 from ..read.object_defaults import default_namespace
 from ..releases import DEFAULT
-from .unknown_fields import Path, has_only_known_fields, path_text, struct_of, unknown_fields
+from .unknown_fields import ANY, EVERY, Path, has_only_known_fields, path_text, struct_of, unknown_fields
 
 # ---- origins -----------------------------------------------------------------------------------------------
 #
@@ -260,6 +260,29 @@ class ReadEnded(NamedTuple):
     is_manifest: bool
 
 
+class ReadFields(NamedTuple):
+    """A manifest with fields that some releases lack, as it was read.
+
+    Attributes
+    ----------
+    document : bytes or dict
+    names : tuple of str
+        Kind, API version, namespace and name.
+    source : str
+        The file.
+    argument : int
+        See `Origin`.
+    origin : Origin or None
+        None for a kind that is not read.
+    """
+
+    document: Any
+    names: tuple[str, str, str, str]
+    source: str
+    argument: int
+    origin: Origin | None
+
+
 def refused_versions(
     ended: Iterable[ReadEnded], cluster: int, release: Callable[[], str]
 ) -> list[tuple[Origin | None, RefusedObject]]:
@@ -359,6 +382,11 @@ class FieldValidation:
     ----------
     mode : {"strict", "warn", "ignore"}
         What unknown and duplicate fields are.
+
+    Attributes
+    ----------
+    of_some_releases : list of ReadFields
+        What the release decides that is known when all is read.
     """
 
     def __init__(self, mode: ValidationMode) -> None:
@@ -366,6 +394,7 @@ class FieldValidation:
             raise InputError(f"must be one of {', '.join(MODES)}, not {mode!r}", source="validate")
         self.mode = mode
         self._problems: dict[tuple[str, str, str], str] = {}
+        self.of_some_releases: list[ReadFields] = []
 
     def is_sound(self, document: bytes | msgspec.Raw, kind: str) -> bool:
         """Whether `check` would find no problem in a manifest of the core's v1; manifests that differ in
@@ -382,7 +411,7 @@ class FieldValidation:
 
     def check(
         self, document: Any, kind: str, api_version: str, source: str, meta: ObjectMeta | None = None
-    ) -> None:
+    ) -> bool:
         """Check the fields of an object of a built-in kind; other kinds are not checked.
 
         Parameters
@@ -396,6 +425,11 @@ class FieldValidation:
         meta : ObjectMeta, optional
             Its metadata, where they are decoded.
 
+        Returns
+        -------
+        bool
+            Whether the object is a manifest with fields that some releases lack.
+
         Raises
         ------
         InputError
@@ -403,23 +437,42 @@ class FieldValidation:
         """
         struct = "" if self.mode == "ignore" else struct_of(kind, api_version)
         if not struct:
-            return
+            return False
         meta = _metadata(document) if meta is None else meta
         is_manifest = not (meta.uid or meta.resource_version)
         if not is_manifest and kind != "Pod" and meta.controller() is not None:
-            return  # a copy of its owner's template
-        problems = [(path, "unknown") for path in _unknown(document, struct)]
+            return False  # a copy of its owner's template
+        unsteady = _unknown(document, struct, EVERY)
+        unknown = _unknown(document, struct) if unsteady else []
+        problems = [(path, "unknown") for path in unknown]
         if is_manifest and is_json(document):
             problems += [(path, "duplicate") for path in _duplicates(document)]
-        if not problems:
-            return
         problems.sort()
-        if is_manifest and self.mode == "strict":
-            texts = [_text(path, what) for path, what in problems[:_SHOWN]]
-            more = [f"and {len(problems) - _SHOWN} more"] * (len(problems) > _SHOWN)
-            raise InputError(", ".join(texts + more))
+        if problems and is_manifest and self.mode == "strict":
+            raise InputError(_texts(problems))
         for path, what in problems:
             self._warn(kind, path, what, f"{source}: {label(kind, meta.namespace, meta.name, Origin())}")
+        return is_manifest and unsteady != unknown
+
+    def judge(
+        self, cluster: int, release: Callable[[], str]
+    ) -> tuple[list[tuple[Origin | None, RefusedObject]], list[str]]:
+        """Return the manifests of a change with fields that a release lacks, as `refused_versions` does, and
+        warnings in their place if the mode is ``warn``."""
+        refused, warned = list[tuple[Origin | None, RefusedObject]](), FieldValidation(self.mode)
+        for document, names, source, argument, origin in self.of_some_releases:
+            if argument <= cluster:
+                continue
+            kind, api_version, namespace, name = names
+            paths = _unknown(document, struct_of(kind, api_version), release())
+            if self.mode == "strict" and paths:
+                error = InputError(_texts([(path, "unknown") for path in paths]))
+                refused.append((origin, refused_object(error, names, source)))
+                continue
+            for path in paths:
+                place = f"{source}: {label(kind, namespace, name, Origin())}"
+                warned._warn(kind, path, "unknown", place)
+        return refused, warned.warnings()
 
     def check_spec(self, spec: bytes, kind: str, metadata: bytes, source: str) -> None:
         """Check the spec of a pod or node, unless it is a manifest.
@@ -482,10 +535,12 @@ def _metadata(document: Any) -> ObjectMeta:
         return ObjectMeta()
 
 
-def _unknown(document: Any, struct: str) -> list[Path]:
+def _unknown(document: Any, struct: str, release: str = ANY) -> list[Path]:
     if not is_json(document):
-        return unknown_fields(document, struct)
-    return [] if has_only_known_fields(document, struct) else unknown_fields(_decoded(document), struct)
+        return unknown_fields(document, struct, release)
+    if has_only_known_fields(document, struct):
+        return []
+    return unknown_fields(_decoded(document), struct, release)
 
 
 def _decoded(text: bytes | msgspec.Raw) -> Any:
@@ -494,6 +549,12 @@ def _decoded(text: bytes | msgspec.Raw) -> Any:
         return msgspec.json.decode(text)
     except msgspec.ValidationError:
         return json.loads(bytes(text), parse_int=str)
+
+
+def _texts(problems: Sequence[tuple[Path, str]]) -> str:
+    texts = [_text(path, what) for path, what in problems[:_SHOWN]]
+    more = [f"and {len(problems) - _SHOWN} more"] * (len(problems) > _SHOWN)
+    return ", ".join(texts + more)
 
 
 def _text(path: Path, what: str) -> str:

@@ -1,5 +1,6 @@
-"""Finds kinds, versions and fields that Kubernetes does not have, neither in v1.36 nor in v1.37, as clusters
-of both are read. The table is field_names.json; those of Karpenter's kinds are in its schemas.
+"""Finds kinds, versions and fields that Kubernetes does not have: in no release from v1.34 to v1.37, as
+clusters of all are read, or in the one that decides. The table is field_names.json; those of Karpenter's
+kinds are in its schemas.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import msgspec
 from moorage.errors import InputError, shorten
 
 LISTS, MAPS = "[]", "{}"
+ANY, EVERY = "any", "every"
+"""In place of a release: a field is known if any, or if every one, has it."""
 KARPENTER = (
     *("karpenter.sh/v1/NodeClaim", "karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha1/NodeOverlay"),
     "karpenter.k8s.aws/v1/EC2NodeClass",
@@ -85,21 +88,24 @@ _ALIKE = (1.0, 0.85, 0.6)
 
 
 class _Table(msgspec.Struct):
-    """Kinds with their structs, and structs with their fields.
+    """Kinds with their structs, structs with their fields, and the releases of fields that some lack.
 
     The value of a field is the name of its struct, followed by ``[]`` for a list and ``{}`` for a map of
-    structs; "" for a field without structs.
+    structs; "" for a field without structs. Its releases are the first and the last one; "" if it has not
+    ended.
     """
 
     kinds: dict[str, str]
     structs: dict[str, dict[str, str]]
+    releases: dict[str, dict[str, tuple[str, str]]]
 
 
 @cache
 def _table() -> _Table:
     text = pathlib.Path(__file__).with_name("field_names.json").read_bytes()
     table = msgspec.json.decode(text, type=_Table)
-    return _Table(table.kinds | {kind: kind for kind in KARPENTER}, table.structs)
+    table.kinds |= {kind: kind for kind in KARPENTER}
+    return table
 
 
 @cache
@@ -222,7 +228,7 @@ def _age(name: str) -> tuple[bool, bool, str]:
 
 
 def has_only_known_fields(text: bytes | msgspec.Raw, struct: str) -> bool:
-    """Whether all fields of an object are those of its struct; faster than `unknown_fields` where they are.
+    """Whether every release knows all fields of an object; faster than `unknown_fields` where it does.
 
     Parameters
     ----------
@@ -252,7 +258,8 @@ def _decoder(struct: str) -> msgspec.json.Decoder[Any]:
 @cache
 def _strict(struct: str) -> Any:
     fields: list[tuple[str, Any, Any]] = []
-    names = {f"field_{number}": field for number, field in enumerate(fields_of(struct).items())}
+    fields_of_all = [field for field in fields_of(struct).items() if _is_known(struct, field[0], EVERY)]
+    names = {f"field_{number}": field for number, field in enumerate(fields_of_all)}
     for attribute, (_, target) in names.items():
         type_: Any = _strict(target.rstrip(LISTS + MAPS)) if target else msgspec.Raw
         if target.endswith(LISTS):
@@ -264,7 +271,7 @@ def _strict(struct: str) -> Any:
     return msgspec.defstruct("Strict", fields, rename=renamed, forbid_unknown_fields=True, gc=False)
 
 
-def unknown_fields(value: Any, struct: str) -> list[Path]:
+def unknown_fields(value: Any, struct: str, release: str = ANY) -> list[Path]:
     """Return the fields of an object that its struct does not have, in the order of sorted names.
 
     Parameters
@@ -273,23 +280,34 @@ def unknown_fields(value: Any, struct: str) -> list[Path]:
         A JSON value; only maps have fields.
     struct : str
         Name of the struct, from `struct_of`.
+    release : str
+        The release that has to know them, such as "1.36", `ANY` or `EVERY`.
     """
     paths: list[Path] = []
-    _collect(value, struct, (), paths)
+    _collect(value, struct, release, (), paths)
     return sorted(paths)  # siblings are all names or all indices
 
 
-def _collect(value: Any, struct: str, path: Path, paths: list[Path]) -> None:
+def _is_known(struct: str, field: str, release: str) -> bool:
+    """Whether a release knows a field that the table has."""
+    span = _table().releases.get(struct, {}).get(field)
+    if span is None or release == ANY:
+        return True
+    first, last = span
+    return release != EVERY and first <= release <= (last or release)
+
+
+def _collect(value: Any, struct: str, release: str, path: Path, paths: list[Path]) -> None:
     if not isinstance(value, dict):
         return
     known = fields_of(struct)
     for name, item in value.items():
         target = known.get(name)
-        if target is None:
+        if target is None or not _is_known(struct, name, release):
             paths.append((*path, name))
         elif target and item:
             for key, part in _parts(item, target[-2:]):
-                _collect(part, target.rstrip(LISTS + MAPS), (*path, name, *key), paths)
+                _collect(part, target.rstrip(LISTS + MAPS), release, (*path, name, *key), paths)
 
 
 def _parts(value: Any, form: str) -> Iterator[tuple[Path, Any]]:

@@ -25,9 +25,9 @@ from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
 from ..model.workload import PriorityClass
-from ..releases import DEFAULT
 from ..workloads.ownership import Names
 from .cluster_builder import build_cluster, refuse_objects
+from .deciding_release import deciding_release
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
@@ -133,7 +133,7 @@ def load(
             in_namespace(_emptied(read.objects), namespace), origins=read.origins, texts=read.texts
         )
     else:
-        listed, origins, texts, unserved = _served(read, namespace, 0, lambda: DEFAULT)
+        listed, origins, texts, unserved = _served(read, namespace, 0, partial(_release, check, read, 0))
         cluster, refused = without_refused(build, listed, origins, texts)
         refused = [*unserved, *refused, *_refused_unread(cluster, read.unread)]
         cluster.refused_objects = refused
@@ -175,7 +175,7 @@ def load_before_and_after(
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     first = read.origins[0].argument if read.objects else 0
     number = sum(origin.argument == first for origin in read.origins)
-    release = partial(_release, check, read, number)
+    release = partial(_release, check, read, first)
     objects, origins, texts, unserved = _served(read, namespace, first, release)
     refusals = Refusals(first, check, partial(_release_at, check, read.server_version))
     build = partial(build_cluster, refusals=refusals, like_siblings=like_siblings)
@@ -256,9 +256,11 @@ def _requested(
 def _served(
     read: ReadObjects, namespace: str, cluster: int, release: Callable[[], str]
 ) -> tuple[list[Object], Sequence[Origin], Mapping[int, bytes], list[RefusedObject]]:
-    """Return what was read, without the objects of a change in versions that the deciding release does not
-    serve, and these, with those that were not read."""
-    unserved = refused_versions(read.ended, cluster, release)
+    """Return what was read, without the objects of a change in versions or with fields that the deciding
+    release does not serve, and these, with those that were not read."""
+    unserved, warnings = read.fields.judge(cluster, release)
+    unserved += refused_versions(read.ended, cluster, release)
+    read.warnings.extend(warnings)
     objects = list(in_namespace(read.objects, namespace))
     if not unserved:
         return objects, read.origins, read.texts, read.refused
@@ -266,11 +268,12 @@ def _served(
     return *parts, [*read.refused, *(refused for _, refused in unserved)]
 
 
-def _release(check: Check | None, read: ReadObjects, number: int) -> str:
-    """Return the release that decides for the first objects that were read."""
-    first = read.objects[:number]
-    nodes = [obj for obj in first if isinstance(obj, Node)]
-    pods = [obj for obj in first if isinstance(obj, Pod)]
+def _release(check: Check | None, read: ReadObjects, argument: int) -> str:
+    """Return the release that decides for the objects of an argument."""
+    objects = zip(read.objects, read.origins, strict=True)
+    listed = [obj for obj, origin in objects if origin.argument == argument]
+    nodes = [obj for obj in listed if isinstance(obj, Node)]
+    pods = [obj for obj in listed if isinstance(obj, Pod)]
     return _release_of(check, Cluster(nodes, pods, server_version=read.server_version))
 
 
@@ -281,7 +284,7 @@ def _release_at(check: Check | None, server_version: str, cluster: Cluster) -> s
 
 
 def _release_of(check: Check | None, cluster: Cluster) -> str:
-    return DEFAULT if check is None else check.release(cluster)
+    return deciding_release(cluster, None).version if check is None else check.release(cluster)
 
 
 def _emptied(objects: list[Object]) -> Iterator[Object]:

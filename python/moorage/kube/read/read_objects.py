@@ -23,6 +23,7 @@ from ..apiserver.refusals import (
     Origin,
     Origins,
     ReadEnded,
+    ReadFields,
     ValidationMode,
     label,
     refused_object,
@@ -33,7 +34,7 @@ from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
 from ..model.node import Node
 from ..model.workload import full_kind
-from ..releases.release import EndedVersion, ended_version
+from ..releases.release import ended_version
 from ..workloads.custom_objects import makes_pods, metadata_of, read_custom
 from ..workloads.deployment_rollout import is_simulated
 from ..workloads.seen_failures import KINDS as EVENTS
@@ -187,6 +188,7 @@ def read_objects(
         reader.ended,
         reader.refused,
         reader.unread,
+        reader.fields,
     )
 
 
@@ -219,7 +221,8 @@ class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
     arguments that may let it admit what it refused, objects in versions that ended, those of a change that
-    are not read, because an API server would refuse them, and the others of a change that are not read."""
+    are not read, because an API server would refuse them, the others of a change that are not read, and what
+    was checked of fields."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -231,6 +234,7 @@ class ReadObjects(NamedTuple):
     ended: list[ReadEnded]
     refused: list[RefusedObject]
     unread: list[UnreadManifest]
+    fields: FieldValidation
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""
@@ -525,7 +529,7 @@ class _Reader:
             kind, items = kind.removesuffix("List"), list(head.items or ())  # Go: null
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         self._note_touched(document, kind, head.api_version)
-        obj, first = None, len(self.objects)
+        obj, first, differs = None, len(self.objects), False
         is_past = is_before_karpenter_1(kind, head.api_version) and _is_of_server(document)
         if is_known(kind, head.api_version) and not is_past:
             if self._is_unserved(document, kind, head.api_version, origin):
@@ -535,14 +539,14 @@ class _Reader:
             obj = read_config_map(document)
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
-            self.fields.check(document, kind, version, origin.source, obj.metadata)
+            differs = self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
             self._store(read_flags(obj, document), *origin[:3])
             self._store_params(self._params.of_policy(obj), origin)
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
-                self.fields.check(document, kind, head.api_version, origin.source)
+                differs = self.fields.check(document, kind, head.api_version, origin.source)
             custom = read_custom(document, kind, head.api_version)
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
             names = document, kind, head.api_version, origin
@@ -557,8 +561,7 @@ class _Reader:
                 if custom.document:
                     self._keep_text(custom, [document], 0)
                 self._store(custom, *origin[:3])
-        if (ended := ended_version(kind, head.api_version)) is not None:
-            self._note_ended(ended, document, origin.source, first)
+        self._note_releases(document, (kind, head.api_version), origin.source, first, differs)
         return []
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
@@ -627,14 +630,22 @@ class _Reader:
             meta = metadata_of(document) or ObjectMeta()
             self.touched.append(touched._replace(namespace=meta.namespace, name=meta.name))
 
-    def _note_ended(self, version: EndedVersion, document: Any, source: str, at: int) -> None:
-        """Note that an object is in a version that ended; it is the last one that was stored, unless as many
-        are as before."""
-        _, namespace, name = _identity(document, version.kind)
-        obj, is_stored = EndedObject(version, namespace, name, source), len(self.objects) > at
-        is_manifest = not _is_of_server(document)
-        stored = self.origins[at] if is_stored else None
-        self.ended.append(ReadEnded(obj, self._origins.argument, stored, is_manifest))
+    def _note_releases(
+        self, document: Any, kind: tuple[str, str], source: str, at: int, differs: bool
+    ) -> None:
+        """Note an object in a version that ended, or with fields about which releases differ; it is the last
+        one that was stored, unless as many are as before."""
+        ended = ended_version(*kind)
+        if ended is None and not differs:
+            return
+        _, namespace, name = _identity(document, kind[0])
+        argument, stored = self._origins.argument, self.origins[at] if len(self.objects) > at else None
+        if ended is not None:
+            obj, is_manifest = EndedObject(ended, namespace, name, source), not _is_of_server(document)
+            self.ended.append(ReadEnded(obj, argument, stored, is_manifest))
+        if differs:
+            read = ReadFields(document, (*kind, namespace, name), source, argument, stored)
+            self.fields.of_some_releases.append(read)
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""

@@ -43,3 +43,55 @@ def test_objects_are_refused_with_the_texts_of_the_server(families: tuple[str, .
     differing = [each for each in answers if told[each["name"]] != each["refused"]]
     assert [(each["name"], each["note"], told[each["name"]]) for each in differing] == []
     assert sum(bool(each["refused"]) for each in answers) > 60
+
+
+SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
+TYPE = "securityContext.seccompProfile.type: Forbidden: seccomp type in annotation and field must match"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "profile", "error"),
+    [
+        ("unconfined", {"type": "Unconfined"}, ""),
+        ("docker/default", {"type": "RuntimeDefault"}, ""),
+        ("localhost/x", {"type": "Localhost", "localhostProfile": "x"}, ""),
+        ("unconfined", None, ""),
+        ("unconfined", {"type": "RuntimeDefault"}, f"spec.{TYPE}"),
+        ("localhost/x", {"type": "Unconfined"}, f"spec.{TYPE}"),
+        (
+            "localhost/y",
+            {"type": "Localhost", "localhostProfile": "x"},
+            "spec.securityContext.seccompProfile.localhostProfile: Forbidden: seccomp profile in annotation "
+            "and field must match",
+        ),
+    ],
+)
+def test_annotation_and_field_of_seccomp_match(annotation: str, profile: Any, error: str) -> None:
+    spec = {"containers": [{"name": "c", "image": "a:1"}], "securityContext": {"seccompProfile": profile}}
+    meta = {"name": "p", "annotations": {SECCOMP: annotation}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    assert refusal([node], pod) == (f'Pod "p" is invalid: {error}' if error else "")
+    labels = {"labels": {"app": "web"}, "annotations": {SECCOMP: annotation}}
+    template = {"metadata": labels, "spec": spec}
+    workload: Any = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "p"}}
+    workload["spec"] = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    expected = f'Deployment.apps "p" is invalid: spec.template.{error}' if error else ""
+    assert refusal([node], workload) == expected
+    plain = {key: value for key, value in meta.items() if key != "annotations"}
+    stored = pod | {"metadata": plain | {"uid": "u", "resourceVersion": "1", "namespace": "default"}}
+    assert refusal([node, stored], pod) == ""  # the server compares them in new pods alone
+
+
+def test_a_security_context_is_shown_with_all_fields() -> None:
+    context = {"privileged": True, "allowPrivilegeEscalation": False, "seLinuxOptions": {"level": "s0"}}
+    spec = {"containers": [{"name": "c", "image": "a:1", "securityContext": context}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    assert refusal([node], pod) == (
+        'Pod "p" is invalid: spec.containers[0].securityContext: Invalid value: {"Capabilities":null,"Privile'
+        'ged":true,"SELinuxOptions":{"User":"","Role":"","Type":"","Level":"s0"},"WindowsOptions":null,"RunAsUser":'
+        'null,"RunAsGroup":null,"RunAsNonRoot":null,"ReadOnlyRootFilesystem":null,"AllowPrivilegeEscalation":false,'
+        '"ProcMount":null,"SeccompProfile":null,"AppArmorProfile":null}: cannot set `allowPrivilege'
+        "Escalation` to false and `privileged` to true"
+    )

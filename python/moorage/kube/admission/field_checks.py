@@ -288,6 +288,10 @@ ON_CREATE = "cannot be set on create"
 """Why a new pod has no ephemeral containers."""
 NO_SELECTOR = "invalid label selector"
 """What is wrong with a selector whose parts are wrong."""
+OTHER_TYPE, OTHER_PROFILE = [
+    f"seccomp {what} in annotation and field must match" for what in ("type", "profile")
+]
+"""What a new pod or a template may not say otherwise than its fields."""
 GATED = "cannot be set until all schedulingGates have been cleared"
 """Why a new pod with gates has no node."""
 

@@ -28,6 +28,8 @@ from .field_checks import (
     GATED,
     NO_SELECTOR,
     ON_CREATE,
+    OTHER_PROFILE,
+    OTHER_TYPE,
     Fault,
     FieldCheck,
     Json,
@@ -253,7 +255,7 @@ def check_new(obj: Object, text: bytes) -> None:
 
 
 _REQUIRED = "Required value"
-OF_NEW_PODS = tuple([forbidden(why) for why in (ON_CREATE, GATED)])
+OF_NEW_PODS = tuple([forbidden(why) for why in (ON_CREATE, GATED, OTHER_TYPE, OTHER_PROFILE)])
 """What is wrong with new pods alone."""
 
 
@@ -287,7 +289,7 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
     causes = [
         cause
         for cause in manifest_causes(as_updated(before, value), kind, version)
-        if cause.field not in known and cause.text not in OF_NEW_PODS
+        if cause.field not in known and not (kind == "Pod" and cause.text in OF_NEW_PODS)
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]
     if not (causes and not causes[0].field):  # it can be decoded

@@ -20,6 +20,8 @@ from ..field_checks import (
     GATED,
     HEADER,
     ON_CREATE,
+    OTHER_PROFILE,
+    OTHER_TYPE,
     SYSCTL,
     Fault,
     Json,
@@ -55,7 +57,7 @@ def _metadata_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Labels and annotations of a template; those of the object are checked with its name."""
     yield from labels_causes(part(value, "metadata"), path)
     annotations = part(part(value, "metadata"), "annotations")
-    yield from pod_annotation_causes(annotations, part(value, "spec"), f"{path}.annotations")
+    yield from pod_annotation_causes(annotations, part(value, "spec"), f"{path}.annotations", f"{path}.spec")
 
 
 def labels_causes(meta: Json, path: str) -> Iterator[Fault]:
@@ -69,11 +71,14 @@ _COST = "controller.kubernetes.io/pod-deletion-cost"
 _MIRROR = "kubernetes.io/config.mirror"
 _SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_OF = "container.seccomp.security.alpha.kubernetes.io/"
+_LOCALHOST = "localhost/"
+_SECCOMP_TEXTS = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
+"""By type of a profile, the annotations that say the same."""
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
-def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[Fault]:
-    """Yield what is wrong with the annotations of a pod."""
+def pod_annotation_causes(annotations: Json, spec: Json, path: str, spec_path: str) -> Iterator[Fault]:
+    """Yield what is wrong with the annotations of a pod, also beside its fields."""
     cost = annotations.get(_COST)
     if cost is not None and not (
         re.fullmatch(r"-?(0|[1-9][0-9]*)", str(cost)) and -(2**31) <= int(cost) < 2**31 and cost != "-0"
@@ -97,6 +102,24 @@ def pod_annotation_causes(annotations: Json, spec: Json, path: str) -> Iterator[
                 yield Fault(f"{path}[{key}]", invalid(name, "container not found"))
             if not (value in ("", "runtime/default", "unconfined") or str(value).startswith("localhost/")):
                 yield Fault(f"{path}[{key}]", invalid(value, f'invalid AppArmor profile name: "{value}"'))
+    yield from _seccomp_match_errors(annotations.get(_SECCOMP), spec, spec_path)
+    for listed in _LISTS:
+        for at, container in enumerate(parts(spec, listed)):
+            text = annotations.get(f"{_SECCOMP_OF}{container.get('name')}")
+            yield from _seccomp_match_errors(text, container, f"{spec_path}.{listed}[{at}]")
+
+
+def _seccomp_match_errors(text: Any, owner: Json, path: str) -> Iterator[Fault]:
+    """What differs between an annotation and the profile of a pod or container."""
+    profile = part(part(owner, "securityContext"), "seccompProfile")
+    kind, field = str(profile.get("type")), f"{path}.securityContext.seccompProfile"
+    is_local = kind == "Localhost"
+    if text is None or not (is_local or kind in _SECCOMP_TEXTS):
+        return
+    if not (str(text).startswith(_LOCALHOST) if is_local else text in _SECCOMP_TEXTS[kind]):
+        yield Fault(f"{field}.type", forbidden(OTHER_TYPE))
+    elif is_local and text != f"{_LOCALHOST}{profile.get('localhostProfile')}":
+        yield Fault(f"{field}.localhostProfile", forbidden(OTHER_PROFILE))
 
 
 def _spec_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
@@ -539,12 +562,38 @@ def _privilege_errors(container: Json, spec: Json, field: str) -> Iterator[Fault
     if context.get("allowPrivilegeEscalation") is False:
         why = "cannot set `allowPrivilegeEscalation` to false and `{}`"
         if context.get("privileged"):
-            yield Fault(path, invalid(context, why.format("privileged` to true")[:-1]))
+            yield Fault(path, invalid(_shown_context(context), why.format("privileged` to true")[:-1]))
         if "CAP_SYS_ADMIN" in (part(context, "capabilities").get("add") or ()):
-            yield Fault(path, invalid(context, why.format("capabilities.Add` CAP_SYS_ADMIN")[:-1]))
+            shown = _shown_context(context)
+            yield Fault(path, invalid(shown, why.format("capabilities.Add` CAP_SYS_ADMIN")[:-1]))
     if context.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
         why = "`hostUsers` must be false to use `Unmasked`"
         yield Fault(f"{path}.procMount", invalid("Unmasked", why))
+
+
+_CONTEXT = {
+    "capabilities": ("Add", "Drop"),
+    "privileged": (),
+    "seLinuxOptions": ("User", "Role", "Type", "Level"),
+    "windowsOptions": ("GMSACredentialSpecName", "GMSACredentialSpec", "RunAsUserName", "HostProcess"),
+    **dict.fromkeys(("runAsUser", "runAsGroup", "runAsNonRoot", "readOnlyRootFilesystem"), ()),
+    **dict.fromkeys(("allowPrivilegeEscalation", "procMount"), ()),
+    **dict.fromkeys(("seccompProfile", "appArmorProfile"), ("Type", "LocalhostProfile")),
+}
+"""The fields of a security context in the order of the server's own type, and the fields in them."""
+
+
+def _shown_context(context: Json) -> Json:
+    """Return a security context as the server shows it: all fields, by their names in Go."""
+    shown: Json = {}
+    for name, fields in _CONTEXT.items():
+        value = context.get(name)
+        if fields and isinstance(value, dict):
+            of_go = {key.casefold(): item for key, item in value.items()}
+            empty = "" if name == "seLinuxOptions" else None
+            value = {field: of_go.get(field.casefold(), empty) for field in fields}
+        shown["SELinuxOptions" if name == "seLinuxOptions" else name[0].upper() + name[1:]] = value
+    return shown
 
 
 # ---- probes and handlers -----------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
             yield Fault(f"metadata.finalizers[{at}]", invalid(finalizer, _NOT_STANDARD))
     yield from _owner_errors(parts(meta, "ownerReferences"))
     if kind == "Pod":
-        yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations")
+        yield from pod_annotation_causes(annotations, part(value, "spec"), "metadata.annotations", "spec")
     if kind == "Namespace":
         yield from _namespace_errors(value)
 

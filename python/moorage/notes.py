@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Self
 
+WARNING, FACT = "warning", "input"
+"""Kinds of notes: about the input and the run; what the input says of itself."""
+
 
 class RoutineNote(str):
     """A note that each question about an input has, whatever its answer.
@@ -42,19 +45,25 @@ def reworded(note: str, text: str) -> str:
     return RoutineNote(text, note.short) if isinstance(note, RoutineNote) else text
 
 
-def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[str]) -> Iterator[str]:
+def of_kinds(warnings: Iterable[str], facts: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Return notes with their kinds, facts first."""
+    return [*((FACT, text) for text in facts), *((WARNING, text) for text in warnings)]
+
+
+def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield an answer: its first line, what it rests on, the notes that may change it, and its other lines.
 
     Parameters
     ----------
     basis : iterable of str
         What it rests on, in a few words each.
-    notes : iterable of str
-        Of any rank.
+    notes : iterable of (str, str)
+        Their kinds and texts, of any rank.
     """
     rest = iter(lines)
     yield from (line for line in [next(rest, "")] if line)
     if named := [*dict.fromkeys(basis)]:
         yield f"rests on: {'; '.join(named)}"
-    yield from (note for note in dict.fromkeys(notes) if not isinstance(note, RoutineNote))
+    shown = (each for each in dict.fromkeys(notes) if not isinstance(each[1], RoutineNote))
+    yield from (f"{kind}: {' '.join(text.split())}" for kind, text in shown)
     yield from rest

@@ -23,7 +23,7 @@ NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": SIZ
 
 
 def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"limits": {"cpu": cpu}}}
+    container = {"name": "c", "image": "c", "resources": {"limits": {"cpu": cpu}}}
     return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
 
 

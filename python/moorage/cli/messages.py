@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import click
 
 from moorage.errors import PluginError, place_of, printable
-from moorage.notes import RoutineNote, with_notes
+from moorage.notes import FACT, WARNING, RoutineNote, with_notes
 
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
@@ -25,9 +25,8 @@ ROWS = 40
 """How many rows of a table are shown by default: those that decide come first."""
 REFUSED = "moorage.refused"
 """Of the context of a command: whether the API server would refuse an object of the change."""
-WARNING, FACT, BASIS, NOT_ASKED = "warning", "input", "rests on", "not asked"
-"""Kinds of notes: about the input and the run; what the input says of itself; what the answer rests on, in a
-few words; who decides and cannot be asked."""
+BASIS, NOT_ASKED = "rests on", "not asked"
+"""More kinds of notes: what the answer rests on, in a few words; who decides and cannot be asked."""
 FACTS = 4
 """How many facts an answer has; the others stand below it."""
 DELAY = 0.5
@@ -78,8 +77,7 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     facts = [each for each in notes if each.kind == FACT]
     above = facts[:FACTS]
     above += [each for each in notes if each.kind in (WARNING, NOT_ASKED) and not each.folds]
-    texts = (f"{kind}: {' '.join(text.split())}" for kind, text in above)
-    yield from with_notes(lines, basis_of_answer(), texts)
+    yield from with_notes(lines, basis_of_answer(), ((each.kind, each.text) for each in above))
     notes[:] = [each for each in notes if each not in above and each.kind != BASIS]
 
 

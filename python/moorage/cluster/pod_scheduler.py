@@ -323,6 +323,8 @@ class PodScheduler:
         """
         pod = pod_of(self.client, pod)
         if limit is not None:
+            if not isinstance(limit, int):
+                raise TypeError(f"limit is an int, not {type(limit).__name__}")
             if limit < 1:
                 raise ValueError(f"limit must be at least 1, not {limit}")
             check_readable((pod,))

@@ -148,6 +148,7 @@ from .model.policy import PodDisruptionBudgetSpec as PodDisruptionBudgetSpec
 from .model.policy import PodDisruptionBudgetStatus as PodDisruptionBudgetStatus
 from .model.policy import ResourceQuota as ResourceQuota
 from .model.policy import ResourceQuotaSpec as ResourceQuotaSpec
+from .model.policy import ResourceQuotaStatus as ResourceQuotaStatus
 from .model.policy import RuntimeClass as RuntimeClass
 from .model.policy import RuntimeClassScheduling as RuntimeClassScheduling
 from .model.policy import Scheduler as Scheduler

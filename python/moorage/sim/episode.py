@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.pod_batch import Route
+from moorage.answers.asked_pods import pending_pods
 from moorage.answers.scheduler import Scheduler
 from moorage.engine.framework import CycleState
 from moorage.engine.scheduler.cycle.engine import Engine
@@ -260,6 +261,10 @@ class Episode(Replayer):
         """Offer the pods that were left pending, with those at hand."""
         if self._left:
             self._at_hand = deque(sorted((*self._left.values(), *self._at_hand), key=_descending_priority))
+
+    def waiting_pods(self) -> list[Pod]:
+        """The pods without a node; those that the agent decides about are in the store alone."""
+        return pending_pods(self.scheduler)[0]
 
     def try_again(self) -> None:
         """Offer the pods whose time has come, and those that were left pending."""

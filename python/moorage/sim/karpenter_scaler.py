@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from moorage.answers.asked_pods import reason_not_scheduled
 from moorage.answers.pod_moves import pods_to_move
 from moorage.autoscalers.karpenter.cluster_view import ClusterView
 from moorage.autoscalers.karpenter.disrupt import DRIFT, METHODS, VALIDATION_DELAY, DisruptionPass, Method
@@ -344,8 +343,7 @@ class KarpenterScaler:
         """Note new pods that need another node. Pods that wait on are looked at again."""
         state, scheduler = self.state, self._replayer.scheduler
         leaving = [pod for node in state.leaving.values() for pod in pods_to_move(scheduler, node)]
-        ours = [pod for pod in scheduler.pods.pending.values() if not reason_not_scheduled(scheduler, pod)]
-        waiting = frozenset(pod.key for pod in (*ours, *leaving))
+        waiting = frozenset(pod.key for pod in (*self._replayer.waiting_pods(), *leaving))
         if waiting - state.waiting:
             state.first, state.last = min(state.first, now), now
         elif waiting and state.first == math.inf:

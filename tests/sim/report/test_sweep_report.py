@@ -29,5 +29,10 @@ def test_a_series_is_one_chart_with_a_line_for_each_configuration() -> None:
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["use", "other"]
     lines = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
     assert lines == {"a": [[1, 1], [2, 2], [3, 3]], "b": [[1, 2], [2, 3], [3, 4]]}
-    block = next(iter(dict(sweep_page({"means": means, "runs": []}, ["4 replays"])._data()).values()))
+    blocks = (
+        each
+        for section in sweep_page({"means": means, "runs": []}, ["4 replays"]).sections
+        for each in section.blocks
+    )
+    block = next(each.data for each in blocks if hasattr(each, "data"))
     assert {(row["measure"], row["at"]) for row in block} == {("use", 1.0), ("use", 2.0), ("use", 3.0)}

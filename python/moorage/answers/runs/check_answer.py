@@ -24,7 +24,7 @@ from moorage.kube.model.cluster import (
     RefusedObject,
 )
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import with_notes
+from moorage.notes import of_kinds, with_notes
 
 from ..text_tables import PrintedTable, answer_text
 from .gate import HINT, Finding, GroupFit, LossFinding, Removed, Verdict, group_fits, group_tables
@@ -164,7 +164,7 @@ class CheckAnswer:
         return self.verdict.passed
 
     def __str__(self) -> str:
-        lines = with_notes(self.lines(), self.basis(), [*self.facts, *self.warnings])
+        lines = with_notes(self.lines(), self.basis(), of_kinds(self.warnings, self.facts))
         return answer_text(lines, self.tables().values())
 
     def basis(self) -> list[str]:

@@ -18,7 +18,7 @@ from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
 from moorage.kube.workloads.input_facts import facts_of
 from moorage.kube.workloads.ownership import Workload
-from moorage.notes import with_notes
+from moorage.notes import of_kinds, with_notes
 
 from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
@@ -123,7 +123,7 @@ class SimulationAnswer:
     facts: Sequence[str] = ()
 
     def __str__(self) -> str:
-        lines = with_notes(self.lines(), self.basis(), [*self.facts, *self.warnings])
+        lines = with_notes(self.lines(), self.basis(), of_kinds(self.warnings, self.facts))
         return answer_text(lines, self.tables())
 
     def basis(self) -> list[str]:

@@ -21,9 +21,9 @@ from moorage.kube.releases import (
     changed_gates,
     release_named,
 )
-from moorage.notes import RoutineNote, basis_of
+from moorage.notes import FACT, RoutineNote, basis_of
 
-from ..messages import BASIS, FACT, NOT_ASKED, REFUSED, note, print_message, print_warnings
+from ..messages import BASIS, NOT_ASKED, REFUSED, note, print_message, print_warnings
 from .option_types import (
     PLUGIN,
     Decorator,

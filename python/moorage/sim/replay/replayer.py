@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.queue.in_flight import keys_of
+from moorage.answers.asked_pods import reason_not_scheduled
 from moorage.answers.scheduler import Scheduler
 from moorage.cluster.verbs import EVENTS
 from moorage.engine.queue import QueuedPodInfo
@@ -245,6 +246,11 @@ class Replayer(Policy):
         """Return numbers that differ if the cluster has changed."""
         recorder = self.recorder
         return recorder.next_pod, recorder.ended, len(recorder.live), self.store.changes
+
+    def waiting_pods(self) -> list[Pod]:
+        """The pods without a node that the scheduler schedules."""
+        pods = self.scheduler.pods.pending.values()
+        return [pod for pod in pods if not reason_not_scheduled(self.scheduler, pod)]
 
     def try_again(self) -> None:
         """Try the pods whose time has come."""

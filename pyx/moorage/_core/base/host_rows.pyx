@@ -27,6 +27,8 @@ def next_possible(
     allowed : bytes or None
         Bits of the hosts that topologies allow, the lowest first; None for all.
     """
+    if len(columns) != 3:
+        raise ValueError("columns are room, kinds and places")
     cdef const double[:, ::1] room = columns[0]
     cdef const int32_t[::1] kind = columns[1], place = columns[2]
     cdef double[8] wanted

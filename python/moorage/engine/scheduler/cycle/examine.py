@@ -76,7 +76,7 @@ def first_feasible(engine: Engine, pod: Pod, limit: int) -> tuple[str, ...]:
     view, decider, start = engine.cache.state.view, engine.decider, engine.decider.start
     decider.start = 0
     try:
-        _, _, positions = decider.find(*state.target, wanted=limit)
+        _, _, positions = decider.find(*state.target, wanted=min(limit, engine.nodes_in_view()))
     except StatusError:
         engine.bridge.forget_failures()
         return ()

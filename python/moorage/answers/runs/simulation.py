@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -29,7 +30,7 @@ from moorage.engine.scheduler.cycle.results import WAITING as WAITING
 from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.errors import examples, number_of, with_hint
+from moorage.errors import InputError, examples, number_of, with_hint
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -830,8 +831,12 @@ class SimulationSetup:
 
     def make(self) -> Scheduler:
         """Return a scheduler that nobody has used."""
-        if self._spare:
-            return self._spare.pop()
+        scheduler = self._spare.pop() if self._spare else self._made()
+        with suppress(InputError):  # its plugins cannot be copied, so the next one is made anew
+            self._spare.append(scheduler.fork())
+        return scheduler
+
+    def _made(self) -> Scheduler:
         scheduler = Scheduler(self.cluster, **self.settings)
         nodes = {node.name for node in self.cluster.nodes}
         for change in self.changes:

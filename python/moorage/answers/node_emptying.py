@@ -26,6 +26,7 @@ from .asked_pods import checked_needs, free_amounts
 from .drain_blockers import with_changes
 from .nodes.node_room import Room
 from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
+from .room_for_all import RoomForAll
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 PlanStatus = Annotated[str, Meta(extra_json_schema={"enum": [FOUND, IMPOSSIBLE, NOT_FOUND]})]
@@ -262,9 +263,12 @@ def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> Emptyi
 def _drain_each(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> EmptyingPlan:
     """Empty each node alone."""
     blockers: dict[str, list[Blocker]] = {}
+    rooms = RoomForAll(scheduler, mover)
     for node in selected:
-        with scheduler.transaction():
-            blockers[node] = _attempt(scheduler, mover, node)[1]
+        blockers[node] = []
+        if not rooms.is_for(node):
+            with scheduler.transaction():
+                blockers[node] = _attempt(scheduler, mover, node)[1]
     remaining = tuple(chain.from_iterable(blockers.values()))
     order = tuple([node for node, own in blockers.items() if not own])
     status, proof = _status(remaining)

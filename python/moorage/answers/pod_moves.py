@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -120,7 +120,7 @@ class Mover:
         controllers = self._scheduler.controllers
         if controllers is not None and controllers.kubelets.grace_of_eviction(pod):
             return LOST
-        budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
+        budgets = self.budgets_of(pod)
         if len(budgets) > 1:
             return SEVERAL
         for budget in budgets:
@@ -133,6 +133,10 @@ class Mover:
         except RefusedError as error:
             why = str(error)
         return f"not scheduled again: {why}" if why else ""
+
+    def budgets_of(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
+        """Return the budgets that count an eviction of a pod."""
+        return () if ignores_budgets(pod) else self._budgets.of(pod)
 
     def _not_ready(self, budget: PodDisruptionBudget) -> str:
         """Return which pods of a budget are not ready, as the end of a sentence; "" for none."""

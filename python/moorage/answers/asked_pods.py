@@ -23,11 +23,23 @@ from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod, PodStatus
 from moorage.kube.model.resource_claims import ResourceClaimTemplate
 from moorage.kube.model.storage import PersistentVolumeClaim
+from moorage.kube.workloads.job_state import INDEX
 from moorage.kube.workloads.ownership import FINISHED
 from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_object
 
+INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
+"""Labels by which controllers number pods that are alike otherwise."""
+
 # ---- templates: what is left of a pod when it is asked for more of its kind --------------------------------
+
+
+def without_number(pod: Pod) -> Pod:
+    """Return a pod without the labels by which its controller numbers it."""
+    if INDEX_LABELS.isdisjoint(pod.metadata.labels):
+        return pod
+    labels = {key: value for key, value in pod.metadata.labels.items() if key not in INDEX_LABELS}
+    return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def as_template(pod: Pod) -> Pod:

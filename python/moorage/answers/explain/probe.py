@@ -39,7 +39,7 @@ from moorage.kube.workloads.missing_pods import MAKERS
 from moorage.kube.workloads.ownership import is_active
 from moorage.store import Indexer, Lister, ObjectClient, find_object
 
-from ..runs.pod_templates import without_number
+from ..asked_pods import without_number
 from .claim_explanations import PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)

@@ -20,7 +20,7 @@ from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.store import kind_named
 
-from ..runs.pod_templates import without_number
+from ..asked_pods import without_number
 from ..runs.simulation import (
     EVICTED,
     NOT_STARTED,

@@ -34,17 +34,15 @@ from moorage.kube.read.files import is_input
 from moorage.kube.read.python_values import file_named
 from moorage.kube.read.read_objects import in_namespace, read_objects
 from moorage.kube.workloads.deployment_rollout import PARENTS, find_new_replica_set, next_children, next_step
-from moorage.kube.workloads.job_state import INDEX, next_run
+from moorage.kube.workloads.job_state import next_run
 from moorage.kube.workloads.missing_pods import create_missing
 from moorage.kube.workloads.ownership import refers_to
 from moorage.store import parse_reference
 
-from ..asked_pods import as_template
+from ..asked_pods import as_template, without_number
 from ..scheduler import Scheduler
 
 OPTION = "--pod"
-INDEX_LABELS = {"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", INDEX}
-"""Labels by which controllers number pods that are alike otherwise."""
 _REPLICATED = (
     *(Deployment, ReplicaSet, ReplicationController, StatefulSet),
     *(Rollout, DeploymentConfig, LeaderWorkerSet),
@@ -145,14 +143,6 @@ def as_gang(scheduler: Scheduler, templates: Sequence[PodTemplateFile]) -> list[
     if any(template.share > 1 for template in templates):
         raise InputError("it says how many pods a gang has: leave out =N", source="--gang")
     return [PodTemplateFile(templates[0].pod, 1)]
-
-
-def without_number(pod: Pod) -> Pod:
-    """Return a pod without the labels by which its controller numbers it."""
-    if INDEX_LABELS.isdisjoint(pod.metadata.labels):
-        return pod
-    labels = {key: value for key, value in pod.metadata.labels.items() if key not in INDEX_LABELS}
-    return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def template_group_warnings(

@@ -318,6 +318,8 @@ class PodScheduler:
         ------
         InputError
             `load` would refuse the pod.
+        TypeError
+            `limit` is no int.
         ValueError
             `limit` is less than 1.
         """

@@ -93,7 +93,7 @@ class NewNodeSettings(Struct, frozen=True):
         """Refuse a cluster without a node, to which none can come; say what may be meant."""
         if cluster.nodes or self.makers(cluster):
             return
-        from moorage.kube.read.cluster_builder import CONFIGURATION, KUBECONFIG
+        from moorage.kube.read.cluster_builder import CONFIGURATION
         from moorage.kube.workloads.seen_failures import KINDS as EVENTS
 
         hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
@@ -101,8 +101,6 @@ class NewNodeSettings(Struct, frozen=True):
             hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
         if CONFIGURATION in cluster.skipped:
             hint += "; a KubeSchedulerConfiguration is given with --config"
-        if KUBECONFIG in cluster.skipped:
-            hint += "; a kubeconfig is given with --kubeconfig"
         raise InputError(f"{NO_NODE}, {hint}", source=source)
 
     def coming(self, cluster: Cluster, seed: int) -> ComingNodes | None:

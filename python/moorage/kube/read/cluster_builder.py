@@ -111,7 +111,6 @@ def _is_new(obj: Object) -> bool:
 _EXAMPLES = 3
 _MOST_KINDS = 15
 CONFIGURATION = "KubeSchedulerConfiguration.kubescheduler.config.k8s.io"
-KUBECONFIG = "Config"
 NO_TEXTS: Mapping[int, bytes] = {}
 _NOT_FOUND = 'namespaces "{}" not found'
 

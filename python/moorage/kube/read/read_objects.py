@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cached_property, partial
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -156,13 +156,18 @@ def read_objects(
             reader.takes_hooks = True
             continue
         reader.begin_argument()
+        name = f"argument {at}" if len(sources) > 1 else "input"
+        before = reader.effects()
         if isinstance(source, Listed):
+            name = source.source
             reader.take(source)
         elif is_path(source):
+            name = source_name(str(source))
             reader.read_path(source if isinstance(source, str) else Path(source), recursive)
         else:
-            name = f"argument {at}" if len(sources) > 1 else "input"
             reader.read_value(source, name)
+        if before == reader.effects() and reader.is_changing():
+            reader.notes.append(f"{name} has nothing that moorage reads: the answer is as without it.")
     warnings = [_no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
@@ -292,8 +297,8 @@ class _Reader:
         is_manifest = not (obj.metadata.uid or obj.metadata.resource_version)
         is_change = is_manifest if earlier is None else not is_newer(obj, earlier)
         may_change = not isinstance(obj, Node) and obj.metadata.controller() is None
-        is_kept = may_change and (self.has_more or self._is_changing())
-        if self._all_texts or is_kept or (is_change and self._is_changing()):
+        is_kept = may_change and (self.has_more or self.is_changing())
+        if self._all_texts or is_kept or (is_change and self.is_changing()):
             document = texts[at]
             self.texts[len(self.objects)] = (
                 bytes(document) if is_json(document) else msgspec.json.encode(document)
@@ -342,6 +347,11 @@ class _Reader:
                 raise InputError(f"its files have no objects{hint}", source=source)
             if self._own_kind:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
+
+    def effects(self) -> tuple[object, ...]:
+        """Return what changes with all that is read and may have an effect."""
+        seen = len(self.touched), len(self.failed_creates), self.server_version
+        return len(self.objects), len(self.hooks), len(self.refused), *seen
 
     def _read_so_far(self) -> tuple[int, int]:
         return len(self.objects) + len(self.hooks) + len(self.refused), self.skipped.total()
@@ -555,7 +565,7 @@ class _Reader:
             is_param = self._store(self._params.param(document, kind, head.api_version), *origin[:3])
             if not is_param and (custom is None or not custom.document):
                 self.skipped[full_kind(kind, head.api_version)] += 1
-                if is_manifest and self._is_changing():
+                if is_manifest and self.is_changing():
                     self.unread.append(UnreadManifest(origin.source, document))
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
                 if custom.document:
@@ -566,7 +576,7 @@ class _Reader:
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
         """Whether an error is one of an API server, which cannot decode an object of a change."""
-        if isinstance(error, NoManifestError) or not self._is_changing():
+        if isinstance(error, NoManifestError) or not self.is_changing():
             return False
         with suppress(InputError):
             decode(document, dict[str, Any])
@@ -593,7 +603,7 @@ class _Reader:
         try:
             check_kind(kind, api_version)
         except InputError as error:
-            if not self._is_changing() or _is_of_server(document):
+            if not self.is_changing() or _is_of_server(document):
                 raise
             _, namespace, name = _identity(document, kind)
             names = kind, api_version, namespace, name
@@ -603,7 +613,7 @@ class _Reader:
 
     def _is_refused(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
         """Whether an API server refuses a manifest of a change of a kind that is not read."""
-        if not self._is_changing():
+        if not self.is_changing():
             return False
         from ..admission.manifest_validation import check_unread  # only changes are judged
 
@@ -615,7 +625,7 @@ class _Reader:
             return True
         return False
 
-    def _is_changing(self) -> bool:
+    def is_changing(self) -> bool:
         """Whether what is read now changes objects that were read before, or elsewhere."""
         first = self.origins[0].argument if self.objects else 0
         return self._all_texts or first < self._origins.argument
@@ -654,7 +664,7 @@ class _Reader:
             self.server_version = version
             return []
         if snapshot is None:
-            raise NoManifestError(f"no kind{_what_it_is(decode(document, dict[str, Any]))}")
+            raise NoManifestError(f"no kind{_what_it_is(decode(document, dict[str, Any]), origin.source)}")
         lists, left_out = snapshot
         self.skipped.update(left_out)
         items = [(item, kind) for kind, listed in lists for item in listed]
@@ -690,13 +700,15 @@ def _hook_text(hook: Object) -> str:
     return f"{hook.full_kind} {hook.name} ({', '.join(_events_of(hook))}{weight})"
 
 
-def _what_it_is(document: Mapping[str, Any]) -> str:
+def _what_it_is(document: Mapping[str, Any], source: str) -> str:
     """Return what an error adds about a map that is no object."""
     if "events" in document:
         return ": a trace, not a dump of objects"
     if {"clientVersion", "Client Version"} & document.keys():
         hint = "use kubectl get -A -o json nodes,pods"
         return f": what kubectl version prints, without a cluster's version; {hint}"
+    if is_chart(source) or PurePath(source).name.startswith("values"):
+        return f"; {RENDERS}"
     return ""
 
 

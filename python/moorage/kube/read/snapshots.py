@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, NoManifestError, shorten
 
 from ..model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, KarpenterSettings
 from ..model.meta import Object, ObjectMeta
@@ -102,13 +102,15 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
     Raises
     ------
     InputError
-        The document is an error that an API server answered with, a table, or a kustomization.
+        The document is an error that an API server answered with, a table, a kustomization, or a kubeconfig.
     """
     if kind == "Status" and api_version in ("", "v1"):
         answer = decode(document, _Answer)
         raise InputError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
     if kind == "Table" and api_version.startswith("meta.k8s.io/"):
         raise InputError(TABLE)
+    if kind == "Config" and api_version == "v1":
+        raise NoManifestError("a kubeconfig, not a dump of objects; --kubeconfig FILE reads its cluster")
     is_named = not api_version and PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
     if is_named or api_version.startswith("kustomize.config.k8s.io/"):
         folder = shorten(str(PurePath(source).parent))

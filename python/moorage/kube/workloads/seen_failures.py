@@ -278,6 +278,9 @@ class FailedCreates:
     def __init__(self) -> None:
         self._conditions: dict[_Regarding, tuple[str, Condition]] = {}
 
+    def __len__(self) -> int:
+        return len(self._conditions)
+
     def take(self, document: Any) -> None:
         """Take an event, if it says why a pod was not created; of several about one workload the last counts.
 

@@ -64,6 +64,14 @@ def test_what_pages_name_exists() -> None:
     assert [(page, span, names) for page, span in spans if (names := unknown(span))] == []
 
 
+def test_what_pages_name_of_the_package_can_be_imported() -> None:
+    pages = [name(path) for folder in ("docs", "examples") for path in files(".md", under=folder)]
+    named = [
+        (page, text) for page in pages for text in re.findall(r"\bmo\.[\w.]*\w", (ROOT / page).read_text())
+    ]
+    assert [(page, text) for page, text in named if locate(text.replace("mo.", "moorage.", 1)) is None] == []
+
+
 # ---- docstrings and comments -----------------------------------------------------------------------------
 #
 # What stands in single backticks there is a name of the code; upstream's names stand in double ones.

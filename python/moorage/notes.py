@@ -6,6 +6,7 @@ A note that is a plain text may change the verdict, and always shows above the t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Self
 
 WARNING, FACT = "warning", "input"
@@ -51,7 +52,8 @@ def of_kinds(warnings: Iterable[str], facts: Iterable[str] = ()) -> list[tuple[s
 
 
 def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield an answer: its first line, what it rests on, the notes that may change it, and its other lines.
+    """Yield an answer: its first line and what else fails, what it rests on, the notes that may change it,
+    and its other lines.
 
     Parameters
     ----------
@@ -60,10 +62,11 @@ def with_notes(lines: Iterable[str], basis: Iterable[str], notes: Iterable[tuple
     notes : iterable of (str, str)
         Their kinds and texts, of any rank.
     """
-    rest = iter(lines)
-    yield from (line for line in [next(rest, "")] if line)
+    first, *rest = [*lines] or [""]
+    failures = [*takewhile(lambda line: line.startswith("FAIL: "), rest)]
+    yield from filter(None, (first, *failures))
     if named := [*dict.fromkeys(basis)]:
         yield f"rests on: {'; '.join(named)}"
     shown = (each for each in dict.fromkeys(notes) if not isinstance(each[1], RoutineNote))
     yield from (f"{kind}: {' '.join(text.split())}" for kind, text in shown)
-    yield from rest
+    yield from rest[len(failures) :]

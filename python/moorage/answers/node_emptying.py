@@ -121,7 +121,7 @@ class EmptyingPlan(Tabular):
         counts = f"{self.status}: {nodes}, {moves}"
         if self.drained_alone:
             number = len(self.nodes)
-            counts = f"{self.status}: {number} of {self.drained_alone} nodes can be drained, each alone"
+            counts = f"{number} of {self.drained_alone} nodes can be drained, each alone"
         return "; ".join(filter(None, (counts, self.obstacle())))
 
     def obstacle(self) -> str:

@@ -7,13 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate, compress
 from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.errors import PluginError, place_of, printable
+from moorage.answers.text_tables import prose_lines
+from moorage.errors import PluginError, number_of, place_of, printable
 from moorage.notes import FACT, WARNING, RoutineNote, with_notes
 
 _NOTES = "moorage.notes"
@@ -25,10 +27,11 @@ ROWS = 40
 """How many rows of a table are shown by default: those that decide come first."""
 REFUSED = "moorage.refused"
 """Of the context of a command: whether the API server would refuse an object of the change."""
-BASIS, NOT_ASKED = "rests on", "not asked"
-"""More kinds of notes: what the answer rests on, in a few words; who decides and cannot be asked."""
-FACTS = 4
-"""How many facts an answer has; the others stand below it."""
+BASIS, NOT_ASKED, MORE = "rests on", "not asked", "more"
+"""More kinds of notes: what the answer rests on, in a few words; who decides and cannot be asked; how many
+others stand below."""
+LINES, LINES_OF_A_NOTE = 4, 2
+"""How many lines of notes an answer has, the other notes stand below it; and how many one of them has."""
 DELAY = 0.5
 """Seconds after which a command says what it does."""
 TICK = 0.1
@@ -74,11 +77,36 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of the command's answer, with what it rests on and the notes that may change it, which
     are not said below it any more."""
     notes: list[CommandNote] = _meta().get(_NOTES, [])
-    facts = [each for each in notes if each.kind == FACT]
-    above = facts[:FACTS]
-    above += [each for each in notes if each.kind in (WARNING, NOT_ASKED) and not each.folds]
-    yield from with_notes(lines, basis_of_answer(), ((each.kind, each.text) for each in above))
+    own = [each for kind in (WARNING, NOT_ASKED, FACT) for each in notes if each.kind == kind]
+    own = [*dict.fromkeys(each for each in own if not each.folds)]
+    width = sys.maxsize if _meta().get(VERBOSE) else terminal_width()
+    above = {each: _shortened(each, width) for each in own}
+    if not _meta().get(VERBOSE):
+        ends = accumulate(lines_of_note for _, lines_of_note in above.values())
+        above = dict(compress(above.items(), (end <= LINES for end in ends)))
+    shown = [(each.kind, text) for each, (text, _) in above.items()]
+    if more := len(own) - len(above):
+        shown.append((MORE, f"{number_of(more, 'note', 'notes')}; -v shows all here"))
+    yield from with_notes(lines, basis_of_answer(), shown)
     notes[:] = [each for each in notes if each not in above and each.kind != BASIS]
+
+
+def _shortened(message: CommandNote, width: int) -> tuple[str, int]:
+    """Return the text of a note that fits in its lines, and how many these are."""
+    text = " ".join(message.text.split())
+    head = f"{message.kind}: "
+    lines = [*prose_lines([head + text], width)]
+    if len(lines) <= LINES_OF_A_NOTE:
+        return text, len(lines)
+    kept = " ".join(map(str.strip, lines[:LINES_OF_A_NOTE])).removeprefix(head)
+    while len(kept) > 1 and len([*prose_lines([f"{head}{kept} …"], width)]) > LINES_OF_A_NOTE:
+        kept = kept.rpartition(" ")[0]
+    return f"{kept} …", LINES_OF_A_NOTE
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal on stdout; without one, no line is too long."""
+    return get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def most_rows(form: str) -> int | None:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import reduce
 from io import StringIO
 from operator import or_
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +22,7 @@ from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose
 from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
 
-from ..messages import ROWS, basis_of_answer, most_rows, with_own_notes
+from ..messages import ROWS, basis_of_answer, most_rows, terminal_width, with_own_notes
 from ..options.change_options import ChangingCommand, requested_changes
 from ..options.option_types import ARGUMENTS, TITLE
 
@@ -93,7 +92,7 @@ def _screenful(table: PrintedTable, most: int | None) -> int | None:
     """Return how many rows of a table are shown: by default as many as need `ROWS` lines."""
     if most != ROWS:
         return most
-    lines = sum(1 for _ in table_lines(table.headings, table.cells[:ROWS], _width())) - 1
+    lines = sum(1 for _ in table_lines(table.headings, table.cells[:ROWS], terminal_width())) - 1
     return max(1, min(ROWS, len(table.cells[:ROWS]) * ROWS // lines))
 
 
@@ -169,11 +168,7 @@ def _escaped(text: str) -> str:
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """Print a table in plain columns, folded to the width of a terminal, and a line without a text."""
-    print(*table_lines(headings, cells, _width()), "", sep="\n")
-
-
-def _width() -> int:
-    return get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    print(*table_lines(headings, cells, terminal_width()), "", sep="\n")
 
 
 def print_lines(lines: Iterable[str], form: str = "table") -> None:
@@ -185,7 +180,7 @@ def print_lines(lines: Iterable[str], form: str = "table") -> None:
         Format of the output: "markdown" has what Markdown would read as markup escaped.
     """
     if form != "markdown":
-        print(*(f"{line}\n" for line in prose_lines(lines, _width())), sep="", end="")
+        print(*(f"{line}\n" for line in prose_lines(lines, terminal_width())), sep="", end="")
         return
     for line in lines:
         word, _, command = line.partition(": ")

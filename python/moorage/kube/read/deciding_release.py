@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moorage.notes import RoutineNote
+
 from ..model.cluster import NOT_TOLD, Cluster, DecidingRelease
 from ..model.pod import Pod
 from ..releases import DEFAULT, RELEASES, Version, nearest_release, parse_version
@@ -46,11 +48,10 @@ def _own_or_nearest(cluster: Cluster) -> DecidingRelease:
     version, reason = best
     release, is_its_own = nearest_release(version)
     if not is_its_own:
-        cluster.warnings.insert(
-            0,
-            f"moorage has no release {version.major}.{version.minor} ({reason}); "
-            f"{NEAREST.format(release.version)}. {NAMED} chooses another.",
-        )
+        name = f"{version.major}.{version.minor}"
+        text = f"moorage has no release {name} ({reason}); {NEAREST.format(release.version)}."
+        note = RoutineNote(f"{text} {NAMED} chooses another.", f"nearest release to {name}")
+        cluster.warnings.insert(0, note)
     return DecidingRelease(release.version, reason)
 
 

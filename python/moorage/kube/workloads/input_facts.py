@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import examples, shorten
+from moorage.notes import RoutineNote, reworded
 
 from ..model.autoscaling import HorizontalPodAutoscaler
 from ..model.cluster import Cluster, seconds
@@ -192,7 +193,7 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
 
 
 def _fact(workload: Workload, text: str) -> InputFact:
-    return InputFact(workload, f"{workload.text} in namespace {workload.namespace}: {text}")
+    return InputFact(workload, reworded(text, f"{workload.text} in namespace {workload.namespace}: {text}"))
 
 
 def condition_text(condition: Condition) -> str:
@@ -322,7 +323,7 @@ def _of_workload(obj: Object) -> Iterator[str]:
             field = f"spec.template.spec.containers[{at}].ports[{number}]"
             key = port.container_port, port.protocol or "TCP", port.host_port, port.host_ip
             if ports.setdefault(key, field) != field:
-                yield f"{field}: duplicate port definition with {ports[key]}"
+                yield RoutineNote(f"{field}: duplicate port definition with {ports[key]}")
 
 
 # ---- selectors that match nothing --------------------------------------------------------------------------

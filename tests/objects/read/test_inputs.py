@@ -242,7 +242,7 @@ def test_an_empty_list_is_not_told(items: str, tmp_path: Path) -> None:
     text = f'{{"kind": "PodList", "apiVersion": "v1", "items": {items}}}'
     (tmp_path / "f.json").write_text(f"{text}\n{json.dumps(NODE)}")
     (tmp_path / "f.yaml").write_text(f"kind: DeploymentList\napiVersion: apps/v1\nitems: {items}\n")
-    cluster = load(tmp_path / "f.json", tmp_path / "f.yaml")
+    cluster = load(tmp_path / "f.yaml", tmp_path / "f.json")
     assert (names(cluster), cluster.skipped, cluster.warnings) == (["n1"], {}, [])
 
 

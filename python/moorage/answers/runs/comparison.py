@@ -601,11 +601,12 @@ class ComparisonAnswer:
     def lines(self) -> Iterator[str]:
         """Yield how many pods differ, how releases were compared, and which nodes come."""
         moved = number_of(len(self.pods.cells), "pod is not", "pods are not")
-        yield f"{moved} in the same place" if self.pods.cells else SAME
+        places = f"{moved} in the same place" if self.pods.cells else SAME
+        told = [] if self.objects is None else [*_changes_told(self.objects)]
+        yield "; ".join([places, *told[:1]])
         if self.releases is not None:
             yield self.releases.basis
-        if self.objects is not None:
-            yield from _changes_told(self.objects)
+        yield from told[1:]
         for run in self.alternatives:
             if (scale_up := run.simulation.scale_up) is not None:
                 yield from (f"{run.name}: {text}" for text in (scale_up.text(), *scale_up.gaps()))
@@ -626,9 +627,13 @@ _MOST_FIELDS = 30
 def _changes_told(changes: ObjectChanges) -> Iterator[str]:
     """Yield how many objects differ, and which workloads lack more nodes than before."""
     broken, objects = changes.broken, {field.object for field in changes.fields}
+    first = changes.fields[0]
+    differ = number_of(len(objects), "object differs", "objects differ")
+    if len(changes.fields) == 1 and first.field:
+        differ = f"{first.object} differs in {first.field}"
     wait = number_of(len(broken), "workload waits", "workloads wait")
     text = f"; {wait} with more pods than before" if broken else ""
-    yield f"{number_of(len(objects), 'object differs', 'objects differ')}{text}"
+    yield f"{differ}{text}"
     if changes.untried:
         yield f"not undone to see what heals: {number_of(changes.untried, 'more change', 'more changes')}"
 
@@ -658,9 +663,20 @@ def _changes(changes: ObjectChanges) -> Iterator[PrintedTable]:
     yield PrintedTable(("OBJECT", "FIELD", "BEFORE", "AFTER"), fields)
 
 
+def _headings(alternatives: Sequence[Alternative]) -> list[str]:
+    """Return the names of runs; those of files as the shortest ends of their paths that differ."""
+    names = [run.name for run in alternatives]
+    paths = [[run.name] if run.simulation.setup.changes else run.name.split("/") for run in alternatives]
+    for size in range(1, max(map(len, paths))):
+        ends = ["/".join(path[-size:]) for path in paths]
+        if len({*ends}) == len({*names}):
+            return ends
+    return names
+
+
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> PrintedTable:
     """The pods that differ, and of releases what makes the difference."""
-    names = [run.name for run in alternatives]
+    names = _headings(alternatives)
     if releases is None:
         return PrintedTable(
             ("POD", *names), [(key, *places) for key, places in differing_places(alternatives).items()]
@@ -688,4 +704,4 @@ def _measures(alternatives: Sequence[Alternative]) -> PrintedTable:
     measures = [run.measures for run in alternatives]
     names = dict.fromkeys(name for each in measures for name in each)
     rows = [(name, *(f"{each[name]:g}" if name in each else "" for each in measures)) for name in names]
-    return PrintedTable(("MEASURE", *(run.name for run in alternatives)), rows)
+    return PrintedTable(("MEASURE", *_headings(alternatives)), rows)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 ConfigurationStage = Literal["load", "validate", "new"]
-_CANDIDATES, _NEAREST, _LEAST_RATIO = 100, 3, 0.5
+_CANDIDATES, _NEAREST, _LEAST_RATIO, _EXAMPLES = 100, 3, 0.5, 5
 
 
 class MoorageError(Exception):
@@ -118,6 +118,19 @@ def nearest(text: str, names: Iterable[str]) -> str:
     return f"; nearest: {', '.join(names_alike)}" if names_alike else ""
 
 
+def nearest_or_known(text: str, names: Iterable[str], more: Iterable[str] = ()) -> str:
+    """Return what `nearest` returns, or if none is like it, the first names that there are.
+
+    Parameters
+    ----------
+    more : iterable of str, optional
+        Other names that the text may have meant.
+    """
+    known = sorted(names)
+    there = f"; there {'is' if len(known) == 1 else 'are'} {examples(known, _EXAMPLES)}" if known else ""
+    return nearest(text, {*known, *more}) or there
+
+
 def _nearest(text: str, names: Iterable[str]) -> list[str]:
     """Return the names that are most like one. Of many, those with the most equal characters from either end
     are compared by their difference."""
@@ -142,7 +155,7 @@ def about_nodes(name: str) -> str:
     return f"explain node/{name} tells what is on it, and explain POD --why-not {name} why a pod is not"
 
 
-def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
+def no_label(tried: Sequence[str], labels: Iterable[str], more: Iterable[str] = ()) -> str:
     """Return the text that no node has a label, with the labels that are most like it.
 
     Parameters
@@ -151,9 +164,11 @@ def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
         Keys of labels, one of which was looked for.
     labels : iterable of str
         The keys of labels that nodes have.
+    more : iterable of str, optional
+        What else can be named in place of a label.
     """
     names = " or ".join(f'"{label}"' for label in tried)
-    return f"no node has the label {names}{nearest(tried[0], labels)}"
+    return f"no node has the label {names}{nearest_or_known(tried[0], labels, more)}"
 
 
 def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], most: int = 3) -> str:

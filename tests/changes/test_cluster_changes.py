@@ -454,7 +454,7 @@ def test_over_a_store_of_others() -> None:
             "worker-2X",
             'no Node has the label or the name "worker-2X"; nearest: worker-2, worker-20, worker-1',
         ),
-        ("zzz", 'there is no Node "zzz"'),
+        ("zzz", 'there is no Node "zzz"; there are worker-1, worker-2, worker-20, worker-300'),
     ],
 )
 def test_the_nearest_names_are_told(text: str, message: str) -> None:

@@ -303,7 +303,10 @@ def consolidate(
     check_type("options", autoscaling.options, KarpenterOptions)
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
-        raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
+        others = "of node groups, explain node/NAME --group-sizes and plan drain --count tell what can go"
+        raise InputError(
+            f"there is no NodePool, so Karpenter leaves all nodes alone; {others}", source="cluster"
+        )
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
         rounds = ConsolidationRounds(scheduler, autoscaling, begin)

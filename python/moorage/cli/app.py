@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from moorage._version import __version__
-from moorage.errors import MoorageError, with_hint
+from moorage.errors import MoorageError, first_of, with_hint
 
 from .options.option_types import PLUGIN, CommandGroup, GroupedCommand
 
@@ -76,6 +76,8 @@ def run(
         code = app.main(arguments, prog_name=name, standalone_mode=False, obj=held)
     except (click.Abort, KeyboardInterrupt):
         return 130
+    except (click.NoSuchOption, click.BadOptionUsage) as error:
+        return _fail(_about_option(error))
     except click.UsageError as error:
         return _fail(error.format_message() + _files_hint(error))
     except click.ClickException as error:
@@ -92,13 +94,43 @@ def run(
     return int(code or 0)
 
 
+def _about_option(error: click.NoSuchOption | click.BadOptionUsage) -> str:
+    """Return the error with the form of an option; of one that does not exist, which option has it as a part,
+    or else which commands have it."""
+    context, name = error.ctx, error.option_name
+    options = [] if context is None else [each for each in context.command.params if each.opts]
+    part = f"{name.lstrip('-')}="
+    for option in options:
+        form = option.metavar or ""
+        if name in option.opts:
+            return f"{error.message.rstrip('.')}: {name} {form}".rstrip(": ")
+        if part in form:
+            return f"{error.message} It is a part of {option.opts[0]} {form}"
+    if context is None or isinstance(error, click.BadOptionUsage):
+        return error.format_message()
+    commands = [
+        path for path, command in _all_commands(context.find_root(), app) if name in _options(command)
+    ]
+    return f"{error.message} {first_of(commands, 5)} have it" if commands else error.format_message()
+
+
+def _options(command: click.Command) -> list[str]:
+    return [name for option in command.params for name in option.opts]
+
+
+def _all_commands(context: click.Context, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Yield commands and those of groups, by what a user types."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {under}", each) for under, each in _all_commands(context, command))
+        elif command is not None:
+            yield name, command
+
+
 def _files_hint(error: click.UsageError) -> str:
     """Return what an error adds if an argument may be a file for -f."""
-    options = (
-        []
-        if error.ctx is None
-        else [name for parameter in error.ctx.command.params for name in parameter.opts]
-    )
+    options = [] if error.ctx is None else _options(error.ctx.command)
     is_argument = error.message.startswith("Got unexpected extra argument")
     return "; each file is given by an -f of its own" if is_argument and "-f" in options else ""
 

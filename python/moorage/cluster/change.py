@@ -11,7 +11,7 @@ from msgspec import structs
 
 from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
-from moorage.errors import InputError, either, examples, nearest, shorten
+from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
 from moorage.kube.model.node import REGION, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
@@ -203,7 +203,7 @@ def _hint(client: ObjectClient, kind: type[Object], name: str, namespace: str) -
         )
     if alike:
         return f"; there is {examples(alike, _MOST)}"
-    return nearest(name, [obj.name for obj in there if obj.namespace == namespace])
+    return nearest_or_known(name, [obj.name for obj in there if obj.namespace == namespace])
 
 
 def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Object], ...], lacks: str) -> Any:

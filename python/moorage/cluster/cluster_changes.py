@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from moorage.arguments import typed
 from moorage.engine.scheduler.options import node_like
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, nearest_or_known
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
@@ -505,7 +505,8 @@ class ChangingScheduler(PodScheduler):
         nodes: list[Node] = client.list(Node)[0]
         names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
         if not names:
-            raise InputError(f'no Node is in the zone "{zone}"')
+            zones = {node.metadata.labels[ZONE] for node in nodes if ZONE in node.metadata.labels}
+            raise InputError(f'no Node is in the zone "{zone}"{nearest_or_known(zone, zones)}')
         return self.remove_nodes(names)
 
     @typed

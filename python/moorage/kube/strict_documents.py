@@ -48,15 +48,17 @@ def decode_document(document: Any, struct: type[T], api_version: str, kind: str)
 
 def read_document(path: str | Path, struct: type[T], api_version: str, kind: str) -> T:
     """Read a YAML file of one document, as `decode_document` does; the caller names the file in errors."""
-    return decode_document(read_value(path), struct, api_version, kind)
+    return decode_document(
+        read_value(path, f"; expected a {kind} of {api_version}"), struct, api_version, kind
+    )
 
 
-def read_value(path: str | Path) -> Any:
+def read_value(path: str | Path, hint: str = "") -> Any:
     """Read the value of a YAML file of one document, None of an empty one; the caller names the file in
-    errors."""
+    errors, to which a hint is added where there are several."""
     documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source_name(str(path))))
     if len(documents) > 1:
-        raise InputError(f"must be one document, not {len(documents)}")
+        raise InputError(f"must be one document, not {len(documents)}{hint}")
     return documents[0] if documents else None
 
 

@@ -51,7 +51,8 @@ def read_plugin_file(path: str) -> PluginFile:
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         plugins: Any = runpy.run_path(path).get(VARIABLE)
     except (Exception, SystemExit) as error:  # a file may end with the exit of a program
-        raise InputError(f"{type(error).__name__}: {error}", source=path) from error
+        hint = f"; expected Python with plugins in its variable {VARIABLE}" * isinstance(error, SyntaxError)
+        raise InputError(f"{type(error).__name__}: {error}{hint}", source=path) from error
     if not isinstance(plugins, Registry) or not plugins:
         raise InputError("must be a moorage.Registry with plugins", source=path, path=VARIABLE)
     with located(source=path, path=VARIABLE):

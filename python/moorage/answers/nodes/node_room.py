@@ -48,13 +48,17 @@ NAMES = {
 }
 
 
-def grouped_rows(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[int]]]:
+def grouped_rows(
+    scheduler: PodScheduler, by: str, more: Iterable[str] = NAMES
+) -> tuple[str, dict[str, list[int]]]:
     """Return the rows of the nodes with each value of a label.
 
     Parameters
     ----------
     by : str
         The key of a label; "zone", "region" or "pool", if no node has a label of that name.
+    more : iterable of str
+        What a user may have meant beside labels.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def grouped_rows(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[
                 groups.setdefault(its[label], []).append(row)
         if groups:
             return label, groups
-    raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}))
+    raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}, more))
 
 
 def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]:
@@ -181,7 +185,7 @@ def node_room(
     groups = {str(scheduler.table.row_name(row)): [row] for row in rows}
     if by:
         kept = set(rows)
-        every = grouped_rows(scheduler, by)[1]
+        every = grouped_rows(scheduler, by, (*NAMES, "namespace", "workload", "device"))[1]
         listed = [(name or EMPTY, every[name]) for name in sorted(every)]
         labelled = {row for its in every.values() for row in its}
         listed.append((NO_LABEL, [row for row in rows if row not in labelled]))

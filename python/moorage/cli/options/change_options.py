@@ -46,7 +46,11 @@ class ChangingCommand(AnsweringCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command`."""
-        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        try:
+            values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        except click.BadOptionUsage as error:
+            error.ctx = ctx  # whose options have a form, which the error tells
+            raise
         ctx.meta[_GIVEN] = [*_given(values, order)]
         return super().parse_args(ctx, args)
 

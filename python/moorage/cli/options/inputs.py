@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.errors import NO_NODE, InputError, located, with_hint
+from moorage.errors import NO_NODE, InputError, located, nearest, with_hint
 from moorage.kube.read.files import STDIN
 from moorage.kube.releases import (
     ADMISSION_PLUGINS,
@@ -541,7 +541,8 @@ def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     for option, names in named.items():
         for name in names:
             if name not in known:
-                raise InputError(f'namespaces "{name}" not found', source=option)
+                near = nearest(name, known)
+                raise InputError(f'namespaces "{name}" not found{near}', source=option)
     return cluster
 
 

@@ -140,6 +140,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     if not makers and any(obj.kind in POOLS for obj in cluster.refused_objects):
         return None
     why = no if makers else "an input without a NodePool"
+    nodes.types()  # an error of their file comes first
     for name in [*nodes.given, *["autoscale"] * is_asked_to_grow()]:
         raise click.UsageError(f"--{name.replace('_', '-')} has no effect with {why}")
     return None

@@ -259,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = os.environ.get("MOORAGE_SERVERS")
     if not folder:
         parser.error("MOORAGE_SERVERS names no folder of binaries; make fuzz-admission builds them")
+    given.out.touch()  # an error now, not after the run
     print(f"seed {given.seed}", flush=True)
     bases = base_objects()
     with tempfile.TemporaryDirectory() as scratch:

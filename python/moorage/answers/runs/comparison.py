@@ -602,11 +602,11 @@ class ComparisonAnswer:
         """Yield how many pods differ, how releases were compared, and which nodes come."""
         moved = number_of(len(self.pods.cells), "pod is not", "pods are not")
         places = f"{moved} in the same place" if self.pods.cells else SAME
-        told = [] if self.objects is None else [*_changes_told(self.objects)]
-        yield "; ".join([places, *told[:1]])
+        objects = [] if self.objects is None else [*_changes_told(self.objects)]
+        yield "; ".join([places, *objects[:1]])
         if self.releases is not None:
             yield self.releases.basis
-        yield from told[1:]
+        yield from objects[1:]
         for run in self.alternatives:
             if (scale_up := run.simulation.scale_up) is not None:
                 yield from (f"{run.name}: {text}" for text in (scale_up.text(), *scale_up.gaps()))

@@ -246,8 +246,9 @@ def test_warnings_stand_on_the_page_and_folders_do_not(run: Any, tmp_path: Path)
     (tmp_path / "empty.yaml").write_text("kind: Unknown\napiVersion: example.com/v1\nmetadata: {name: a}\n")
     page = run("simulate", "-f", str(cluster), "-f", str(tmp_path / "empty.yaml"), "-o", "html")
     found = Read(page)
-    assert "Warnings (1)" in found.headings
+    assert "Warnings (2)" in found.headings
     assert "Unknown.example.com" in found.text
+    assert "empty.yaml has nothing that moorage reads" in found.text
     assert found.title == "Simulation: cluster.yaml + empty.yaml"
     assert str(tmp_path) not in page
     compared = run("compare", "as-is", str(cluster), "-f", str(cluster), "-o", "html")

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from moorage.answers.text_tables import prose_lines
 from moorage.errors import PluginError, number_of, place_of, printable
 from moorage.notes import FACT, WARNING, RoutineNote, with_notes
 
@@ -93,6 +92,8 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
 
 def _shortened(message: CommandNote, width: int) -> tuple[str, int]:
     """Return the text of a note that fits in its lines, and how many these are."""
+    from moorage.answers.text_tables import prose_lines
+
     text = " ".join(message.text.split())
     head = f"{message.kind}: "
     lines = [*prose_lines([head + text], width)]

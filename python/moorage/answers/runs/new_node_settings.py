@@ -54,9 +54,11 @@ class NewNodeSettings(Struct, frozen=True):
 
     def types(self) -> Types | None:
         """Return the instance types: of files, or of a provider."""
+        if not self.instance_types:
+            return None
         from moorage.autoscalers.providers.type_files import given_types
 
-        return given_types(*self.instance_types) if self.instance_types else None
+        return given_types(*self.instance_types)
 
     def karpenter_options(self, objects: Iterable[Object]) -> KarpenterOptions:
         """Return Karpenter's flags: those that are given, else of its Deployment among some objects."""

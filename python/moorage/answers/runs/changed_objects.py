@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.cluster.helpful_changes import ObjectEdit, write
@@ -17,7 +18,7 @@ from moorage.cluster.node_changes import MIRROR_ANNOTATION
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
 from moorage.errors import InputError, shorten
-from moorage.kube import Cluster, Node, Object
+from moorage.kube import Cluster, Node, Object, object_to_dict
 from moorage.kube.workloads.ownership import Workload
 from moorage.store import ApiError
 
@@ -25,6 +26,8 @@ from ..scheduler import Scheduler
 
 MOST_UNDONE = 20
 """The most changes that are undone for one answer."""
+_MOST_SHOWN = 40
+"""The most characters of a value in an answer."""
 _LEFT_OUT = ("apiVersion", "kind", "metadata", "status")
 Key = tuple[type[Object], str]
 
@@ -151,16 +154,16 @@ def _differences(name: str, old: Object | None, new: Object | None) -> Iterator[
         yield ChangedField(name, "", "" if old is None else "present", "" if new is None else "present")
         return
     for path, before, after in _differing(_value(old), _value(new)):
-        yield ChangedField(name, path, _text(before), _text(after))
+        yield ChangedField(name, path, *_shown(_text(before), _text(after)))
 
 
 def _value(obj: Object) -> dict[str, Any]:
     """Return what people write of an object; of a node what it has."""
-    whole: dict[str, Any] = to_builtins(obj)
+    whole = object_to_dict(obj)
     value = {field: part for field, part in whole.items() if field not in _LEFT_OUT}
     if isinstance(obj, Node):
         value["metadata"] = {"labels": whole["metadata"].get("labels", {})}
-        value["status"] = {"allocatable": whole["status"].get("allocatable", {})}
+        value["status"] = {"allocatable": whole.get("status", {}).get("allocatable", {})}
     value.get("spec", {}).pop("nodeName", None)
     return value
 
@@ -189,4 +192,13 @@ def _by_name(value: Any) -> dict[str, Any] | None:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return shorten(value if isinstance(value, str) else json.dumps(value, separators=(",", ":")), 40)
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _shown(before: str, after: str) -> tuple[str, str]:
+    """Return two texts in few characters each: from where they differ, if the others look alike."""
+    short = shorten(before, _MOST_SHOWN), shorten(after, _MOST_SHOWN)
+    if short[0] != short[1]:
+        return short
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    return f"…{shorten(before[alike:], _MOST_SHOWN)}", f"…{shorten(after[alike:], _MOST_SHOWN)}"

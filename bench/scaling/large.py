@@ -7,8 +7,6 @@ account (adaptive sampling), or 2,000 with all nodes evaluated for the first (10
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import resource
 import time
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from collections.abc import Sequence
 from bench.batch import place_run
 from bench.cluster import placer_of, plain_pods
 from bench.memory import resident
+from bench.scaling.sizes import print_sizes
 
 from moorage import Scheduler, synthetic
 from moorage._core.decide.decider import TieBreak
@@ -60,13 +59,7 @@ def measure(nodes: int) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
-    options = parser.parse_args(arguments)
-    print(f"| {' | '.join(HEADINGS)} |\n|{'---:|' * len(HEADINGS)}")
-    for nodes in options.nodes:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            print(f"| {' | '.join(pool.apply(measure, (nodes,)))} |", flush=True)
+    print_sizes(__doc__, NODES, HEADINGS, measure, arguments)
 
 
 if __name__ == "__main__":

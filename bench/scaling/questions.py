@@ -9,15 +9,14 @@ rounds counts; `read`, `run` and `lose` are asked once.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import multiprocessing
 import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.scaling.sizes import print_sizes
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
@@ -95,13 +94,7 @@ def measure(nodes: int) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=NODES)
-    options = parser.parse_args(arguments)
-    print(f"| {' | '.join(HEADINGS)} |\n|{'---:|' * len(HEADINGS)}")
-    for nodes in options.nodes:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            print(f"| {' | '.join(pool.apply(measure, (nodes,)))} |", flush=True)
+    print_sizes(__doc__, NODES, HEADINGS, measure, arguments)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class NewNodeSettings(Struct, frozen=True):
     instance_types: Sequence[str] = ()
     ignore_dra_requests: bool | None = None
     preference_policy: str | None = None
+    spot_to_spot: bool | None = None
     unavailable: Sequence[str] = ()
     node_groups: str = ""
     group_sizes: str = ""
@@ -69,6 +70,7 @@ class NewNodeSettings(Struct, frozen=True):
         given: dict[str, Any] = {
             "ignores_preferences": None if policy is None else policy == "Ignore",
             "ignore_dra_requests": self.ignore_dra_requests,
+            "spot_to_spot": self.spot_to_spot,
         }
         return replace(
             flags,

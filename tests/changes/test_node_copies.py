@@ -164,8 +164,8 @@ def changes(*taints: str) -> list[str]:
 def test_an_explanation_tolerates_no_time_and_no_node_that_will_go() -> None:
     new = "add a node like n1 (4 cpu, 8Gi memory)"
     assert changes("node.kubernetes.io/not-ready=17643") == [
-        "tolerate node.kubernetes.io/not-ready:NoSchedule",
         new,
+        "tolerate node.kubernetes.io/not-ready:NoSchedule",
     ]
     assert changes("ToBeDeletedByClusterAutoscaler=17643") == [new]
     assert changes("karpenter.sh/disrupted") == [new]

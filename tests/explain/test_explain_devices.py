@@ -92,16 +92,16 @@ CASES: dict[str, tuple[list[Object], list[str]]] = {
     "in use": (
         [claim("c", [request("r", 3)]), holding("one", "d0", node="b"), holding("two", "d1", node="b")],
         [
-            "ask for 1 device instead of 3 in request r of claim gpus",
             "add a node like b (4 cpu, 8Gi memory)",
+            "ask for 1 device instead of 3 in request r of claim gpus",
             "drop claim gpus",
         ],
     ),
     "one claim holds them": (
         [claim("c", [request("r", 3)]), holding("one", "d0", "d1", node="b")],
         [
-            "ask for 1 device instead of 3 in request r of claim gpus",
             "add a node like b (4 cpu, 8Gi memory)",
+            "ask for 1 device instead of 3 in request r of claim gpus",
             "drop claim gpus",
             "free claim default/one (2 devices, used by pod-one)",
         ],

@@ -84,7 +84,7 @@ def with_changes(
         before = [blocker.pod for blocker in blockers if blocker.node in nodes]
         drain = _Drain(scheduler, again, nodes, force)
         helpful += tried(drain, change, partial(_let_go, before))
-    helpful.sort(key=cost)
+    helpful.sort(key=partial(cost, waiting=len(blockers)))
     texts: dict[str, list[str]] = {}
     for change in helpful:
         for pod in change.values["pods"]:

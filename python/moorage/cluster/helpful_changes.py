@@ -31,7 +31,11 @@ from moorage.engine.requirements import (
     toleration_of,
 )
 from moorage.kube import Object, Pod, Taint
+from moorage.kube.model.node import is_of_a_moment
 from moorage.store import ObjectClient, find_object
+
+OF_ROLES = "node-role.kubernetes.io/"
+"""How taints of control planes begin: few pods are to be there."""
 
 W = TypeVar("W", covariant=True)
 C = TypeVar("C")
@@ -96,8 +100,8 @@ class Kind(StrEnum):
     MOVE = "move-pod", 2, "pods that move or end"
 
 
-MOST_REDUCTION, LAST = 0.75, 3
-"""Which reductions people may accept; larger ones come last."""
+EASY_REDUCTION, MOST_REDUCTION, LAST = 0.5, 0.75, 3
+"""Which reductions come before additions, and which people may accept; larger ones come last."""
 NO_REDUCTION = 0.9
 """From which reduction on a change is left out where others help: what is left is another workload."""
 
@@ -167,6 +171,8 @@ class HelpfulChange(Struct, frozen=True):
         The pod after the change, where it was tried for one.
     node : str
         The node that an autoscaler makes then; "" if that is not known.
+    is_rare : bool
+        Whether an operator would hardly make it.
     """
 
     kind: Kind
@@ -178,6 +184,7 @@ class HelpfulChange(Struct, frozen=True):
     placed: int = 0
     pod: Pod | None = None
     node: str = ""
+    is_rare: bool = False
 
     @property
     def line(self) -> str:
@@ -186,8 +193,10 @@ class HelpfulChange(Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """That of its kind; the last for reductions that people do not accept."""
-        return self.kind.rank if self.amount <= MOST_REDUCTION else LAST
+        """That of its kind; a later one for large reductions, and the last for what people do not accept."""
+        if self.is_rare or self.amount > MOST_REDUCTION:
+            return LAST
+        return self.kind.rank if self.amount <= EASY_REDUCTION else max(self.kind.rank, Kind.NODE.rank)
 
     @property
     def changes_pods(self) -> bool:
@@ -266,9 +275,17 @@ def write(client: ObjectClient, edits: Iterable[ObjectEdit]) -> None:
             client.update(after)
 
 
-def cost(change: HelpfulChange) -> tuple[int, float, int]:
-    """Return where a change stands among others: those that ask for the least come first."""
-    return change.rank, change.amount, -change.feasible_nodes
+def cost(change: HelpfulChange, waiting: int = 0) -> tuple[float, ...]:
+    """Return where a change stands among others: first those that place all pods, then those that are
+    commonly made, then those that ask for the least.
+
+    Parameters
+    ----------
+    waiting : int, optional
+        Number of pods that wait.
+    """
+    is_rare, is_part = change.rank == LAST, change.placed < waiting
+    return is_rare, is_part, change.rank, change.amount, -change.feasible_nodes
 
 
 def sensible(changes: Sequence[C], amount: Callable[[C], float]) -> list[C]:
@@ -332,7 +349,9 @@ def tolerated(taints: Sequence[Taint]) -> HelpfulChange:
     value = f"={added.value}" if added.value else ""
     text = f"tolerate {added.key}{value}:{added.effect or '*'}"
     edit = of_pod(partial(tolerate, toleration=added))
-    return HelpfulChange(Kind.TOLERATE, text, (edit,), values={"toleration": to_builtins(added)})
+    values = {"toleration": to_builtins(added)}
+    is_rare = added.key.startswith(OF_ROLES) or is_of_a_moment(taints[0])
+    return HelpfulChange(Kind.TOLERATE, text, (edit,), values=values, is_rare=is_rare)
 
 
 def dropped(constraint: Constraint) -> HelpfulChange:

@@ -66,7 +66,8 @@ def find_changes(probe: Probe) -> list[HelpfulChange]:
         changes += remedies(probe, constraint)
     changes += [*_near_labels(probe), *uncordons(probe), *_labels(probe), *_nodes(probe)]
     changes += device_changes(probe)
-    return sorted(sensible(changes, lambda change: change.amount), key=cost)
+    changes = sensible(changes, lambda change: change.amount)
+    return sorted(changes, key=partial(cost, waiting=len(probe.waiting)))
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -229,8 +230,7 @@ def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
 
 
 def _copies(probe: Probe, node: Node, labels: dict[str, str]) -> Iterator[HelpfulChange]:
-    """Yield the change that adds a copy of a node, with labels; and how many place all pods that wait, if one
-    does not."""
+    """Yield the change that adds a copy of a node, with labels, or as many as place all pods that wait."""
     where = f", with {', '.join(f'{key}={value}' for key, value in labels.items())}" if labels else ""
 
     def added(number: int) -> Iterator[HelpfulChange]:
@@ -244,10 +244,11 @@ def _copies(probe: Probe, node: Node, labels: dict[str, str]) -> Iterator[Helpfu
 
     waiting = len(probe.waiting)
     for change in added(1):
-        yield change
+        number = 0
         if 0 < change.placed < waiting:
-            number = fewest(lambda number: any(each.placed == waiting for each in added(number)), waiting)
-            yield from added(number) if number else ()
+            most = min(waiting, 2 * -(waiting // -change.placed))
+            number = fewest(lambda number: any(each.placed == waiting for each in added(number)), most)
+        yield from added(number) if number else [change]
 
 
 def fewest(is_enough: Callable[[int], bool], most: int) -> int:

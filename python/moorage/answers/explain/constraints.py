@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
 from moorage.cluster.helpful_changes import (
+    OF_ROLES,
     HelpfulChange,
     Kind,
     ObjectEdit,
@@ -82,7 +83,7 @@ def untainted(probe: Probe) -> Iterator[HelpfulChange]:
     """Yield changes that remove the taints of one key from a node, but for those that come back, and those of
     control planes."""
     for taints in _single_key_taints(probe):
-        if is_of_a_moment(taints[0]) or taints[0].key.startswith("node-role.kubernetes.io/"):
+        if is_of_a_moment(taints[0]) or taints[0].key.startswith(OF_ROLES):
             continue
         nodes = [node for node in probe.nodes(probe.rows()) if _of_node(probe, node) == taints]
         edit = ObjectEdit(Node, nodes[0].name, partial(_without_taints, key=taints[0].key))

@@ -235,7 +235,8 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Cont
     explanation = replace(
         explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked, notes=notes
     )
-    explanation = replace(explanation, kinds=frozenset(probe.kinds), waiting=len(probe.waiting))
+    waiting, more = len(probe.waiting), len(probe.alike) > len(probe.waiting)
+    explanation = replace(explanation, kinds=frozenset(probe.kinds), waiting=waiting, wait_more=more)
     is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
     may_evict = is_alone and bool(preemption_plugins(engine.profile))
     return _with_preemption(explanation, probe) if may_evict else explanation

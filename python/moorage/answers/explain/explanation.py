@@ -361,6 +361,8 @@ class ExplainedPod(Tabular):
         The kinds of changes that were tried.
     waiting : int
         Number of pods that wait like it for which changes were tried, itself included.
+    wait_more : bool
+        Whether even more pods wait like it.
     pairs : list of ChangePair
         Where no single change places the pod: pairs of changes that do, where there are such.
     conflicts : list of list of Constraint
@@ -402,6 +404,7 @@ class ExplainedPod(Tabular):
     changes: list[HelpfulChange] = field(default_factory=list)
     kinds: frozenset[Kind] = frozenset()
     waiting: int = 1
+    wait_more: bool = False
     pairs: list[ChangePair] = field(default_factory=list)
     conflicts: list[list[Constraint]] = field(default_factory=list)
     blocked: str = ""

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates
+from moorage._core.decide.batch_rows import Placements
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.node_table import NodeTable
 from moorage._core.state.pod_spec import bound
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
@@ -43,8 +45,8 @@ from ..asked_pods import without_number
 from .claim_explanations import PodClaims
 
 ObjectT = TypeVar("ObjectT", bound=Object)
-MOST_WAITING = 20
-"""Maximum number of pods that wait alike for which changes are tried."""
+MOST_IN_CORE, MOST_WAITING = 1000, 20
+"""Maximum numbers of pods that wait alike for which changes are tried."""
 WITH_TEMPLATE = {kind.__name__: kind for kind in MAKERS}
 
 
@@ -225,8 +227,8 @@ class Probe:
         return {"feasible_nodes": feasible, "pod": stored, "placed": placed}
 
     @cached_property
-    def waiting(self) -> tuple[Pod, ...]:
-        """The pods of its controller that wait like it, itself first; at most `MOST_WAITING`."""
+    def alike(self) -> tuple[Pod, ...]:
+        """The pods of its controller that wait like it, itself first."""
         controller, state = self.pod.metadata.controller(), self.engine.cache.state
         if controller is None:
             return (self.pod,)
@@ -241,22 +243,39 @@ class Probe:
             and not (pod.spec.node_name or state.has_pod(pod))
             and intern(without_number(pod)) == own
         ]
-        return (self.pod, *alike)[:MOST_WAITING]
+        return (self.pod, *alike)
+
+    @cached_property
+    def waiting(self) -> tuple[Pod, ...]:
+        """Those of them for which changes are tried."""
+        return self.alike[: MOST_IN_CORE if self._is_in_core else MOST_WAITING]
+
+    @cached_property
+    def _is_in_core(self) -> bool:
+        """Whether the core places such pods by itself."""
+        route = self._batch([self.pod]).route(0)
+        return self.engine.profile.is_in_core and self.devices is None and not route & ~Route.PORTS
+
+    def _batch(self, pods: Sequence[Pod]) -> PodBatch:
+        return PodBatch(self.engine.cache.state, pods, Routes(lambda *_: 0))
 
     def _count_placed(self, change: HelpfulChange) -> int:
         """Return how many of the pods that wait get a node one after the other, each on its best one."""
-        state = self.engine.cache.state
+        state, pods = self.engine.cache.state, [*map(change.of, self.waiting)]
         with self.engine.cache.transaction():
-            for placed, pod in enumerate(self.waiting):
-                changed = change.of(pod)
-                cycle, ran = self.begin(changed)
+            if self._is_in_core:
+                placed = Placements(state, len(pods))
+                self.engine.placer.place(self._batch(pods), placed)
+                return int(np.count_nonzero(placed.rows >= 0))
+            for at, pod in enumerate(pods):
+                cycle, ran = self.begin(pod)
                 rows = self._search(cycle, ran)
                 if not len(rows):
-                    return placed
+                    return at
                 *_, total = score_rows(self.engine, cycle, rows)
                 best = state.table.row_name(int(rows[np.argmax(total)]))
-                state.assume_pod(bound(changed, best))
-        return len(self.waiting)
+                state.assume_pod(bound(pod, best))
+        return len(pods)
 
     def _is_of_template(self, change: HelpfulChange) -> bool:
         """Whether the template of a pod's controller has what changes, so that new pods have the change."""

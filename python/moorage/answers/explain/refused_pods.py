@@ -50,7 +50,7 @@ def refused_lines(scheduler: Scheduler, group: PodsAlike) -> Iterator[str]:
     if group.status != REFUSED or not group.outcomes:
         return
     refused = _RefusedPods(scheduler, [outcome.pod for outcome in group.outcomes], group.reason)
-    changes = sorted(refused.changes(), key=cost)
+    changes = sorted(refused.changes(), key=partial(cost, waiting=refused.count))
     yield from (
         f"  would help: {change.text} (places {change.placed} of {refused.count})" for change in changes
     )

@@ -212,10 +212,12 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
     tried = "What would help, each tried on the engine"
     if explanation.changes:
         waiting = explanation.waiting
-        headings = ["CHANGE", "REDUCTION", "NODES ENABLED", *["PODS PLACED"] * (waiting > 1)]
+        placed, of = f"PLACED OF THE FIRST {waiting}", ""
+        if not explanation.wait_more:
+            placed, of = "PODS PLACED", f" of {waiting}"
+        headings = ["CHANGE", "REDUCTION", "NODES ENABLED", *[placed] * (waiting > 1)]
         rows: list[list[str | int]] = [
-            [*_change(change), *[f"{change.placed} of {waiting}"] * (waiting > 1)]
-            for change in explanation.changes
+            [*_change(change), *[f"{change.placed}{of}"] * (waiting > 1)] for change in explanation.changes
         ]
         yield CaptionedTable(tried, headings, rows)
     if explanation.pairs:

@@ -72,5 +72,5 @@ def scenario(seed: int) -> dict[str, Any]:
 def test_columns_change_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = scenario(seed)
     with_columns = karpenter_mode.played(given, seed)
-    monkeypatch.setattr(HostTable, "possible", lambda _table, _pod, _topology, order: order.tolist())
+    monkeypatch.setattr(HostTable, "possible", lambda _table, _pod, order: order.tolist())
     assert karpenter_mode.played(given, seed) == with_columns

@@ -28,9 +28,9 @@ from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
+from .karpenter.pod_shape import RESOURCES
 from .karpenter.pod_validation import is_reschedulable
 from .karpenter.provisioning import check_type, pass_question
-from .karpenter.topology import RESOURCES
 from .launched_nodes import assume_claims, remove_claims
 from .node_maker import make_nodes
 from .providers.instance_type import POOL, refuse_unoffered

@@ -5,7 +5,7 @@ def next_possible(
     order: npt.NDArray[np.int32],
     first: int,
     columns: tuple[npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int32]],
-    amounts: tuple[int, ...],
+    amounts: tuple[float, ...],
     agreed: bytes | bytearray,
     allowed: bytes | None,
 ) -> int: ...

@@ -15,11 +15,11 @@ from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import RESERVED, total
-from .claim_template import ClaimTemplate, OverheadGroup
+from .claim_template import ClaimTemplate
 from .label_requirements import RequirementSet
-from .pod_shape import HostPort, PodShape, resources, with_values
+from .pod_shape import HostPort, PodShape, resources, room_of, with_values
 from .pod_validation import Volumes, joined
-from .topology import Host, Topology
+from .topology import Host, PodGroups, Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
 
 # ---- which instance types are left for a claim with one more pod; if none, which criteria nothing met ------
@@ -41,27 +41,6 @@ def conflicts(pod: str, ports: tuple[HostPort, ...], used: UsedPorts) -> bool:
     return any(port.matches(other) for port in ports for key, taken in used if key != pod for other in taken)
 
 
-class Wanted(Struct, frozen=True):
-    """What a claim with one more pod needs.
-
-    Attributes
-    ----------
-    requests, ports
-        Of the pod, whose key is `pod`.
-    amounts : mapping
-        Requests of all pods of the claim.
-    used : sequence
-        Ports of the pods that are there.
-    """
-
-    pod: str
-    requests: Mapping[str, Quantity]
-    ports: tuple[HostPort, ...]
-    amounts: Mapping[str, int]
-    used: UsedPorts
-    requirements: RequirementSet
-
-
 class FilterError(Struct, eq=False):
     """No instance type is left; the text says which criteria no type met.
 
@@ -71,7 +50,8 @@ class FilterError(Struct, eq=False):
         Types that meet the requirements, fit the requests, have an offering.
     """
 
-    wanted: Wanted
+    requests: Mapping[str, Quantity]
+    requirements: RequirementSet
     met: int
     fit: int
     offered: int
@@ -80,19 +60,19 @@ class FilterError(Struct, eq=False):
 
     def _resources(self) -> str:
         if not self.daemons:
-            return resources(self.wanted.requests)
+            return resources(self.requests)
         least, most = self.daemons[0], self.daemons[0]
         for daemon in self.daemons[1:]:
             least, most = smallest(least, daemon), _largest(most, daemon)
-        texts = [resources(total((each, self.wanted.requests))) for each in (least, most)]
+        texts = [resources(total((each, self.requests))) for each in (least, most)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
     def __str__(self) -> str:
-        about = f"requirements={self.wanted.requirements}, resources={self._resources()}"
+        about = f"requirements={self.requirements}, resources={self._resources()}"
         if self.lacking:
             return f"{lacking_text(self.lacking)}, {about}"
         why = self._criteria()
-        cpu = self.wanted.requests.get("cpu")
+        cpu = self.requests.get("cpu")
         typo = why == _TOO_SMALL and cpu is not None and cpu.nanos() >= _MILLION_CPUS
         hint = " (CPU request >= 1 Million, m vs M typo?)" if typo else ""
         return f"{why}, {about}{hint}"
@@ -137,34 +117,6 @@ def smallest(own: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict
 
 def _largest(own: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
     return {**other, **{name: max(amount, other.get(name, amount)) for name, amount in own.items()}}
-
-
-def types_left(
-    columns: TypeColumns, groups: Iterable[OverheadGroup], types: int, wanted: Wanted, best_effort: bool
-) -> tuple[int, RequirementSet] | FilterError:
-    """The types that are left of some, and the requirements, with lowered minValues if that is allowed."""
-    requirements = wanted.requirements
-    met, offered = columns.compatible(requirements), columns.offered(requirements)
-    requested, fit = 0, 0
-    daemons: list[Mapping[str, Quantity]] = []
-    for group in groups:
-        if wanted.ports and conflicts(wanted.pod, wanted.ports, (*group.ports, *wanted.used)):
-            continue
-        requested |= group.types & types
-        amounts = wanted.amounts
-        if group.requests:
-            daemons.append(group.requests)
-            amounts = {**amounts, **{n: amounts.get(n, 0) + more for n, more in group.amounts.items()}}
-        fit |= columns.fitting(amounts, requirements) & group.types
-    left = requested & met & fit & offered
-    lacking = lacking_values(columns, left, requirements)
-    if lacking and best_effort:
-        for name, have in lacking.items():
-            requirements = requirements.having(requirements.by_key[name].with_min_values(have))
-        lacking = {}
-    if not left or lacking:
-        return FilterError(wanted, met & requested, fit & requested, offered & requested, daemons, lacking)
-    return left, requirements
 
 
 # ---- instances that were paid for before: how many of each reservation are left, and who holds them --------
@@ -283,6 +235,10 @@ class TriedPod(Struct, eq=False):
         What its volumes leave; empty without such volumes.
     moves : bool
         Whether it would be moved from a node that works, for a lower price.
+    groups : PodGroups
+        Of the topologies of the pass.
+    updates : int
+        How often these were looked up.
     """
 
     pod: Pod
@@ -290,6 +246,7 @@ class TriedPod(Struct, eq=False):
     shape: PodShape
     volumes: Volumes
     alternatives: Sequence[RequirementSet]
+    groups: PodGroups
     moves: bool = False
     updates: int = 0
 
@@ -306,14 +263,14 @@ def narrowed(host: Host, candidate: TriedPod, topology: Topology) -> Iterator[Re
     """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
     shape = candidate.shape
     base = host.requirements.meet(shape.requirements).without(HOSTNAME)
-    for alternative in candidate.alternatives or (None,):
-        requirements = base
-        if alternative is not None:
-            if refusal := refusal_of(host._replace(requirements=base), alternative):
-                yield f"incompatible volume requirements, {refusal}"
-                continue
+    if not candidate.alternatives:
+        yield topology.narrow(shape, candidate.groups, host, base)
+    for alternative in candidate.alternatives:
+        if refusal := refusal_of(host._replace(requirements=base), alternative):
+            yield f"incompatible volume requirements, {refusal}"
+        else:
             requirements = base.meet(alternative).without(HOSTNAME)
-        yield topology.narrow(candidate.uid, shape, host._replace(requirements=requirements))
+            yield topology.narrow(shape, candidate.groups, host, requirements)
 
 
 def refusal_of(host: Host, other: RequirementSet) -> str:
@@ -327,6 +284,8 @@ class Claim(Struct, eq=False):
 
     Attributes
     ----------
+    host : Host
+        What it must have.
     types : int
         Its instance types, as bits of the template's.
     amounts : dict of str to int
@@ -334,9 +293,7 @@ class Claim(Struct, eq=False):
     """
 
     template: ClaimTemplate
-    name: str
-    host: RequirementSet
-    requirements: RequirementSet
+    host: Host
     types: int
     pods: list[TriedPod] = msgspec.field(default_factory=list)
     amounts: dict[str, int] = msgspec.field(default_factory=dict)
@@ -344,12 +301,26 @@ class Claim(Struct, eq=False):
     ports: list[tuple[str, tuple[HostPort, ...]]] = msgspec.field(default_factory=list)
     reserved: list[KnownOffering] = msgspec.field(default_factory=list)
 
-    def as_host(self, requirements: RequirementSet) -> Host:
-        return Host(self.name, self.template.taints, requirements, self.host, True)
+    @classmethod
+    def begun(cls, template: ClaimTemplate, name: str, types: int) -> Claim:
+        """A claim of a template without pods."""
+        vocabulary = template.requirements.vocabulary
+        host = vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(name)])
+        return cls(template, Host(name, template.taints, template.requirements, host, True), types)
 
-    def room(self, name: str) -> int:
-        """The most of a resource that another pod may request, were it not for daemons."""
-        return self.template.columns.largest_allocatable(name, self.types) - self.amounts.get(name, 0)
+    @property
+    def name(self) -> str:
+        return self.host.name
+
+    @property
+    def requirements(self) -> RequirementSet:
+        return self.host.requirements
+
+    @property
+    def room(self) -> tuple[float, ...]:
+        """The most that another pod may request of each resource, were it not for daemons."""
+        largest = self.template.columns.largest_allocatable(self.types)
+        return room_of({name: most - self.amounts.get(name, 0) for name, most in largest.items()})
 
     def placement(
         self, candidate: TriedPod, topology: Topology, reservations: Reservations | None, best_effort: bool
@@ -371,39 +342,49 @@ class Claim(Struct, eq=False):
             types &= columns.within(volumes)
             if not types:
                 return _too_many_volumes(columns, self.types, volumes)
-        host = self.as_host(self.requirements)
-        if refusal := refusal_of(host, shape.requirements):
+        if refusal := refusal_of(self.host, shape.requirements):
             return f"incompatible requirements, {refusal}"
         result: ClaimWithPod | Refusal = ""
-        for requirements in narrowed(host, candidate, topology):
+        for requirements in narrowed(self.host, candidate, topology):
             result = requirements
             if isinstance(requirements, RequirementSet):
-                result = self._filtered(candidate, types, requirements, reservations, best_effort)
+                result = self._filtered(candidate, types, requirements, best_effort)
+            if isinstance(result, ClaimWithPod) and reservations is not None and columns.reserved:
+                chosen = reservations.choose(
+                    self.name, columns.chosen(result.types), result.requirements, bool(self.reserved)
+                )
+                result = chosen if isinstance(chosen, str) else result._replace(reserved=chosen)
             if isinstance(result, ClaimWithPod):
                 break
         return result
 
     def _filtered(
-        self,
-        candidate: TriedPod,
-        types: int,
-        requirements: RequirementSet,
-        reservations: Reservations | None,
-        best_effort: bool,
-    ) -> ClaimWithPod | Refusal:
+        self, candidate: TriedPod, types: int, requirements: RequirementSet, best_effort: bool
+    ) -> ClaimWithPod | FilterError:
+        """The types that are left of some, and the requirements: minValues may be lowered."""
         shape, columns = candidate.shape, self.template.columns
-        amounts = dict(self.amounts)
-        for name, amount in shape.amounts.items():
-            amounts[name] = amounts.get(name, 0) + amount
-        wanted = Wanted(candidate.pod.key, shape.requests, shape.ports, amounts, self.ports, requirements)
-        left = types_left(columns, self.template.groups, types, wanted, best_effort)
-        if not isinstance(left, tuple):
-            return left
-        types, requirements = left
-        if reservations is None or not columns.reserved & columns.all:
-            return ClaimWithPod(requirements, types, [])
-        chosen = reservations.choose(self.name, columns.chosen(types), requirements, bool(self.reserved))
-        return chosen if isinstance(chosen, str) else ClaimWithPod(requirements, types, chosen)
+        amounts = _sum(self.amounts, shape.amounts)
+        requested, fit = 0, 0
+        daemons: list[Mapping[str, Quantity]] = []
+        for group in self.template.groups:
+            if shape.ports and conflicts(candidate.pod.key, shape.ports, (*group.ports, *self.ports)):
+                continue
+            requested |= group.types & types
+            if group.requests:
+                daemons.append(group.requests)
+            fit |= columns.fitting(_sum(amounts, group.amounts), requirements) & group.types
+        met = columns.compatible(requirements)
+        left = requested & met & fit
+        lacking = lacking_values(columns, left, requirements) if requirements.has_min_values else {}
+        if not left or (lacking and not best_effort):
+            offered = columns.offered(requirements)
+            return FilterError(
+                *(shape.requests, requirements, met & requested, fit & requested, offered & requested),
+                *(daemons, lacking),
+            )
+        for name, have in lacking.items():
+            requirements = requirements.having(requirements.by_key[name].with_min_values(have))
+        return ClaimWithPod(requirements, left, [])
 
     def add(
         self,
@@ -415,18 +396,25 @@ class Claim(Struct, eq=False):
         """Take a pod."""
         shape = candidate.shape
         self.pods.append(candidate)
-        self.requirements, self.types = placement.requirements, placement.types
-        self.volumes = joined(self.volumes, candidate.volumes)
-        for name, amount in shape.amounts.items():
-            self.amounts[name] = self.amounts.get(name, 0) + amount
-        host = self.as_host(self.requirements)
-        topology.register_hosts(self.host.by_key[HOSTNAME].mask)
-        topology.record(candidate.uid, shape, host)
+        if placement.requirements is not self.host.requirements:
+            self.host = self.host._replace(requirements=placement.requirements)
+        self.types = placement.types
+        if candidate.volumes:
+            self.volumes = joined(self.volumes, candidate.volumes)
+        self.amounts = _sum(self.amounts, shape.amounts)
+        topology.hosts.append(self.host.host.by_key[HOSTNAME].mask)
+        topology.record(candidate.groups, self.host)
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
-        if reservations is not None:
+        if reservations is not None and (self.reserved or placement.reserved):
             reservations.take(self.name, self.reserved, placement.reserved)
         self.reserved = placement.reserved
+
+
+def _sum(amounts: dict[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    if not more:
+        return amounts
+    return {**amounts, **{name: amounts.get(name, 0) + amount for name, amount in more.items()}}
 
 
 def _too_many_volumes(columns: TypeColumns, types: int, volumes: Volumes) -> str:

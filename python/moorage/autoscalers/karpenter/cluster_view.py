@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import attrgetter, or_
-from typing import TypeVar
-
-from msgspec import structs
+from typing import NamedTuple, TypeVar
 
 from moorage.kube import (
     CSINode,
@@ -56,6 +54,7 @@ from .pod_validation import (
     DO_NOT_DISRUPT,
     Storage,
     VolumeLookupError,
+    Volumes,
     failed_to_schedule,
     is_provisionable,
     moves_now,
@@ -64,7 +63,7 @@ from .pod_validation import (
     volumes_of,
 )
 from .solve import HostTable, Solver
-from .topology import CountedGroups, DomainUniverse, Surroundings, Topology
+from .topology import CountedGroups, DomainUniverse, PodGroups, Surroundings, Topology
 from .topology_group import Ties, with_default_spread
 from .type_columns import Catalogue, KnownType
 
@@ -158,6 +157,30 @@ class Removal:
     most_claims: int | None = None
 
 
+class KnownPod(NamedTuple):
+    """What all passes over a cluster know of a pod that is placed.
+
+    Attributes
+    ----------
+    is_located : bool
+        Whether its volumes were found; until it fails, a pod without them is placed without topologies.
+    """
+
+    pod: Pod
+    uid: str
+    shape: PodShape
+    volumes: Volumes
+    alternatives: Sequence[RequirementSet]
+    is_located: bool
+
+    def tried(self, topology: Topology, leaving: Collection[str]) -> TriedPod:
+        """The pod in a pass, in which some pods, by key, leave nodes that are removed."""
+        pod, shape, located = self.pod, self.shape, self.is_located
+        groups = topology.groups(shape) if located else PodGroups(topology, shape)
+        moves = bool(leaving) and pod.key in leaving and pod.status.phase != "Pending"
+        return TriedPod(*self[:5], groups, moves, int(located))
+
+
 class NoPoolsError(Exception):
     """No pool can make a node, so Karpenter simulates nothing."""
 
@@ -206,7 +229,7 @@ class ClusterView:
         )
         self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
         self.ignored: dict[str, str] = {}
-        self._candidates: dict[str, tuple[TriedPod, bool]] = {}
+        self._candidates: dict[int, KnownPod] = {}
         self._policies: dict[str, RequirementSet] = {}
         self._slots: dict[tuple[PodShape, frozenset[str]], tuple[dict[str, float], float]] = {}
 
@@ -283,24 +306,24 @@ class ClusterView:
         kinds: tuple[type[Object], ...] = (ReplicaSet, ReplicationController, StatefulSet)
         return {(kind, each.key): each for kind in kinds for each in self.objects.list(kind)}
 
-    def _candidate(self, pod: Pod) -> tuple[TriedPod, bool]:
-        """A pod that is placed, and whether its volumes were found."""
-        known = self._candidates.get(pod.key)
-        if known is not None:
-            return known
-        try:
-            alternatives = volume_alternatives(pod, self.storage, self.vocabulary)
-            services = self.objects.list(Service)
-            spread, located = (
-                with_default_spread(pod, self.options.default_spreads, services, self._owners),
-                True,
-            )
-        except VolumeLookupError:
-            alternatives, spread, located = (), pod, False
-        volumes = volumes_of(pod, self.storage)
-        known = TriedPod(pod, uid_of(pod), self.book.shape(spread), volumes, alternatives), located
-        self._candidates[pod.key] = known
+    def _candidate(self, pod: Pod) -> KnownPod:
+        known = self._candidates.get(id(pod))
+        if known is None:
+            known = self._candidates[id(pod)] = self._known_pod(pod)
         return known
+
+    def _known_pod(self, pod: Pod) -> KnownPod:
+        spread, located = pod, True
+        alternatives: Sequence[RequirementSet] = ()
+        try:
+            if pod.spec.volumes:
+                alternatives = volume_alternatives(pod, self.storage, self.vocabulary)
+            if defaults := self.options.default_spreads:
+                spread = with_default_spread(pod, defaults, self.objects.list(Service), self._owners)
+        except VolumeLookupError:
+            located = False
+        volumes = volumes_of(pod, self.storage)
+        return KnownPod(pod, uid_of(pod), self.book.shape(spread), volumes, alternatives, located)
 
     # ---- pools and nodes -----------------------------------------------------------------------------------
 
@@ -401,28 +424,20 @@ class ClusterView:
         if not self.pools:
             raise NoPoolsError
         candidates = [self._candidate(pod) for pod in pods]
-        placed = [
-            structs.replace(each, moves=each.pod.key in leaving and each.pod.status.phase != "Pending")
-            for each, _ in candidates
-        ]
-        located = [each for each, (_, is_located) in zip(placed, candidates, strict=True) if is_located]
-        excluded = frozenset(each.uid for each in located)
+        excluded = frozenset([each.uid for each in candidates if each.is_located])
         templates, _ = self.templates
         for template in templates:
             template.min_values_relaxed = False
         topology = Topology(self._groups, Ties(self.options.seed), excluded, removal.nodes)
-        for candidate in located:
-            topology.update(candidate.uid, candidate.shape)
-            candidate.updates += 1
+        placed = [each.tried(topology, leaving) for each in candidates]
         gone = [self._rows[name] for name in removal.nodes]
         nodes, there = self._nodes.fork(gone), self._hosts
         for row in gone:
             there &= ~nodes.hosts[row].host.by_key[HOSTNAME].mask
-        topology.register_hosts(there)
+        topology.hosts.append(there)
         if self.situation.only_new:
             nodes = HostTable()
         solver = Solver(
-            self.vocabulary,
             nodes,
             [self._rows[name] for name in removal.fresh],
             templates,

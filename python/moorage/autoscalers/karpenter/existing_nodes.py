@@ -20,9 +20,9 @@ from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
 from .claim import TriedPod, conflicts, narrowed, refusal_of
 from .claim_template import Daemon
 from .label_requirements import RequirementSet
-from .pod_shape import HostPort, PodShape, ShapeBook
+from .pod_shape import HostPort, PodShape, ShapeBook, room_of
 from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
-from .topology import RESOURCES, Host, Topology, room_of
+from .topology import Host, Topology
 
 # ---- nodes as Karpenter sees them: a node, the claim that it came from, or both ----------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
@@ -270,7 +270,7 @@ class ExistingNode:
         """How many pods of a shape its room may hold, and no more."""
         slots = self._slots.get(shape)
         if slots is None:
-            sizes = zip(self.room, (shape.amounts.get(name, 0) for name in RESOURCES), strict=True)
+            sizes = zip(self.room, shape.wanted, strict=True)
             slots = max(min((left // size for left, size in sizes if size > 0), default=inf), 0.0)
             self._slots[shape] = slots
         return slots
@@ -310,7 +310,7 @@ class ExistingNode:
         for name, amount in shape.amounts.items():
             self.free[name] = self.free.get(name, 0) - amount
         self.requirements = requirements
-        topology.record(candidate.uid, shape, self.as_host(requirements))
+        topology.record(candidate.groups, self.as_host(requirements))
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
         self.volumes = joined(self.volumes, candidate.volumes)

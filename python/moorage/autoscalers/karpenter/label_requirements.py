@@ -220,13 +220,20 @@ class RequirementSet(Struct, eq=False):
     has_min_values: bool
     _compatible: dict[tuple[RequirementSet, bool], str] = msgspec.field(default_factory=dict)
     _intersects: dict[RequirementSet, bool] = msgspec.field(default_factory=dict)
-    _met: dict[RequirementSet, RequirementSet] = msgspec.field(default_factory=dict)
+    _met: dict[RequirementSet | Requirement, RequirementSet] = msgspec.field(default_factory=dict)
 
     def meet(self, other: RequirementSet) -> RequirementSet:
         """What meets both."""
         met = self._met.get(other)
         if met is None:
             met = self._met[other] = self.vocabulary.set_of([*self.by_key.values(), *other.by_key.values()])
+        return met
+
+    def narrowed(self, requirement: Requirement) -> RequirementSet:
+        """What meets one more requirement."""
+        met = self._met.get(requirement)
+        if met is None:
+            met = self._met[requirement] = self.vocabulary.set_of([*self.by_key.values(), requirement])
         return met
 
     def having(self, requirement: Requirement) -> RequirementSet:

@@ -10,7 +10,6 @@ from operator import attrgetter, or_
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from moorage._core.base.go_sort import sort_order
 from moorage.kube.model.node import HOSTNAME
@@ -20,7 +19,7 @@ from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, In
 from .claim import Claim, smallest
 from .claim_template import SIMULATED
 from .karpenter_options import VERSION, KarpenterOptions
-from .label_requirements import RequirementSet
+from .label_requirements import RequirementSet, bits
 from .pod_shape import with_values
 from .type_columns import TypeColumns, lacking_text, lacking_values
 
@@ -174,6 +173,14 @@ class Provisioning(Tabular):
         )
 
 
+class ListedTypes(NamedTuple):
+    """What claims with the same types show of them: the cheapest first, its launch, and requirements."""
+
+    types: tuple[TypePrice, ...]
+    cheapest: Launch | None
+    others: dict[str, dict[str, Any]]
+
+
 class Offers:
     """What the types of a template offer for claims with the same requirements.
 
@@ -211,7 +218,8 @@ class Offers:
         ]
         self.labels = _custom_labels(requirements)
         self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
-        self._written: dict[int, dict[str, dict[str, Any]]] = {}
+        self._listed: dict[tuple[int, ...], ListedTypes] = {}
+        self._ordered: dict[int, list[int]] = {}
         self._requirements = requirements
 
     @cached_property
@@ -226,25 +234,36 @@ class Offers:
             claims.append(next(kinds, inf))
         return claims
 
-    def by_price(self, types: int) -> npt.NDArray[np.int32]:
+    def by_price(self, types: int) -> list[int]:
         """Places of types, given as bits, the cheapest first."""
-        size = len(self.best)
-        as_bytes = np.frombuffer(types.to_bytes(size // 8 + 1, "little"), np.uint8)
-        places = np.flatnonzero(np.unpackbits(as_bytes, bitorder="little")).astype(np.int32)
-        sort_order(self.prices, places)
-        return places
+        if types not in self._ordered:
+            self._ordered[types] = self._sorted(list(bits(types)))
+        return self._ordered[types]
 
-    def written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
+    def _sorted(self, places: Sequence[int]) -> list[int]:
+        order = np.array(places, np.int32)
+        sort_order(self.prices, order)
+        return order.tolist()  # type: ignore[no-any-return]
+
+    def shown_of(self, places: Sequence[int]) -> ListedTypes:
+        """What a claim with these types shows of them."""
+        key = tuple(places)
+        if key not in self._listed:
+            ordered = self._sorted(places)  # requirements may have changed since the last sort
+            best = self.best[ordered[0]] if ordered else None
+            self._listed[key] = ListedTypes(
+                tuple([self.shown[place] for place in ordered]),
+                None if best is None else _launch((self.types[ordered[0]], best)),
+                self._written(places),
+            )
+        return self._listed[key]
+
+    def _written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
         """The requirements of a claim with these types, without their names."""
-        kinds = reduce(or_, map(self.kinds.__getitem__, places), 0)
-        written = self._written.get(kinds)
-        if written is None:
-            requirements, vocabulary = self._requirements, self._requirements.vocabulary
-            if kinds:
-                allowed = vocabulary.key(CAPACITY_TYPE).requirement(False, kinds)
-                requirements = requirements.meet(vocabulary.set_of([allowed]))
-            written = self._written[kinds] = _written(requirements)
-        return written
+        requirements, vocabulary = self._requirements, self._requirements.vocabulary
+        if kinds := reduce(or_, map(self.kinds.__getitem__, places), 0):
+            requirements = requirements.narrowed(vocabulary.key(CAPACITY_TYPE).requirement(False, kinds))
+        return _written(requirements)
 
 
 @dataclass(eq=False)
@@ -295,7 +314,7 @@ class Finisher:
         """The claim as it would be created; or why its pods get no node, if it lacks values."""
         requirements, columns = _final(claim, self._options), claim.template.columns
         offers = self.offers(columns, requirements)
-        places = offers.by_price(claim.types)[: self._options.most_types].tolist()
+        places = offers.by_price(claim.types)[: self._options.most_types]
         if requirements.has_min_values and not self._options.best_effort:
             lacking = lacking_values(columns, sum(1 << at for at in places), requirements)
             if lacking:
@@ -320,19 +339,15 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
 def new_claim(finished: FinishedClaim) -> NewClaim:
     """The claim as it would be created."""
     claim, offers, template = finished.claim, finished.offers, finished.claim.template
-    ordered = np.array(finished.places, np.int32)
-    sort_order(offers.prices, ordered)  # requirements may have changed since the last sort
-    places: list[int] = ordered.tolist()
-    best = offers.best[places[0]] if places else None
-    launched = None if best is None else (offers.types[places[0]], best)
+    listed = offers.shown_of(finished.places)
     return NewClaim(
         template.name,
         tuple([candidate.pod.key for candidate in claim.pods]),
         _requests(claim),
-        offers.written(places),
+        listed.others,
         template.labels | offers.labels,
-        tuple([offers.shown[place] for place in places]),
-        _launch(launched),
+        listed.types,
+        listed.cheapest,
         template.min_values_relaxed,
         finished.launched,
         finished.requirements.get(INSTANCE_TYPE).min_values,

@@ -85,6 +85,18 @@ ONE_POD = Quantity("1e0") + Quantity("0")
 """One pod, in the format in which Karpenter counts them."""
 
 
+RESOURCES = ("cpu", "memory", "pods")
+"""What tables of hosts compare."""
+_SLACK = 1e-12
+"""Amounts are compared as floats, with so much in favour of the pod."""
+
+
+def room_of(amounts: Mapping[str, int]) -> tuple[float, ...]:
+    """The most that a pod may request of a host, which has amounts in units of 10**-9."""
+    left = [float(amounts.get(name, 0)) for name in RESOURCES]
+    return tuple([amount + abs(amount) * _SLACK for amount in left])
+
+
 class HostPort(NamedTuple):
     """A port of the host that a pod takes."""
 
@@ -152,6 +164,11 @@ class PodShape:
     def amounts(self) -> dict[str, int]:
         """Requests in units of 10**-9."""
         return {name: amount.nanos() for name, amount in self.requests.items()}
+
+    @cached_property
+    def wanted(self) -> tuple[float, ...]:
+        """What tables of hosts compare of them."""
+        return tuple([float(self.amounts.get(name, 0)) for name in RESOURCES])
 
     @cached_property
     def strict_requirements(self) -> RequirementSet:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.base.go_sort import sort_order
 from moorage._core.base.host_rows import next_possible
@@ -24,11 +25,11 @@ from moorage.kube.model.node import HOSTNAME
 from .claim import Claim, ClaimWithPod, Refusal, ReservationError, Reservations, TriedPod
 from .claim_template import ClaimTemplate, PoolLimits
 from .existing_nodes import ExistingNode
-from .label_requirements import Requirement, RequirementSet, Vocabulary
-from .pod_shape import relaxed, with_values
+from .label_requirements import Requirement, RequirementSet
+from .pod_shape import RESOURCES, PodShape, relaxed, room_of, with_values
 from .pod_validation import has_claims
-from .topology import RESOURCES, Host, Topology, room_of
-from .topology_group import Ties, TopologyGroup
+from .topology import Host, Topology
+from .topology_group import TopologyGroup
 
 # ---- nodes and claims as columns: which of them could take a pod, without asking one by one ----------------
 # What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most
@@ -89,42 +90,39 @@ class HostTable(Generic[T]):
             self._kinds.append(seen)
         return flags
 
-    def possible(self, candidate: TriedPod, topology: Topology, order: Rows) -> Iterator[int]:
+    def possible(self, candidate: TriedPod, order: Rows) -> Iterator[int]:
         """The rows of an order whose hosts could take a pod; nothing is placed while it is read."""
-        amounts = candidate.shape.amounts
-        wanted = tuple([amounts.get(name, 0) for name in RESOURCES])
-        on_hosts, others = topology.groups_of(candidate.uid, candidate.shape)
-        agreed = self._agreeing(candidate, others, topology.ties)
-        allowed = None
-        if on_hosts:
-            size = (self._most_places + 7) // 8
-            mask = (1 << size * 8) - 1
-            for group, selects in on_hosts:
+        shape, size = candidate.shape, (self._most_places + 7) // 8
+        agreed, mask = self._agreeing(shape), -1
+        for group, selects in candidate.groups.deciding:
+            if not group.on_hosts:
+                agreed = self._in_domains(agreed, shape, group, selects)
+            elif HOSTNAME not in shape.strict_requirements.by_key:
                 mask &= group.allowed_hosts(selects)
-            allowed = mask.to_bytes(size, "little")
+        allowed = None if mask == -1 else (mask & (1 << size * 8) - 1).to_bytes(size, "little")
         columns, at = (self._room, self._kind, self._place), -1
-        while (at := next_possible(order, at + 1, columns, wanted, agreed, allowed)) >= 0:
+        while (at := next_possible(order, at + 1, columns, shape.wanted, agreed, allowed)) >= 0:
             yield int(order[at])
 
-    def _agreeing(
-        self, candidate: TriedPod, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
+    def _agreeing(self, shape: PodShape) -> bytearray:
+        """By kind, whether taints and requirements let pods in."""
+        agreed = self._agreed.setdefault((shape.requirements, shape.tolerations), bytearray())
+        for kind in self._kinds[len(agreed) :]:
+            agreed.append(self._agrees(shape, kind))
+        return agreed
+
+    def _in_domains(
+        self, agreed: bytearray, shape: PodShape, group: TopologyGroup, selects: bool
     ) -> bytearray:
-        """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
-        shape = candidate.shape
-        known = self._agreed.setdefault((shape.requirements, shape.tolerations), bytearray())
-        for kind in self._kinds[len(known) :]:
-            known.append(self._agrees(candidate, kind))
-        flags = known
-        for group, selects in groups:
-            key = group.topology_key
-            values, value_of_kind = self._values_of(group)
-            pods = shape.strict_requirements.by_key.get(key) or group.key.exists
-            answers = [
-                group.domains(pods, self._with_preference(candidate, key, nodes), selects, ties) != 0
-                for nodes in values
-            ]
-            flags = bytearray([flag and answers[at] for flag, at in zip(flags, value_of_kind, strict=True)])
-        return flags
+        """By kind, whether it has a domain, too, in which a group lets pods in."""
+        key = group.topology_key
+        mask = group.open_domains(shape.strict_requirements.by_key.get(key) or group.key.exists, selects)
+        if mask == -1:
+            return agreed
+        own = shape.requirements.by_key.get(key)
+        values, value_of_kind = self._values_of(group)
+        answers = [(nodes if own is None else nodes.meet(own)).select(mask) != 0 for nodes in values]
+        return bytearray([flag and answers[at] for flag, at in zip(agreed, value_of_kind, strict=True)])
 
     def _values_of(self, group: TopologyGroup) -> tuple[dict[Requirement, int], list[int]]:
         """What kinds have of the label of a group, each value once, and the number of it by kind."""
@@ -135,14 +133,7 @@ class HostTable(Generic[T]):
         return values, value_of_kind
 
     @staticmethod
-    def _with_preference(candidate: TriedPod, key: str, nodes: Requirement) -> Requirement:
-        """What a node would have to have of a label with the pod."""
-        own = candidate.shape.requirements.by_key.get(key)
-        return nodes if own is None else nodes.meet(own)
-
-    @staticmethod
-    def _agrees(candidate: TriedPod, host: Host) -> bool:
-        shape = candidate.shape
+    def _agrees(shape: PodShape, host: Host) -> bool:
         if shape.taint_refusal(host.taints):
             return False
         return shape.names_host or not host.requirements.refusal(shape.requirements, host.undefined)
@@ -178,7 +169,6 @@ class Solver:
         By the key of a pod, what it gave up over all attempts.
     """
 
-    vocabulary: Vocabulary
     nodes: HostTable[ExistingNode]
     closed: Sequence[int]
     templates: Sequence[ClaimTemplate]
@@ -214,27 +204,27 @@ class Solver:
             if length_at_return.get(candidate.uid) == len(queue):
                 break
             queue.popleft()
-            key = candidate.pod.key
             refusal = self._try(candidate)
             if refusal is None:
-                self.errors.pop(key, None)
+                if self.errors:
+                    self.errors.pop(candidate.pod.key, None)
                 if self.most_claims is not None and len(self._claims.hosts) > self.most_claims:
                     return
                 continue
-            self.errors[key] = refusal
+            self.errors[candidate.pod.key] = refusal
             self._update(candidate)
             queue.append(candidate)
             length_at_return[candidate.uid] = len(queue)
 
     def _update(self, candidate: TriedPod) -> None:
-        self.topology.update(candidate.uid, candidate.shape)
+        candidate.groups = self.topology.groups(candidate.shape)
         candidate.updates += 1
 
     def _try(self, original: TriedPod) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
         if self.refuses_claims and has_claims(original.pod):
             return HAS_CLAIMS
-        candidate = copy(original)
+        candidate = original
         while True:
             refusal = self._add(candidate)
             if refusal is None or waits_for_reservation(refusal):
@@ -243,7 +233,7 @@ class Solver:
             if step is None:
                 return refusal
             self.relaxations.setdefault(candidate.pod.key, []).append(step.text)
-            candidate.shape = step.shape
+            candidate = replace(candidate, shape=step.shape)
             self._update(candidate)
 
     def _add(self, candidate: TriedPod) -> Refusal | None:
@@ -259,7 +249,7 @@ class Solver:
         if not self.nodes.hosts:
             return False
         rows = self._open if candidate.moves else self._rows
-        for row in self.nodes.possible(candidate, self.topology, rows):
+        for row in self.nodes.possible(candidate, rows):
             requirements = self.nodes.hosts[row].placement(candidate, self.topology)
             if requirements is not None:
                 node = self.nodes.hosts[row]
@@ -277,13 +267,13 @@ class Solver:
             return False
         order = self._order[: len(claims)]
         sort_order(self._counts[: len(claims)], order)
-        for row in self._claims.possible(candidate, self.topology, order):
+        for row in self._claims.possible(candidate, order):
             claim = claims[row]
             placement = claim.placement(candidate, self.topology, self.reservations, False)
             if isinstance(placement, ClaimWithPod):
                 claim.add(candidate, placement, self.topology, self.reservations)
                 self._counts[row] += 1
-                self._claims.update(row, claim.as_host(claim.requirements), _room(claim))
+                self._claims.update(row, claim.host, claim.room)
                 return True
         return False
 
@@ -301,7 +291,8 @@ class Solver:
                 text = "all available instance types exceed limits for nodepool"
                 refusals.append(with_values(text, **about))
                 continue
-            claim = self._new_claim(template, types)
+            self.hosts += 1
+            claim = Claim.begun(template, f"hostname-placeholder-{self.hosts:04d}", types)
             placement = claim.placement(candidate, self.topology, self.reservations, self.best_effort)
             if not isinstance(placement, ClaimWithPod):
                 refusals.append(placement)
@@ -317,21 +308,11 @@ class Solver:
 
     def _keep(self, claim: Claim) -> None:
         """Take a new claim, with its first pod, among those in the making."""
-        row = self._claims.add(claim, claim.as_host(claim.requirements), _room(claim))
+        row = self._claims.add(claim, claim.host, claim.room)
         if row == len(self._order):
             self._order = np.concatenate([self._order, np.zeros_like(self._order)])
             self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
         self._order[row], self._counts[row] = row, 1
-
-    def _new_claim(self, template: ClaimTemplate, types: int) -> Claim:
-        self.hosts += 1
-        name = f"hostname-placeholder-{self.hosts:04d}"
-        host = self.vocabulary.set_of([self.vocabulary.key(HOSTNAME).one_of(name)])
-        return Claim(template, name, host, template.requirements, types)
-
-
-def _room(claim: Claim) -> tuple[float, ...]:
-    return room_of({name: claim.room(name) for name in RESOURCES})
 
 
 class JoinedRefusals(Struct, eq=False):

@@ -362,18 +362,6 @@ class Host(NamedTuple):
         return self.requirements.meet(self.host)
 
 
-RESOURCES = ("cpu", "memory", "pods")
-"""What tables of hosts compare."""
-_SLACK = 1e-12
-"""Amounts are compared as floats, with so much in favour of the pod."""
-
-
-def room_of(amounts: Mapping[str, int]) -> tuple[float, ...]:
-    """The most that a pod may request of a host, which has amounts in units of 10**-9."""
-    left = [float(amounts.get(name, 0)) for name in RESOURCES]
-    return tuple([amount + abs(amount) * _SLACK for amount in left])
-
-
 class TopologyError(Struct, eq=False):
     """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
 
@@ -388,6 +376,53 @@ class TopologyError(Struct, eq=False):
         )
 
 
+class PodGroups:
+    """The groups of a pass that matter to pods of one shape.
+
+    Parameters
+    ----------
+    own : sequence of TopologyGroup
+        Of their constraints and terms.
+    away : sequence of TopologyGroup
+        Of their required anti-affinity, as others see it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        shape: PodShape,
+        own: Sequence[TopologyGroup] = (),
+        away: Sequence[TopologyGroup] = (),
+    ) -> None:
+        self.own, self.away = own, away
+        self._topology, self._shape = topology, shape
+        self._looked_at = -1, -1
+        self._deciding: list[Asked] = []
+        self._counting: list[TopologyGroup] = []
+
+    def _look(self) -> None:
+        """Ask the groups that have come since."""
+        topology, pods = self._topology, self._shape.labelled
+        looked_at = len(topology.own), len(topology.inverse)
+        if looked_at != self._looked_at:
+            self._looked_at = looked_at
+            self._counting = topology.selecting(pods, False)
+            groups = (*self.own, *topology.selecting(pods, True))
+            self._deciding = [(group, group.selects(pods)) for group in groups]
+
+    @property
+    def counting(self) -> Sequence[TopologyGroup]:
+        """Those that count the pods."""
+        self._look()
+        return self._counting
+
+    @property
+    def deciding(self) -> Sequence[Asked]:
+        """Those that decide where the pods may be: their own, then those that keep them away."""
+        self._look()
+        return self._deciding
+
+
 class Topology:
     """The groups of a pass: those that pods own, and required anti-affinity seen from the pods that it keeps
     away.
@@ -398,6 +433,11 @@ class Topology:
         UIDs of pods that are being placed: they do not count where they run.
     gone : iterable of str
         Names of nodes that are taken to be removed.
+
+    Attributes
+    ----------
+    hosts : list of int
+        Those that groups get to know in a pass, as bits.
     """
 
     def __init__(
@@ -409,89 +449,37 @@ class Topology:
     ) -> None:
         self.ties = ties
         self._source, self._excluded, self._gone = source, excluded, gone
+        self.hosts: list[int] = []
         self.own: dict[Hashable, TopologyGroup] = {}
         self.inverse = source.kept_away(excluded)
-        self._owned: dict[str, Sequence[TopologyGroup]] = {}
-        self._owned_inverse: dict[str, Sequence[TopologyGroup]] = {}
-        self._groups: dict[PodShape, list[TopologyGroup]] = {}
+        for group in self.inverse.values():
+            group.follow(self.hosts)
+        self._groups: dict[PodShape, PodGroups] = {}
         self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
 
-    def update(self, uid: str, shape: PodShape) -> None:
-        """Make a pod the owner of the topologies of a shape, and of no others."""
-        if shape.anti_affinity or (shape.preferred_anti_affinity and not self._source.ignores):
-            groups = [
-                self.inverse.setdefault(group.identity, group.begun({}, group.known, 0, []))
-                for group in self._source.terms(shape)
-            ]
-            self._owned_inverse[uid] = list(dict.fromkeys(groups))
-        owned = self._groups.get(shape)
-        if owned is None:
-            owned = self._groups[shape] = list(dict.fromkeys(map(self._taken_up, self._source.own(shape))))
-        self._owned[uid] = owned
+    def groups(self, shape: PodShape) -> PodGroups:
+        """The groups that matter to pods of a shape; new ones begin with the pods that run."""
+        groups = self._groups.get(shape)
+        if groups is None:
+            away = [self._kept_away(group) for group in self._source.terms(shape)]
+            own = [self._taken_up(counted) for counted in self._source.own(shape)]
+            groups = PodGroups(self, shape, list(dict.fromkeys(own)), list(dict.fromkeys(away)))
+            self._groups[shape] = groups
+        return groups
+
+    def _kept_away(self, group: TopologyGroup) -> TopologyGroup:
+        if group.identity not in self.inverse:
+            self.inverse[group.identity] = group.begun({}, group.known, 0, []).follow(self.hosts)
+        return self.inverse[group.identity]
 
     def _taken_up(self, counted: CountedGroup) -> TopologyGroup:
         """The group like this one that is there; a new one begins with the pods that run."""
         identity = counted.group.identity
         if identity not in self.own:
-            self.own[identity] = counted.begun(self._excluded, self._gone)
+            self.own[identity] = counted.begun(self._excluded, self._gone).follow(self.hosts)
         return self.own[identity]
 
-    # ---- pods ----------------------------------------------------------------------------------------------
-
-    def narrow(self, uid: str, shape: PodShape, host: Host) -> RequirementSet | TopologyError | str:
-        """The requirements of a host, without its name, that all topologies of a pod leave; or why none."""
-        own = self._owned.get(uid, ())
-        worst: TopologyError | None = None
-        worst_is_own = False
-        requirements = host.requirements
-        for at, group in enumerate((*own, *self._selecting(shape.labelled, True))):
-            domains = self._domains(shape, group, host)
-            if isinstance(domains, TopologyError):
-                is_own = at < len(own)
-                if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
-                    worst, worst_is_own = domains, is_own
-            elif domains is not None:
-                requirements = requirements.meet(self._source.vocabulary.set_of([domains]))
-        if worst is not None:
-            return worst
-        if requirements is not host.requirements:
-            refusal = host.requirements.refusal(requirements, host.undefined)
-            if refusal:
-                return refusal
-        return requirements
-
-    def groups_of(self, uid: str, shape: PodShape) -> tuple[list[Asked], list[Asked]]:
-        """The groups that decide where a pod may be: those on hosts, and the others.
-
-        Those on hosts are left out if the pod names hosts itself.
-        """
-        groups = (*self._owned.get(uid, ()), *self._selecting(shape.labelled, True))
-        on_hosts: list[Asked] = []
-        others: list[Asked] = []
-        for group in groups:
-            question = group, group.selects(shape.labelled)
-            if not group.on_hosts:
-                others.append(question)
-            elif HOSTNAME not in shape.strict_requirements.by_key:
-                on_hosts.append(question)
-        return on_hosts, others
-
-    def _domains(
-        self, shape: PodShape, group: TopologyGroup, host: Host
-    ) -> Requirement | TopologyError | None:
-        """The domains that a group leaves; None for a host that it takes."""
-        strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
-        selects = group.selects(shape.labelled)
-        if group.on_hosts:
-            named = host.host.by_key[HOSTNAME]
-            return (
-                None if group.takes_host(named.mask, strict, selects) else TopologyError(group, strict, named)
-            )
-        nodes = host.requirements.by_key.get(group.topology_key) or group.key.exists
-        mask = group.domains(strict, nodes, selects, self.ties)
-        return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
-
-    def _selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
+    def selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
         """The groups that select pods with these labels; new ones are asked once."""
         groups = self.inverse if inverse else self.own
         looked_at, selecting = self._selected.get((pods, inverse), (0, []))
@@ -502,26 +490,57 @@ class Topology:
             self._selected[pods, inverse] = (len(groups), selecting)
         return selecting
 
-    def register_hosts(self, mask: int) -> None:
-        """Make hosts known to the groups on hosts."""
-        for groups in (self.own, self.inverse):
-            for group in groups.values():
-                if group.on_hosts:
-                    group.register(mask)
+    # ---- pods ----------------------------------------------------------------------------------------------
 
-    def record(self, uid: str, shape: PodShape, host: Host) -> None:
+    def narrow(
+        self, shape: PodShape, groups: PodGroups, host: Host, before: RequirementSet
+    ) -> RequirementSet | TopologyError | str:
+        """What all topologies of a pod leave of the requirements that a host has with it, without its name;
+        or why nothing."""
+        worst: TopologyError | None = None
+        worst_is_own = False
+        requirements = before
+        for at, (group, selects) in enumerate(groups.deciding):
+            domains = self._domains(shape, group, selects, host, before)
+            if isinstance(domains, TopologyError):
+                is_own = at < len(groups.own)
+                if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
+                    worst, worst_is_own = domains, is_own
+            elif domains is not None:
+                requirements = requirements.narrowed(domains)
+        if worst is not None:
+            return worst
+        if requirements is not before and (refusal := before.refusal(requirements, host.undefined)):
+            return refusal
+        return requirements
+
+    def _domains(
+        self, shape: PodShape, group: TopologyGroup, selects: bool, host: Host, before: RequirementSet
+    ) -> Requirement | TopologyError | None:
+        """The domains that a group leaves; None for a host that it takes."""
+        strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
+        if group.on_hosts:
+            named = host.host.by_key[HOSTNAME]
+            takes = group.takes_host(named.mask, strict, selects)
+            return None if takes else TopologyError(group, strict, named)
+        nodes = before.by_key.get(group.topology_key) or group.key.exists
+        mask = group.domains(strict, nodes, selects, self.ties)
+        return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
+
+    def record(self, groups: PodGroups, host: Host) -> None:
         """Count a pod that was placed on a host, in each group that it matters to."""
-        for group in self._selecting(shape.labelled, False):
+        for group in groups.counting:
             nodes = group.node_filter
             if nodes is not None:
                 seen = host.whole if nodes.names_host else host.requirements
                 if not nodes.counts(host.taints, seen):
                     continue
-            domains = self._of_host(group, host)
+            domains = _of_host(group, host)
             if group.kind == ANTI_AFFINITY or domains.is_single:
                 group.record(domains.mask)
-        for group in self._owned_inverse.get(uid, ()):
-            group.record(self._of_host(group, host).mask)
+        for group in groups.away:
+            group.record(_of_host(group, host).mask)
 
-    def _of_host(self, group: TopologyGroup, host: Host) -> Requirement:
-        return (host.host if group.on_hosts else host.requirements).get(group.topology_key)
+
+def _of_host(group: TopologyGroup, host: Host) -> Requirement:
+    return (host.host if group.on_hosts else host.requirements).get(group.topology_key)

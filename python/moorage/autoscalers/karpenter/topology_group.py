@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
 import msgspec
 from msgspec import Struct
@@ -144,6 +145,8 @@ class TopologyGroup:
         The domains, and those with a pod, as bits.
     levels : list of int
         Of a group on hosts, those with more than 0, 1, … pods.
+    hosts : list of int
+        Hosts of the pass, as bits, in the order in which they are placed on; from `since` on they are known.
     """
 
     kind: str
@@ -158,6 +161,8 @@ class TopologyGroup:
     known: int = 0
     occupied: int = 0
     levels: list[int] = field(default_factory=list)
+    hosts: Sequence[int] = ()
+    since: int = 0
 
     def __post_init__(self) -> None:
         self.on_hosts = self.topology_key == HOSTNAME
@@ -169,6 +174,11 @@ class TopologyGroup:
         group = copy(self)
         group.counts, group.known, group.occupied, group.levels = counts, known, occupied, levels
         return group
+
+    def follow(self, hosts: Sequence[int]) -> TopologyGroup:
+        """Know the hosts that are entered in a list from now on; the same group."""
+        self.hosts, self.since = hosts, len(hosts)
+        return self
 
     @cached_property
     def identity(self) -> Hashable:
@@ -234,22 +244,31 @@ class TopologyGroup:
             return ~self.occupied
         return self.occupied or (-1 if selects else 0)
 
+    def open_domains(self, pods: Requirement, selects: bool) -> int:
+        """The domains of which a node must allow one to take a pod; -1 if any node does."""
+        if self.kind == ANTI_AFFINITY:
+            return pods.select(self.known & ~self.occupied)
+        if self.kind == AFFINITY:
+            there = pods.select(self.occupied)
+            return -1 if not there and selects and pods.select(self.known) else there
+        most, mask = self._minimum(pods) + self.max_skew - selects, 0
+        for place in bits(self.known):
+            if self.counts.get(place, 0) <= most:
+                mask |= 1 << place
+        return mask
+
     def domains(self, pods: Requirement, nodes: Requirement, selects: bool, ties: Ties) -> int:
         """The domains in which a pod may be, of those that the pod and a node allow."""
-        if self.kind == ANTI_AFFINITY:
-            return pods.select(nodes.select(self.known & ~self.occupied))
-        if self.kind == AFFINITY:
-            return self._affine(pods, nodes, selects, ties)
-        lowest = self._minimum(pods)
-        candidates = [
-            (count, place)
-            for place in bits(nodes.select(self.known))
-            if (count := self.counts.get(place, 0) + selects) - lowest <= self.max_skew
-        ]
-        if not candidates:
-            return 0
-        least = min(count for count, _ in candidates)
-        return self._first(sum(1 << place for count, place in candidates if count == least), ties)
+        mask = self.open_domains(pods, selects)
+        if mask < 0:
+            both = pods.meet(nodes).select(self.known)
+            return self._first(both, ties) | self._first(pods.select(self.known), ties)
+        mask = nodes.select(mask)
+        if self.kind != SPREAD or not mask & (mask - 1):
+            return mask
+        counts = {place: self.counts.get(place, 0) for place in bits(mask)}
+        least = min(counts.values())
+        return self._first(sum(1 << place for place, count in counts.items() if count == least), ties)
 
     def _minimum(self, pods: Requirement) -> int:
         """The fewest pods of a domain; a host without any can always be made."""
@@ -260,15 +279,6 @@ class TopologyGroup:
             return 0
         return min((self.counts.get(place, 0) for place in allowed), default=NO_LIMIT)
 
-    def _affine(self, pods: Requirement, nodes: Requirement, selects: bool, ties: Ties) -> int:
-        there = pods.select(self.occupied)
-        if selected := nodes.select(there):
-            return selected
-        if not selects or there:
-            return 0
-        both = pods.meet(nodes).select(self.known)
-        return self._first(both, ties) | self._first(pods.select(self.known), ties)
-
     def _first(self, mask: int, ties: Ties) -> int:
         """The first of several domains, as a bit."""
         if not mask & (mask - 1):
@@ -278,7 +288,8 @@ class TopologyGroup:
 
     def __str__(self) -> str:
         """Counts as Karpenter's messages show them."""
-        places = {self.key.values[place]: self.counts.get(place, 0) for place in bits(self.known)}
+        known = reduce(or_, self.hosts[self.since :], self.known) if self.on_hosts else self.known
+        places = {self.key.values[place]: self.counts.get(place, 0) for place in bits(known)}
         shown = ", ".join(f"{name}: {places[name]}" for name in sorted(places)[:_MOST_SHOWN])
         left = len(places) - _MOST_SHOWN
         return f"{shown} and {left} other(s)" if left > 0 else shown

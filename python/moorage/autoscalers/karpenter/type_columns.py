@@ -29,6 +29,7 @@ from ..providers.instance_type import (
 from ..providers.known_labels import domain_of
 from .karpenter_options import KarpenterOptions
 from .label_requirements import EXCLUDING, Requirement, RequirementSet, Vocabulary, bits
+from .pod_shape import RESOURCES
 
 
 class KnownOffering(Struct, eq=False):
@@ -179,6 +180,7 @@ class TypeColumns:
         self._meeting: dict[Requirement, int] = {}
         self._compatible: dict[RequirementSet, int] = {}
         self._offered: dict[RequirementSet, int] = {}
+        self._largest: dict[int, dict[str, int]] = {}
 
     def _read_groups(self, types: Sequence[KnownType]) -> None:
         """Rows of allocatable amounts: one of each type, then those of offerings with others."""
@@ -251,10 +253,14 @@ class TypeColumns:
                 return 0
         return self._types_of(rows)
 
-    def largest_allocatable(self, name: str, types: int) -> int:
-        """The most of a resource that a node of some types has, whatever its offering."""
-        extra = -1 << len(self.types) if self._owners else 0
-        return self._rows.largest(name, types | extra)
+    def largest_allocatable(self, types: int) -> dict[str, int]:
+        """The most that a node of some types has of each resource that tables compare, whatever its
+        offering."""
+        largest = self._largest.get(types)
+        if largest is None:
+            rows = types | (-1 << len(self.types) if self._owners else 0)
+            largest = self._largest[types] = {name: self._rows.largest(name, rows) for name in RESOURCES}
+        return largest
 
     def within(self, volumes: Mapping[str, frozenset[str]]) -> int:
         """Types that can attach volumes."""

@@ -19,7 +19,7 @@ from .claim_template import ClaimTemplate
 from .label_requirements import RequirementSet
 from .pod_shape import HostPort, PodShape, resources, room_of, with_values
 from .pod_validation import Volumes, joined
-from .topology import Host, PodGroups, Topology
+from .topology import Host, ShapeTopologies, Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
 
 # ---- which instance types are left for a claim with one more pod; if none, which criteria nothing met ------
@@ -235,7 +235,7 @@ class TriedPod(Struct, eq=False):
         What its volumes leave; empty without such volumes.
     moves : bool
         Whether it would be moved from a node that works, for a lower price.
-    groups : PodGroups
+    groups : ShapeTopologies
         Of the topologies of the pass.
     updates : int
         How often these were looked up.
@@ -246,7 +246,7 @@ class TriedPod(Struct, eq=False):
     shape: PodShape
     volumes: Volumes
     alternatives: Sequence[RequirementSet]
-    groups: PodGroups
+    groups: ShapeTopologies
     moves: bool = False
     updates: int = 0
 

@@ -63,7 +63,7 @@ from .pod_validation import (
     volumes_of,
 )
 from .solve import HostTable, Solver
-from .topology import CountedGroups, DomainUniverse, PodGroups, Surroundings, Topology
+from .topology import CountedGroups, DomainUniverse, ShapeTopologies, Surroundings, Topology
 from .topology_group import Ties, with_default_spread
 from .type_columns import Catalogue, KnownType
 
@@ -176,7 +176,7 @@ class KnownPod(NamedTuple):
     def tried(self, topology: Topology, leaving: Collection[str]) -> TriedPod:
         """The pod in a pass, in which some pods, by key, leave nodes that are removed."""
         pod, shape, located = self.pod, self.shape, self.is_located
-        groups = topology.groups(shape) if located else PodGroups(topology, shape)
+        groups = topology.groups(shape) if located else ShapeTopologies(topology, shape)
         moves = bool(leaving) and pod.key in leaving and pod.status.phase != "Pending"
         return TriedPod(*self[:5], groups, moves, int(located))
 

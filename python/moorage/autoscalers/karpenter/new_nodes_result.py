@@ -173,7 +173,7 @@ class Provisioning(Tabular):
         )
 
 
-class ListedTypes(NamedTuple):
+class ShownTypes(NamedTuple):
     """What claims with the same types show of them: the cheapest first, its launch, and requirements."""
 
     types: tuple[TypePrice, ...]
@@ -218,7 +218,7 @@ class Offers:
         ]
         self.labels = _custom_labels(requirements)
         self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
-        self._listed: dict[tuple[int, ...], ListedTypes] = {}
+        self._listed: dict[tuple[int, ...], ShownTypes] = {}
         self._ordered: dict[int, list[int]] = {}
         self._requirements = requirements
 
@@ -245,13 +245,13 @@ class Offers:
         sort_order(self.prices, order)
         return order.tolist()  # type: ignore[no-any-return]
 
-    def shown_of(self, places: Sequence[int]) -> ListedTypes:
+    def shown_of(self, places: Sequence[int]) -> ShownTypes:
         """What a claim with these types shows of them."""
         key = tuple(places)
         if key not in self._listed:
             ordered = self._sorted(places)  # requirements may have changed since the last sort
             best = self.best[ordered[0]] if ordered else None
-            self._listed[key] = ListedTypes(
+            self._listed[key] = ShownTypes(
                 tuple([self.shown[place] for place in ordered]),
                 None if best is None else _launch((self.types[ordered[0]], best)),
                 self._written(places),

@@ -376,7 +376,7 @@ class TopologyError(Struct, eq=False):
         )
 
 
-class PodGroups:
+class ShapeTopologies:
     """The groups of a pass that matter to pods of one shape.
 
     Parameters
@@ -454,16 +454,16 @@ class Topology:
         self.inverse = source.kept_away(excluded)
         for group in self.inverse.values():
             group.follow(self.hosts)
-        self._groups: dict[PodShape, PodGroups] = {}
+        self._groups: dict[PodShape, ShapeTopologies] = {}
         self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
 
-    def groups(self, shape: PodShape) -> PodGroups:
+    def groups(self, shape: PodShape) -> ShapeTopologies:
         """The groups that matter to pods of a shape; new ones begin with the pods that run."""
         groups = self._groups.get(shape)
         if groups is None:
             away = [self._kept_away(group) for group in self._source.terms(shape)]
             own = [self._taken_up(counted) for counted in self._source.own(shape)]
-            groups = PodGroups(self, shape, list(dict.fromkeys(own)), list(dict.fromkeys(away)))
+            groups = ShapeTopologies(self, shape, list(dict.fromkeys(own)), list(dict.fromkeys(away)))
             self._groups[shape] = groups
         return groups
 
@@ -493,7 +493,7 @@ class Topology:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def narrow(
-        self, shape: PodShape, groups: PodGroups, host: Host, before: RequirementSet
+        self, shape: PodShape, groups: ShapeTopologies, host: Host, before: RequirementSet
     ) -> RequirementSet | TopologyError | str:
         """What all topologies of a pod leave of the requirements that a host has with it, without its name;
         or why nothing."""
@@ -527,7 +527,7 @@ class Topology:
         mask = group.domains(strict, nodes, selects, self.ties)
         return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
 
-    def record(self, groups: PodGroups, host: Host) -> None:
+    def record(self, groups: ShapeTopologies, host: Host) -> None:
         """Count a pod that was placed on a host, in each group that it matters to."""
         for group in groups.counting:
             nodes = group.node_filter

@@ -510,11 +510,14 @@ class ExplainedTarget(Struct):
     own : dict of str to list of str
         By pod, the objects of its own that the explanation names, such as its claims; only where several
         explanations are told as one.
+    outcomes : list of str
+        What autoscalers do for the pods.
     """
 
     target: Target
     explanation: Explanation
     own: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    outcomes: list[str] = msgspec.field(default_factory=list)
 
 
 def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:

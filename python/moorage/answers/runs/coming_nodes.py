@@ -19,7 +19,7 @@ from moorage.autoscalers.karpenter.claim_template import idle_pools
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscalers.karpenter.provisioning import stored_pools
 from moorage.autoscalers.launched_nodes import PoolTemplates, pool_templates
-from moorage.autoscalers.pool_refusals import PoolFacts, pool_refusals
+from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
 from moorage.autoscalers.providers.instance_type import POOL, ZONE, InstanceType, refuse_unoffered
 from moorage.autoscalers.providers.pool_types import SEEN, ProvidedTypes, Types, stored_types
 from moorage.autoscalers.providers.prices import NodesPrice, foreign_zones, prices_by
@@ -28,6 +28,7 @@ from moorage.autoscalers.scale_up_answer import (
     KARPENTER,
     ScaleUp,
     ScaleUpDocument,
+    UnplacedPod,
     kinds_of,
     nodes_price,
     nodes_text,
@@ -290,34 +291,47 @@ class ScaleUpReport(NamedTuple):
         ]
         return f"{'; '.join(makers)}."
 
-    def outcome(self, pod: str) -> str:
-        """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
-        if why := self.reasons.get(pod, ""):
-            return f"{pod}: {why} ({self.coming.makers})"
-        node = next((new for new in self.up.nodes if new.name == self.up.placed.get(pod)), None)
-        if node is None:
-            return ""
-        return f"{pod}: {with_version(node.by)} makes {node.name} ({node.kind}), where it runs"
+    def outcomes(self, scheduler: Scheduler, pods: Sequence[str], shown: set[str]) -> list[str]:
+        """Return which new nodes pods get, or who refuses them; for those that are refused alike, why no pool
+        makes a node, and what would help.
 
-    def outcomes(self, scheduler: Scheduler, pods: Sequence[str]) -> list[str]:
-        """What becomes of pods; once for those that are refused alike, why no pool makes a node, and what
-        would help."""
-        alike: dict[str, list[str]] = {}
+        Parameters
+        ----------
+        shown : set of str
+            Of which refusals this was told before; new ones are added.
+        """
+        lines = [*self._nodes_of(pods)]
+        alike: dict[str, list[UnplacedPod]] = {}
         for waiting in self.up.waiting:
-            if waiting.pod in pods and waiting.refusals:
-                alike.setdefault("; ".join(waiting.refusals.values()), []).append(waiting.pod)
-        why: list[str] = []
-        explained: set[str] = set()
-        autoscaling, has_pools = self.coming.autoscaling, KARPENTER in self.coming.sources
-        for text, names in [*alike.items()][:MOST_REFUSALS]:
-            refusals = pool_refusals(scheduler, autoscaling, names[0]) if has_pools else []
-            if "; ".join(refusal.reason for refusal in refusals) == text:  # it need not be told twice
-                explained |= {*names}
-            about = f"Why no node comes for {examples(names, 1)} ({self.coming.makers})"
-            why.append(f"{about}, and what would help, each tried alone:")
-            refusals += group_refusals(scheduler, autoscaling, names[0])
-            why += [line for refusal in refusals for line in refusal.lines()]
-        return [text for key in pods if key not in explained and (text := self.outcome(key))] + why
+            if waiting.pod in pods:
+                alike.setdefault(waiting.reason, []).append(waiting)
+        for text, of_pods in alike.items():
+            names, refused = examples([each.pod for each in of_pods], 1), of_pods[0].refusals
+            is_new = refused and text not in shown and len(shown) < MOST_REFUSALS
+            refusals = [*self._refusals(scheduler, of_pods[0].pod)] if is_new else []
+            if not refused or "; ".join(each.reason for each in refusals) != "; ".join(refused.values()):
+                lines.append(f"{names}: {text}")  # else the refusals tell it
+            if is_new:
+                shown.add(text)
+                lines.append(f"Why no node comes for {names}, and what would help, each tried alone:")
+                lines += [line for refusal in refusals for line in refusal.lines()]
+        return lines
+
+    def _refusals(self, scheduler: Scheduler, pod: str) -> Iterator[PoolRefusal]:
+        if KARPENTER in self.coming.sources:
+            yield from pool_refusals(scheduler, self.coming.autoscaling, pod)
+        yield from group_refusals(scheduler, self.coming.autoscaling, pod)
+
+    def _nodes_of(self, pods: Sequence[str]) -> Iterator[str]:
+        for name in self.up.autoscalers:
+            new = {node.name: node for node in self.up.nodes if node.by == name}
+            running = [pod for pod in pods if self.up.placed.get(pod) in new]
+            nodes = [new[key] for key in dict.fromkeys(self.up.placed[pod] for pod in running)]
+            if nodes:
+                node, several = nodes[0], f"{len(nodes)} nodes ({kinds_of(nodes)})"
+                which = f"{node.name} ({node.kind})" if len(nodes) == 1 else several
+                runs = "it runs" if len(running) == 1 else "they run"
+                yield f"{examples(running, 1)}: {with_version(name)} makes {which}, where {runs}"
 
     def document(self) -> NewNodesDocument:
         """Return the answer as its document."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,7 @@ from ..options.option_types import offer, offered_nodes, offered_workloads, outp
 if TYPE_CHECKING:
     from moorage.answers.explain.refusals_by_place import RefusalsDocument
     from moorage.answers.explain.targets import ExplainedTarget, Target
+    from moorage.answers.runs.coming_nodes import ScaleUpReport
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
     from moorage.answers.scheduler import Scheduler
     from moorage.kube.model.cluster import AboutInput
@@ -137,22 +138,23 @@ def explain(
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](setup.make, keys)
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
-    homeless, outcomes = _where_nodes_come(setup, homeless, by is None)
-    unmade_texts = [
-        *outcomes,
-        *pinned,
-        *(line for group in unmade for line in _unmade_lines(setup, group)),
-    ]
-    warnings = [*setup.warnings, *([] if output == "table" else unmade_texts)]
+    explained = merge_alike([(target, explanations[target.key]) for target in targets])
+    coming = setup.run().scale_up if homeless and setup.coming is not None else None
+    if coming is not None:
+        homeless = [key for key in homeless if key not in coming.up.placed]
+        _add_outcomes(setup, coming, explained if by is None else ())
+    unmade_texts = [*pinned, *(line for group in unmade for line in _unmade_lines(setup, group))]
+    outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
+    warnings = [*setup.warnings, *([] if output == "table" else [*outcomes, *unmade_texts])]
     from moorage.kube.workloads.input_facts import facts_of
 
     facts = facts_of(
         setup.cluster, {target.workload for target in named} | {group.workload for group in unmade}
     )
     unasked = setup.run().not_asked if setup.cluster.is_reviewed else []
-    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked)
+    basis = None if coming is None else setup.run().basis(warnings)
+    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
     warnings = [*facts, *warnings]
-    explained = merge_alike([(target, explanations[target.key]) for target in targets])
     about = setup.cluster.about(warnings, unasked)
     if by is not None:
         _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
@@ -162,6 +164,16 @@ def explain(
         with ignore_broken_pipe():
             print_lines(with_own_notes(unmade_texts))
     return 0 if not (homeless or unmade) else 1
+
+
+def _add_outcomes(
+    setup: SimulationSetup, coming: ScaleUpReport, explained: Iterable[ExplainedTarget]
+) -> None:
+    """Add to explanations of pods that fit on no node what autoscalers do for the pods."""
+    shown = set[str]()
+    for entry in explained:
+        if not entry.explanation.has_place:
+            entry.outcomes = coming.outcomes(setup.run().scheduler, entry.target.pods, shown)
 
 
 def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
@@ -285,16 +297,6 @@ def _pinned(
         if target.key not in lost
     ]
     return [target for target in targets if target not in named], texts
-
-
-def _where_nodes_come(setup: SimulationSetup, homeless: list[str], says: bool) -> tuple[list[str], list[str]]:
-    """Return the pods that have no node once new ones have come, and, if wanted, what becomes of the pods."""
-    if not homeless or setup.coming is None:
-        return homeless, []
-    done = setup.run()
-    assert done.scale_up is not None
-    left = [key for key in homeless if key not in done.scale_up.up.placed]
-    return left, done.scale_up.outcomes(done.scheduler, homeless) if says else []
 
 
 def _targets(

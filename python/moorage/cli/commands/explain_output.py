@@ -130,7 +130,7 @@ def _heading(target: Target, explanation: Explanation) -> str:
 
 def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Iterator[Block]:
     explanation = explained.explanation
-    yield [*_head(explanation), ""]
+    yield [*_head(explained), ""]
     if explanation.group is not None:
         yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
@@ -232,7 +232,8 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
         yield CaptionedTable("What no node satisfies", (heading, ""), cells)
 
 
-def _head(explanation: Explanation) -> Iterator[str]:
+def _head(explained: ExplainedTarget) -> Iterator[str]:
+    explanation = explained.explanation
     fits, total = len(explanation.feasible), len(explanation.order)
     yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
     if explanation.bound_to:
@@ -242,13 +243,14 @@ def _head(explanation: Explanation) -> Iterator[str]:
     yield from _of_situation(explanation)
     if explanation.message:
         yield explanation.message
+    yield from explained.outcomes
     if explanation.raised_priority is not None:
         yield explanation.raised_priority.text
     yield from (note.text for note in explanation.notes)
     yield from (answer.text for answer in explanation.extenders)
     is_rejected = any(answer.rejected for answer in explanation.extenders)
     is_explained = explanation.examination.error or explanation.changes or is_rejected
-    if explanation.message and not is_explained:
+    if explanation.message and not (is_explained or explained.outcomes):
         yield "no single change places it" + (
             ", two changes do" if explanation.pairs else tried_text(explanation.kinds)
         )

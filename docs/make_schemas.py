@@ -37,8 +37,8 @@ ANSWERS = {
     ],
     "nodes": [
         "moorage.answers.nodes.node_room:NodesDocument",
-        "moorage.answers.nodes.node_room:NamespacesDocument",
-        "moorage.answers.nodes.node_room:WorkloadsDocument",
+        "moorage.answers.nodes.pod_use:NamespacesDocument",
+        "moorage.answers.nodes.pod_use:WorkloadsDocument",
         "moorage.answers.nodes.device_use:DevicesDocument",
     ],
     "plan": [

@@ -13,7 +13,6 @@ import moorage.cli
 from moorage import Scheduler, load
 from moorage.autoscalers import GroupSettings, NodeGroup
 from moorage.cli import main
-from tests.doors.autoscalers import PROVIDER_LABELS
 from tests.house.source import ROOT
 
 from .test_provision import pod, pool
@@ -144,7 +143,9 @@ def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
         },
     }
     scheduler = Scheduler(
-        load([node("one", **{PROVIDER_LABELS[0]: "g"}), mirror, agent, pod("a", "2"), pod("b", "2")])
+        load(
+            [node("one", **{"eks.amazonaws.com/nodegroup": "g"}), mirror, agent, pod("a", "2"), pod("b", "2")]
+        )
     )
     answer = scheduler.scale_up(groups=GroupSettings([NodeGroup("g")]), keep=True)
     assert [one.pods for one in answer.nodes] == [("default/b",)]

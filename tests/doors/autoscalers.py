@@ -27,7 +27,6 @@ from moorage.autoscalers.cluster_autoscaler.pods_to_help import place_pods as pl
 from moorage.autoscalers.cluster_autoscaler.scale_up_pass import ScaleUpResult as ScaleUpResult
 
 # Flags and groups are given without a file; the labels of each provider are gone through.
-from moorage.autoscalers.group_labels import PROVIDER_LABELS as PROVIDER_LABELS
 from moorage.autoscalers.group_refusals import group_refusals as group_refusals
 from moorage.autoscalers.group_settings import checked_groups as checked_groups
 from moorage.autoscalers.group_settings import flags_of as flags_of

@@ -161,7 +161,7 @@ def test_pages_are_in_plain_words() -> None:
 # ---- Pages for users -------------------------------------------------------------------------------------
 
 NAMES = {"ConfigMap", "KubeSchedulerConfiguration", "PersistentVolumeController"}
-NAMES |= {"ValidatingWebhookConfiguration"}
+NAMES |= {"NodeMetrics", "PodMetrics", "ValidatingWebhookConfiguration"}
 """What Kubernetes calls its own, and a class of moorage is called too."""
 
 

@@ -15,10 +15,10 @@ from .node_emptying import EmptyingPlan as EmptyingPlan
 from .nodes.device_use import DeviceShare as DeviceShare
 from .nodes.device_use import DeviceUse as DeviceUse
 from .nodes.node_room import Holder as Holder
-from .nodes.node_room import NamespaceUse as NamespaceUse
 from .nodes.node_room import Room as Room
-from .nodes.node_room import WorkloadUse as WorkloadUse
 from .nodes.node_use import current_use as current_use
+from .nodes.pod_use import NamespaceUse as NamespaceUse
+from .nodes.pod_use import WorkloadUse as WorkloadUse
 from .page import KeyFigure as KeyFigure
 from .page import KeyFigures as KeyFigures
 from .page import Page as Page

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from .new_nodes import NodesNeeded
     from .node_emptying import EmptyingPlan
     from .nodes.device_use import DeviceUse
-    from .nodes.node_room import NamespaceUse, Room, WorkloadUse
+    from .nodes.node_room import Room
+    from .nodes.pod_use import NamespaceUse, WorkloadUse
     from .placement_bound import Bound
     from .survival import Survival
     from .template_capacity import Capacity
@@ -558,8 +559,8 @@ class Scheduler(ChangingScheduler):
         nodes : sequence of str, optional
             Names, with all of their workloads; by default all nodes, with the three that hold most.
         by : str, optional
-            "zone", "region", "pool", or the key of a label: one result for each value, sorted, and at last
-            one, "(none)", for the nodes without the label. By default one for each node, in list order.
+            "zone", "region", "pool", "type", or the key of a label: one result for each value, sorted, and at
+            last one, "(none)", for the nodes without the label. By default one for each node, in list order.
         types : optional
             Instance types with prices; see `Scheduler.provision`. By default those of the NodePools, and the
             list prices of AWS for its nodes.
@@ -569,22 +570,29 @@ class Scheduler(ChangingScheduler):
         InputError
             No node has the label.
         """
-        from .nodes.node_room import node_prices, node_room
+        from .nodes.node_prices import node_prices
+        from .nodes.node_room import node_room
 
         return node_room(self, nodes, by, node_prices(self.client, types)[0])
 
     @typed
-    def workload_use(self, nodes: Sequence[str] | None = None) -> list[WorkloadUse]:
-        """Return what each workload requests on nodes, those with the largest share of their room first.
+    def workload_use(
+        self, nodes: Sequence[str] | None = None, types: Types | None = None
+    ) -> list[WorkloadUse]:
+        """Return what each workload requests, uses and costs on nodes, those with the largest share of their
+        room first.
 
         Parameters
         ----------
         nodes : sequence of str, optional
             Names; by default all nodes.
+        types : optional
+            See `node_room`.
         """
-        from .nodes.node_room import workload_use
+        from .nodes.node_prices import node_prices
+        from .nodes.pod_use import workload_use
 
-        return workload_use(self, nodes)
+        return workload_use(self, nodes, node_prices(self.client, types)[0])
 
     @typed
     def device_use(self) -> list[DeviceUse]:
@@ -595,17 +603,21 @@ class Scheduler(ChangingScheduler):
         return device_use(self)
 
     @typed
-    def namespace_use(self, only: str = "") -> list[NamespaceUse]:
-        """Return what the pods with a node request in each namespace that has some, or a quota, by name.
+    def namespace_use(self, only: str = "", types: Types | None = None) -> list[NamespaceUse]:
+        """Return what the pods with a node request, use and cost in each namespace that has some, or a quota,
+        by name.
 
         Parameters
         ----------
         only : str, optional
             The one namespace that is asked about.
+        types : optional
+            See `node_room`.
         """
-        from .nodes.node_room import namespace_use
+        from .nodes.node_prices import node_prices
+        from .nodes.pod_use import namespace_use
 
-        return namespace_use(self, only)
+        return namespace_use(self, only, node_prices(self.client, types)[0])
 
     @typed
     def explain_node(

@@ -6,21 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from moorage.kube import Node
+from moorage.kube.model.node import MACHINE, PROVIDER_LABELS
 
-EKS_GROUP, GKE_POOL, AKS_POOL = (
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-)
-AGENT_POOLS = (AKS_POOL, "agentpool")
-"""Labels that have the agent pool of a node; groups of one pool are similar whatever else differs."""
-MACHINE = "machine.openshift.io/machine"
-PROVIDER_LABELS = (
-    *(EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool"),
-    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE),
-)
-"""Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
-OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
 _OF_MACHINE_SET = re.compile(r"(?:.*/)?(.+)-[bcdf-hj-np-tv-xz2-9]{5}")
 
 

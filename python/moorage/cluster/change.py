@@ -13,7 +13,7 @@ from moorage.document import Document
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, either, examples, nearest, nearest_or_known, shorten
 from moorage.kube import LabelSelectorMatcher, Namespace, Node, Object, parse_selector
-from moorage.kube.model.node import REGION, ZONE
+from moorage.kube.model.node import REGION, SHORT_LABELS, ZONE
 from moorage.kube.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.kube.workloads.deployment_rollout import PARENTS
 from moorage.kube.workloads.ownership import has_made_up_uid, stable_uid
@@ -136,12 +136,11 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _OPERATOR = re.compile(r"[=!,()\s]")
 WORKLOADS = (Deployment, StatefulSet, DaemonSet, Job, CronJob, *PARENTS)
 _MOST = 3
-_TOPOLOGY = {"zone": ZONE, "region": REGION}
 
 
 def short_label(label: str) -> str:
     """Return a label of the topology as people call it, ``zone`` or ``region``; another one as it is."""
-    return next((short for short, whole in _TOPOLOGY.items() if whole == label), label)
+    return {ZONE: "zone", REGION: "region"}.get(label, label)
 
 
 def select_nodes(
@@ -153,7 +152,8 @@ def select_nodes(
     ----------
     nodes : str or iterable of str
         A name, names, or a selector such as ``pool=gpu,zone in (a,b)``. A text that can be a name is one.
-        ``zone`` and ``region`` stand for the topology labels on nodes without labels of these names.
+        ``zone``, ``region``, ``type`` and ``pool`` stand for what `SHORT_LABELS` says on nodes without labels
+        of these names.
     among : container of str, optional
         The names of the nodes that a selector may select; by default all.
 
@@ -324,7 +324,12 @@ def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
     matcher, selected = parsed(text), []
     for node in nodes:
         labels = node.metadata.labels
-        aliases = {name: labels[key] for name, key in _TOPOLOGY.items() if key in labels}
+        aliases = {
+            name: labels[key]
+            for name, keys in SHORT_LABELS.items()
+            for key in reversed(keys)
+            if key in labels
+        }
         if matcher.matches(aliases | labels):
             selected.append(node)
     if not selected:

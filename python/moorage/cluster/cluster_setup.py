@@ -361,7 +361,7 @@ def write_cluster(context: SchedulerState, controllers: ClusterControllers | Non
     store, turns = cast(ObjectStore, context.store), cluster.turns if controllers is not None else {}
     in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
-    store.siblings, store.failures = cluster.siblings, cluster.failures
+    store.siblings, store.failures, store.metrics = cluster.siblings, cluster.failures, cluster.metrics
     store.served_release = context.handle.release.version
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if controllers is not None:
@@ -386,7 +386,7 @@ def join_cluster(context: SchedulerState, controllers: ClusterControllers | None
     assert joined is not None
     assert store is not None
     turns = joined.turns if controllers is not None else {}
-    store.siblings, store.failures = cluster.siblings, cluster.failures
+    store.siblings, store.failures, store.metrics = cluster.siblings, cluster.failures, cluster.metrics
     for obj in joined.objects:
         if find_object(store, type(obj), obj.name, obj.namespace) is None:
             store.create(obj)

@@ -66,6 +66,8 @@ class ObjectStore:
         How new pods differ from their templates, for admission (`Cluster.siblings`).
     failures : SeenFailures
         Which pods the cluster could not create, for controllers (`Cluster.failures`).
+    metrics : sequence of Object
+        What pods and nodes used when the cluster was read (`Cluster.metrics`).
     policies_not_asked : dict of str to str
         Admission policies of which the input does not tell enough, with what is lacking.
     served_release : str
@@ -89,6 +91,7 @@ class ObjectStore:
         forked_owners.watch(self, self._lock)
         self._changed = Changed(self._lock)
         self.siblings, self.failures = Siblings(), SeenFailures()
+        self.metrics: Sequence[Object] = ()
         self.names: Names | None = None
         self.served_release = DEFAULT
         self.policies_not_asked: dict[str, str] = {}
@@ -627,7 +630,7 @@ class ObjectStore:
             The clock of the copy; that of this store by default.
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
-        copy.siblings, copy.failures = self.siblings.copy(), self.failures
+        copy.siblings, copy.failures, copy.metrics = self.siblings.copy(), self.failures, self.metrics
         copy.served_release = self.served_release
         copy.policies_not_asked = self.policies_not_asked
         with self._lock:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.doors.live import kinds_of_clusters, kubeconfig
 from tests.house.source import ROOT
 from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.cli import main
 from moorage.kube import Deployment, Node, Pod, decode_object, load
@@ -106,6 +107,35 @@ def test_a_dump_says_who_has_applied_what(
     assert run(capsys, "simulate", "-f", file, "-f", change)[:2] == live[:2]
     (found,) = [one for one in load(str(file), str(change)).others if isinstance(one, Deployment)]
     assert found.spec.template.spec.node_selector == (None if operation == "Apply" else {"pool": "x"})
+
+
+def test_nodes_show_what_a_metrics_server_knows(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there, file = ("--kubeconfig", tmp_path / "config"), tmp_path / "dump.json"
+    group = "/apis/metrics.k8s.io/v1beta1"
+    assert "USE" not in run(capsys, "nodes", *there)[1]
+    for answers_it in (True, False):
+        usage = {"cpu": "250m", "memory": "1Gi"}
+        pods = {
+            "items": [{"metadata": {"name": "p1", "namespace": "default"}, "containers": [{"usage": usage}]}]
+        }
+        nodes = {"items": [{"metadata": {"name": "a"}, "usage": usage}]}
+        for path, answer in ((f"{group}/pods", pods), (f"{group}/nodes", nodes)):
+            code = 200 if answers_it else 503
+            server.faults.append(partial(answered, path=path, code=code, answer=answer))
+        assert run(capsys, "dump", *there, "-o", file)[0] == 0
+        assert (" 250m " in run(capsys, "nodes", "-f", file)[1]) is answers_it
+    assert run(capsys, "check", *there)
+    assert [path for _, path, _ in server.requests].count(f"{group}/pods") == 3
+
+
+def answered(handler: Handler, path: str, code: int, answer: object) -> bool:
+    """Answer the request of a path."""
+    if handler.path.partition("?")[0] != path:
+        return False
+    handler.send(code, answer)
+    return True
 
 
 def test_files_change_the_cluster_that_was_read(
@@ -376,7 +406,9 @@ def test_the_role_of_a_reader_lists_every_kind_and_no_more() -> None:
         for group in rule["apiGroups"]
         for name in rule["resources"]
     }
-    needed = {resource(kind) for kind in kinds_of_clusters()}
+    needed = {resource(kind) for kind in kinds_of_clusters()} | {
+        f"{name}.metrics.k8s.io" for name in ("pods", "nodes")
+    }
     groups = {name.partition(".")[2] for name in needed}
     assert needed <= allowed
     assert {name for name in allowed - needed if name.partition(".")[2] not in groups - {""}} == set()

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from moorage._core.base.resources import pod_requests
 from moorage.kube import Node, Pod, Quantity, parse_milli
-from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.node import AGENT_POOLS, EKS_GROUP, HOSTNAME, MACHINE
 
-from ..group_labels import AGENT_POOLS, EKS_GROUP, MACHINE
 from .estimator import amounts, capacity, requests
 from .flags import GPUS, Flags, ScaledGroup
 from .group_states import NodeTemplate

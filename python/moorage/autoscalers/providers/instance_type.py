@@ -13,15 +13,15 @@ from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import InputError, located, shorten
 from moorage.kube import Node, NodeSelectorRequirement
 from moorage.kube.model.node import HOSTNAME
+from moorage.kube.model.node import INSTANCE_TYPE as INSTANCE_TYPE
+from moorage.kube.model.node import POOL as POOL
+from moorage.kube.model.node import ZONE as ZONE
 from moorage.kube.read.decode import decode
 
 from .known_labels import DOMAINS, domain_of
 
 # ---- the labels of nodes that say what they are, and requirements on labels --------------------------------
 
-POOL = "karpenter.sh/nodepool"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-ZONE = "topology.kubernetes.io/zone"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 MADE_HERE = "moorage:///"
 """How the provider's ID of a simulated node begins."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moorage.errors import NO_NODE, InputError, located, no_node
+from moorage.errors import NO_NODE, InputError, located, nearest_or_known, no_node
 
 from ..messages import Stages
 from ..options.change_options import (
@@ -41,8 +41,8 @@ from ..options.option_types import (
 )
 
 if TYPE_CHECKING:
-    from moorage.answers.nodes.device_use import DeviceUse
-    from moorage.answers.nodes.node_room import NamespaceUse, Room, WorkloadUse
+    from moorage.answers.scheduler import Scheduler
+    from moorage.document import Document
     from moorage.kube import Cluster
 
 
@@ -194,8 +194,8 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @input_options
 @click.option(
     "--by",
-    metavar="zone|pool|LABEL|namespace|workload|device",
-    shell_complete=offer(offered_labels, "device", "namespace", "pool", "workload", "zone"),
+    metavar="zone|pool|type|LABEL|namespace|workload|device",
+    shell_complete=offer(offered_labels, "device", "namespace", "pool", "type", "workload", "zone"),
     help="Show a row for each value of a node label; what the pods of each namespace request, and the use of "
     "its quotas, which -n shows of one; what each workload requests; or who holds GPUs and other devices.",
 )
@@ -203,15 +203,14 @@ def _without(cluster: Cluster, names: str) -> Cluster:
     "-l",
     "--selector",
     default="",
-    help="Show only the node of this name, or nodes with these labels, in kubectl's syntax, and in wide and "
-    "json all of their workloads.",
+    help="Show only the node of this name, or nodes with these labels, in kubectl's syntax, or by zone, "
+    "region, type and pool; and in wide and json all of their workloads.",
 )
 @click.option(
     "--sort-by",
-    default="name",
-    show_default=True,
-    metavar="name|RESOURCE",
-    help="Sort by name, or by the free amount of a resource, largest first.",
+    metavar="FIELD|RESOURCE",
+    help="Sort by a field of -o json, such as price, type or requested.cpu, numbers from the largest. A "
+    "resource is what is free of it, or requested by namespaces and workloads.",
 )
 @prices_option
 @after_run_option
@@ -222,7 +221,7 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 )
 @change_options
 @scheduler_options
-def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: Any) -> None:
+def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **options: Any) -> None:
     """Show what is allocatable, requested, limited and free on nodes, who holds it, and what it costs.
 
     Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
@@ -231,70 +230,101 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
-    from moorage.answers.nodes.node_room import node_prices, node_room
+    from moorage.answers.nodes.measured_use import forget_metrics, stray_metrics
     from moorage.answers.runs.simulation import SimulationSetup, not_asked, refuse_failing_plugins
-    from moorage.cluster.change import select_nodes
 
     from .planning_output import write_nodes, write_uses
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
-    if by in ("workload", "device") and sort_by != "name":
-        raise click.UsageError(f"--by {by} has one order: leave out --sort-by")
-    if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
+    if of_namespaces and (selector or by not in (None, "namespace")):
         raise click.UsageError(
-            "-n and --by namespace show namespaces, which have no node labels and one order: leave out -l, "
-            "--sort-by and another --by"
+            "-n and --by namespace show namespaces, which have no node labels: leave out -l and another --by"
         )
     if (by or of_namespaces) and output == "name":
         raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
-        cluster = load_input(options)
+        cluster = load_input({**options, "with_metrics": True})
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
         settings = scheduler_settings(options, cluster)
         setup = SimulationSetup(cluster, settings, requested_changes(), loaded=begun(cluster, settings))
         scheduler = setup.make()
-        if places_first(options["after_run"]):
+        if is_run := places_first(options["after_run"]):
             refuse_failing_plugins(scheduler, scheduler.run())
+            forget_metrics(scheduler)
         stage()
-        names = None
-        if selector:
-            with located(source="--selector"):
-                names = [node.name for node in select_nodes(scheduler.client, selector)]
-        uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse] | None = None
-        rooms: list[Room] = []
-        source = ""
-        if of_namespaces:
-            uses = scheduler.namespace_use(options["namespace"] or "")
-        elif by == "workload":
-            uses = scheduler.workload_use(names)
-        elif by == "device":
-            kept = None if names is None else {*names}
-            uses = [use for use in scheduler.device_use() if kept is None or use.node in kept]
-        else:
-            prices, source = node_prices(scheduler.client, asked_nodes(options).types())
-            with located(source="--by"):
-                rooms = _sorted(node_room(scheduler, names, by or "", prices), sort_by)
+        of = "namespace" if of_namespaces else by or ""
+        rows, source = _rows(scheduler, of, selector, options)
+        if sort_by is not None:
+            rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
     from moorage.kube.workloads.input_facts import facts_of
 
     facts = facts_of(cluster, ())
-    notes = [*setup.warnings, *filter(None, [source])]
+    notes = [*setup.warnings, *filter(None, [source, "" if is_run else stray_metrics(scheduler)])]
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)
-    if uses is not None:
-        write_uses(output, uses, about, "namespace" if of_namespaces else by or "")
-    else:
-        write_nodes(output, rooms, by or "", about)
+    write = write_uses if of in ("namespace", "workload", "device") else write_nodes
+    write(output, rows, of, about)
 
 
-def _sorted(rooms: list[Room], key: str) -> list[Room]:
-    """Sort by name, or by what is free, most first."""
-    from moorage.answers.nodes.node_room import NO_LABEL
+def _rows(scheduler: Scheduler, of: str, selector: str, options: Mapping[str, Any]) -> tuple[list[Any], str]:
+    """Return the rows of nodes, or of what else the question is about, and a note about their prices."""
+    from moorage.answers.nodes.node_prices import node_prices
+    from moorage.answers.nodes.node_room import NO_LABEL, node_room
+    from moorage.answers.nodes.pod_use import namespace_use, workload_use
+    from moorage.cluster.change import select_nodes
 
-    if key == "name":
-        return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))
-    known = sorted({name for room in rooms for name in room.free})
-    if rooms and key not in known:
-        raise InputError(f"must be one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))
-    return sorted(rooms, key=lambda room: -room.free[key])
+    names = None
+    if selector:
+        with located(source="--selector"):
+            names = [node.name for node in select_nodes(scheduler.client, selector)]
+    if of == "device":
+        return [use for use in scheduler.device_use() if names is None or use.node in names], ""
+    prices, source = node_prices(scheduler.client, asked_nodes(options).types())
+    if of == "namespace":
+        return namespace_use(scheduler, options["namespace"] or "", prices), source
+    if of == "workload":
+        return workload_use(scheduler, names, prices), source
+    with located(source="--by"):
+        rooms = node_room(scheduler, names, of, prices)
+    return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name)), source
+
+
+T = TypeVar("T", bound="Document")
+
+
+def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
+    """Sort by a field, numbers from the largest; what lacks it comes last.
+
+    Parameters
+    ----------
+    usual : str
+        The field that has the amount of a resource that is named alone.
+    """
+    fields = [dict(_fields(item.to_dict())) for item in items]
+    names = {name for values in fields for name in values}
+    name = field if field in names else f"{usual}.{field}"
+    if items and name not in names:
+        resources = {name.partition(".")[2] for name in names if name.startswith(f"{usual}.")}
+        hint = nearest_or_known(field, names | resources)
+        raise InputError(f"no row has this field{hint}", source="--sort-by", obj=repr(field))
+
+    def rank(at: int) -> tuple[bool, float, str]:
+        value = fields[at].get(name)
+        return (False, -value, "") if isinstance(value, float) else (not value, 0.0, value or "")
+
+    return [items[at] for at in sorted(range(len(items)), key=rank)]
+
+
+def _fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str | float]]:
+    """Yield the texts and numbers of a document, with those of maps; texts in maps are quantities."""
+    from moorage._core.base.quantity import Quantity
+
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from _fields(part, f"{prefix}{name}.")
+        elif isinstance(part, str):
+            yield f"{prefix}{name}", float(Quantity(part).milli_value()) if prefix else part
+        elif isinstance(part, int | float):
+            yield f"{prefix}{name}", float(part)

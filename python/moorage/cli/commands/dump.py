@@ -54,7 +54,9 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     names = ("recursive", "validate", "namespace", "hooks")
     if not options["files"] and any(map(is_given, names)):
         raise click.UsageError("-R, --hooks, --validate and -n need -f")
-    objects = _of_files(options) if options["files"] else listed_objects(options).objects
+    objects = (
+        _of_files(options) if options["files"] else listed_objects({**options, "with_metrics": True}).objects
+    )
     if anonymize:
         objects = renamed(objects)
     if file == "-":
@@ -70,5 +72,8 @@ def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
 
     cluster = load_input({**options, "synthetic": None, "like_siblings": False})
     print_warnings(cluster.warnings)
-    listed = cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished
+    listed = (
+        *(cluster.namespaces, cluster.nodes, cluster.others),
+        *(cluster.pods, cluster.finished, cluster.metrics),
+    )
     return [without_contents(obj) for objects in listed for obj in objects]

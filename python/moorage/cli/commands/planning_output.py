@@ -14,16 +14,9 @@ from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan, NodeReport
 from moorage.answers.nodes.device_use import DevicesDocument, DeviceShare, DeviceUse
-from moorage.answers.nodes.node_room import (
-    FIRST,
-    PODS,
-    NamespacesDocument,
-    NamespaceUse,
-    NodesDocument,
-    Room,
-    WorkloadsDocument,
-    WorkloadUse,
-)
+from moorage.answers.nodes.measured_use import MeasuredUse
+from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room
+from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.placement_bound import Bound
 from moorage.answers.scheduler import Scheduler
 from moorage.answers.template_capacity import Capacity
@@ -327,14 +320,44 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
         text += f"; ${price:.2f} an hour, {idle / price:.0%} of it idle"
         unpriced = sum(room.nodes for room in rooms if room.price is UNSET)
         text += f", without {number_of(unpriced, 'node', 'nodes')} of unknown price" if unpriced else ""
-    return text
+    return text + _in_use(rooms)
+
+
+def _in_use(rows: Sequence[Room | NamespaceUse | WorkloadUse]) -> str:
+    """Return how much is used of what is requested; "" without metrics."""
+    measured, parts = [row.use for row in rows if row.use is not UNSET], list[str]()
+    for name in FIRST if measured else ():
+        used, requested = (sum(getattr(use[name], kind) for use in measured if name in use) for kind in _USE)
+        share = f" ({used / requested:.0%}{'' if parts else ' of requests'})" if requested else ""
+        parts.append(f"{readable(name, used)} {name}{share}")
+    return f"; {' and '.join(parts)} in use" if parts else ""
+
+
+_USE = "used", "requested"
+
+
+def _used(name: str, use: MeasuredUse | None) -> str:
+    """Return an amount in use, and the share of what is requested that it is."""
+    if use is None:
+        return ""
+    share = f" ({use.used / use.requested:.0%})" if use.requested else ""
+    return f"{readable(name, use.used)}{share}"
+
+
+def _uses(name: str, row: Room | NamespaceUse | WorkloadUse, is_measured: bool) -> list[str]:
+    """Return the cell of the use of a resource, if the table has such cells."""
+    return [_used(name, None if row.use is UNSET else row.use.get(name))] if is_measured else []
+
+
+def _is_measured(rows: Sequence[Room | NamespaceUse | WorkloadUse]) -> bool:
+    return any(row.use is not UNSET for row in rows)
 
 
 def write_uses(
     form: str,
     uses: Sequence[NamespaceUse] | Sequence[WorkloadUse] | Sequence[DeviceUse],
-    about: AboutInput,
     by: str,
+    about: AboutInput,
 ) -> None:
     """Print what namespaces or workloads request, or who holds devices.
 
@@ -347,17 +370,23 @@ def write_uses(
 
 
 def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:
-    rows = [[use.name, str(use.pods), *_amounts(use), _quotas(use)] for use in uses]
-    titles = ["NAMESPACE", "PODS", *_AMOUNTS, "QUOTA USED"]
+    is_measured = _is_measured(uses)
+    rows = [[use.name, str(use.pods), *_amounts(use, is_measured), _quotas(use)] for use in uses]
+    titles = ["NAMESPACE", "PODS", *_amount_titles(is_measured), "QUOTA USED"]
     return NamespacesDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
 
 
 def _workloads(uses: Sequence[WorkloadUse]) -> tuple[Document, str, PrintedTable]:
-    rows = [[use.namespace, use.workload, str(use.pods), str(use.nodes), *_amounts(use)] for use in uses]
+    is_measured = _is_measured(uses)
+    rows = [
+        [use.namespace, use.workload, str(use.pods), str(use.nodes), *_amounts(use, is_measured)]
+        for use in uses
+    ]
     names = {name for use in uses for name in use.requests if "/" in name or name.startswith("hugepages")}
     for use, row in zip(uses, rows, strict=True):
         row += [use.requests.get(name, "") for name in sorted(names)]
-    titles = ["NAMESPACE", "WORKLOAD", "PODS", "NODES", *_AMOUNTS, *(name.upper() for name in sorted(names))]
+    titles = ["NAMESPACE", "WORKLOAD", "PODS", "NODES", *_amount_titles(is_measured)]
+    titles += [name.upper() for name in sorted(names)]
     return WorkloadsDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
 
 
@@ -398,17 +427,26 @@ _OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
     "workload": _workloads,
     "device": _devices,
 }
-_AMOUNTS = [f"{name} {kind}".upper() for name in FIRST for kind in ("requests", "limits")]
 
 
-def _amounts(use: NamespaceUse | WorkloadUse) -> list[str]:
-    return [amount for name in FIRST for amount in (use.requests.get(name, "0"), use.limits.get(name, ""))]
+def _amount_titles(is_measured: bool) -> list[str]:
+    kinds = ("requests", *(["use"] if is_measured else []), "limits")
+    return ["PRICE", *(f"{name} {kind}".upper() for name in FIRST for kind in kinds)]
+
+
+def _amounts(use: NamespaceUse | WorkloadUse, is_measured: bool) -> list[str]:
+    amounts = ["" if use.price is UNSET else f"{use.price:.3f}"]
+    for name in FIRST:
+        amounts += [use.requests.get(name, "0"), *_uses(name, use, is_measured), use.limits.get(name, "")]
+    return amounts
 
 
 def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
     totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
-    return f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
+    text = f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
+    price = sum(use.price for use in uses if use.price is not UNSET)
+    return text + (f"; ${price:.2f} an hour" if price else "") + _in_use(uses)
 
 
 def _quotas(use: NamespaceUse) -> str:
@@ -422,7 +460,7 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
     names = list(rooms[0].allocatable) if rooms else []
     # Disks are rarely what is short; devices are.
     shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
-    rows = []
+    rows, is_measured = [], _is_measured(rooms)
     for room in rooms:
         row = [room.name, *([str(room.nodes)] if by else [room.type])]
         row += [room.zone] if is_wide else []
@@ -431,13 +469,16 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
         for name in shown:
             total = room.allocatable[name]
             row += [readable(name, total), _share(room.requested[name], total)]
+            row += _uses(name, room, is_measured and name in FIRST)
             row += [_share(room.limits[name], total) if name in room.limits else ""] if is_wide else []
             more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
             row += [f"{readable(name, room.free[name])}{more}" if total else "-"]
         row += [_sizes(room.largest) if room.largest else "none"] if by or is_wide else []
         rows.append([*row, *_more_nodes(room, is_wide)])
-    amounts = ["REQ", *(["LIM"] if is_wide else []), "FREE"]
-    titles = (title for name in shown for title in (name.upper(), *amounts))
+    titles = []
+    for name in shown:
+        titles += [name.upper(), "REQ", *(["USE"] if is_measured and name in FIRST else [])]
+        titles += [*(["LIM"] if is_wide else []), "FREE"]
     first = [by or "NODE", "NODES" if by else "TYPE", *(["ZONE"] if is_wide else []), "$/H", "PODS", *titles]
     last = ["TAINTS", "HELD BY"] if is_wide else ["CORDONED"]
     return PrintedTable([*first, *(["LARGEST POD"] if by or is_wide else []), *last], rows)
@@ -473,13 +514,16 @@ def _held_by(room: Room) -> str:
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     names, rows = list(rooms[0].allocatable) if rooms else [], []
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
+    measured = FIRST if _is_measured(rooms) else ()
     for room in rooms:
         price = "" if room.price is UNSET else f"{room.price:g}"
         row = [room.name, str(room.nodes), str(room.nodes - room.schedulable), room.type, room.zone, price]
         row += [str(getattr(room, kind).get(name, "")) for name in names for kind in kinds]
+        row += [str(room.use[name].used) if room.use and name in room.use else "" for name in measured]
         row += [str(room.largest.get(name, 0)) for name in FIRST]
         rows.append([*row, ", ".join(room.taints), _held_by(room)])
     columns = [f"{name}_{kind}" for name in names for kind in kinds]
+    columns += [f"{name}_used" for name in measured]
     largest = [f"largest_pod_{name}" for name in FIRST]
     first = [by or "node", "nodes", "cordoned", "type", "zone", "price"]
     return PrintedTable([*first, *columns, *largest, "taints", "held_by"], rows)

@@ -432,7 +432,7 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
     Parameters
     ----------
     options : mapping of str to object
-        The values of `connection_options`.
+        The values of `connection_options`, and ``with_metrics`` where metrics are asked for.
     """
     from moorage.kube.read.read_objects import Listed
 
@@ -442,7 +442,7 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
 
         named = f"--kubeconfig {options['kubeconfig']}" if options["kubeconfig"] else "API server"
         with located(ApiError, source=named):
-            objects, warnings = list_cluster(client)
+            objects, warnings = list_cluster(client, options.get("with_metrics", False))
         version = server_version(client)
     print_warnings(warnings)
     return Listed("API server", objects, version)

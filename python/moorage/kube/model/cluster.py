@@ -368,6 +368,8 @@ class Cluster(Tabular):
         How the listed pods differ from their templates, and which new pods differ likewise.
     failures : SeenFailures
         Which pods the cluster could not create.
+    metrics : list of Object
+        What pods and nodes use: PodMetrics and NodeMetrics, of which the last of a name counts.
     turns : dict of str to str
         By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
         (``Kind namespace/name``) they are created; "" for before all.
@@ -395,6 +397,7 @@ class Cluster(Tabular):
     release: DecidingRelease | None = None
     siblings: Siblings = field(default_factory=Siblings, compare=False)
     failures: SeenFailures = field(default_factory=SeenFailures, compare=False)
+    metrics: list[Object] = field(default_factory=list)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
     joined: Joined | None = field(default=None, init=False, compare=False)

@@ -11,6 +11,28 @@ from .meta import Condition, Int64, Object, Resources, Struct, labels, one_of, r
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+EKS_GROUP, GKE_POOL, AKS_POOL = (
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+)
+AGENT_POOLS = (AKS_POOL, "agentpool")
+"""Labels that have the agent pool of a node; groups of one pool are similar whatever else differs."""
+MACHINE = "machine.openshift.io/machine"
+PROVIDER_LABELS = (
+    *(EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool"),
+    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE),
+)
+"""Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
+OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
+INSTANCE_TYPE, POOL = "node.kubernetes.io/instance-type", "karpenter.sh/nodepool"
+SHORT_LABELS = {
+    "zone": (ZONE,),
+    "region": (REGION,),
+    "type": (INSTANCE_TYPE,),
+    "pool": (POOL, *PROVIDER_LABELS),
+}
+"""What people call labels of nodes."""
 
 
 class Taint(Struct, frozen=True):

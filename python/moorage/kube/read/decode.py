@@ -148,6 +148,7 @@ CLUSTER_SCOPED = frozenset(
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
         *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
         *(struct.__name__ for struct in (*ADMISSION_POLICY_KINDS, *WEBHOOK_KINDS)),
+        "NodeMetrics",
     }
 )
 

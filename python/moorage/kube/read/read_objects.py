@@ -94,6 +94,7 @@ _BOM = b"\xef\xbb\xbf"
 _HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES = {"pre-install": -1, "pre-upgrade": -1, "post-install": 1, "post-upgrade": 1}
 """The hooks of Helm that run with a release, before and after its objects; others run at other times."""
+_METRICS = frozenset({"PodMetrics", "NodeMetrics"})
 _OWN_GROUP = ".moorage.dev"
 """Last part of the API groups of other documents: sweeps, scenarios, results."""
 
@@ -194,6 +195,7 @@ def read_objects(
         reader.refused,
         reader.unread,
         reader.fields,
+        reader.metrics,
     )
 
 
@@ -226,8 +228,8 @@ class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
     arguments that may let it admit what it refused, objects in versions that ended, those of a change that
-    are not read, because an API server would refuse them, the others of a change that are not read, and what
-    was checked of fields."""
+    are not read, because an API server would refuse them, the others of a change that are not read, what
+    was checked of fields, and what pods and nodes use."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -240,12 +242,14 @@ class ReadObjects(NamedTuple):
     refused: list[RefusedObject]
     unread: list[UnreadManifest]
     fields: FieldValidation
+    metrics: list[Object]
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""
         cluster.warnings += self.warnings
         cluster.server_version = self.server_version or cluster.server_version
         cluster.failures = cluster.failures.without(self.touched)
+        cluster.metrics = [*cluster.metrics, *self.metrics]
         cluster.ended = [*cluster.ended, *(ended_object.obj for ended_object in self.ended)]
 
 
@@ -274,6 +278,7 @@ class _Reader:
         self._arguments = 0
         self.failed_creates = FailedCreates()
         self.touched: list[Touched] = []
+        self.metrics: list[Object] = []
         self._params = ParamsReader()
         self.server_version = ""
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
@@ -308,7 +313,10 @@ class _Reader:
         """Take objects that were read elsewhere."""
         self.server_version = listed.server_version
         for at, obj in enumerate(listed.objects):
-            self._store(obj, listed.source, 1, at)
+            if obj.kind in _METRICS:
+                self.metrics.append(obj)
+            else:
+                self._store(obj, listed.source, 1, at)
 
     def read_value(self, value: object, name: str) -> None:
         """Read a text or values of Python; errors call them by a name."""
@@ -350,11 +358,12 @@ class _Reader:
 
     def effects(self) -> tuple[object, ...]:
         """Return what changes with all that is read and may have an effect."""
-        seen = len(self.touched), len(self.failed_creates), self.server_version
+        seen = len(self.touched), len(self.failed_creates), self.server_version, len(self.metrics)
         return len(self.objects), len(self.hooks), len(self.refused), *seen
 
     def _read_so_far(self) -> tuple[int, int]:
-        return len(self.objects) + len(self.hooks) + len(self.refused), self.skipped.total()
+        read = len(self.objects) + len(self.hooks) + len(self.refused) + len(self.metrics)
+        return read, self.skipped.total()
 
     def _read_file(self, opened: BinaryIO, source: str, may_leave_out: bool) -> None:
         """Read a file; one without objects may be left out."""
@@ -529,9 +538,7 @@ class _Reader:
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
         refuse_answers(document, kind, head.api_version, origin.source)
-        is_own = head.api_version.partition("/")[0].endswith(_OWN_GROUP)
-        if is_own and not is_known(kind, head.api_version):
-            self._own_kind = kind
+        if self._read_aside(document, kind, head.api_version):
             return []
         if not kind:
             return self._read_snapshot(document, origin)
@@ -573,6 +580,19 @@ class _Reader:
                 self._store(custom, *origin[:3])
         self._note_releases(document, (kind, head.api_version), origin.source, first, differs)
         return []
+
+    def _read_aside(self, document: Any, kind: str, api_version: str) -> bool:
+        """Note a document of moorage, or metrics; False for others, which a cluster may store."""
+        group = api_version.partition("/")[0]
+        if kind in _METRICS and group in ("", "metrics.k8s.io"):
+            from .usage_metrics import read_metrics  # few inputs have metrics
+
+            self.metrics.append(read_metrics(document, kind))
+            return True
+        if group.endswith(_OWN_GROUP) and not is_known(kind, api_version):
+            self._own_kind = kind
+            return True
+        return False
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
         """Whether an error is one of an API server, which cannot decode an object of a change."""

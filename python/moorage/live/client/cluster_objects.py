@@ -19,7 +19,7 @@ from moorage.kube.read.object_defaults import decoded_revision
 from moorage.kube.read.python_values import object_to_dict
 from moorage.kube.read.snapshots import read_server_version
 from moorage.kube.workloads.seen_failures import FAILED_CREATE, FailedCreates
-from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, structs
+from moorage.store.errors import ApiError, ForbiddenError, NotFoundError, ServerError, structs
 
 from .api_client import ApiClient
 
@@ -64,9 +64,14 @@ def asked_version(client: ApiClient) -> str:
         return ""
 
 
-def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
+def list_cluster(client: ApiClient, with_metrics: bool = False) -> tuple[list[Object], list[str]]:
     """List the objects of a cluster, kind by kind. Structs have no fields with contents of secrets, such as
     the environment of containers.
+
+    Parameters
+    ----------
+    with_metrics : bool
+        Whether the metrics of pods and nodes are listed too, where a metrics server has them.
 
     Returns
     -------
@@ -101,6 +106,19 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
         pass  # a server without events
     for at, obj in failures.put(objects):
         objects[at] = obj
+    if with_metrics:
+        from moorage.kube.read.usage_metrics import GROUP_VERSION, KINDS, read_metrics
+
+        for metrics, path in zip(KINDS, ("pods", "nodes"), strict=True):
+            try:
+                answer = client.connection.request("GET", f"/apis/{GROUP_VERSION}/{path}")
+                objects += (
+                    read_metrics(item, metrics) for item in decode(answer, Head[msgspec.Raw]).items or ()
+                )
+            except ForbiddenError:
+                refused.append(metrics)
+            except (ServerError, NotFoundError):
+                pass  # a server without metrics, or whose metrics server does not answer
     warnings = [f"Left out, because the user may not list them: {', '.join(refused)}."] if refused else []
     return objects, warnings
 

@@ -1,0 +1,183 @@
+"""What the pods of namespaces and of workloads request, use, and cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO, pod_requests
+from moorage.cluster import PodScheduler
+from moorage.controllers.store_control import admission_of, workloads_of
+from moorage.document import Amount, Count, Document
+from moorage.kube import Pod
+from moorage.kube.admission.pod_requests import pod_limits
+from moorage.kube.admission.resource_quotas import QuotaUsage
+from moorage.kube.model.policy import ResourceQuota
+from moorage.kube.workloads.ownership import Workload
+
+from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
+from .node_prices import PaidRoom, PriceOf
+from .node_room import rows_of
+
+
+class UseOfQuota(Document, frozen=True):
+    """How much of a quota is used of a resource, as quantities."""
+
+    used: str
+    hard: str
+
+
+class Quota(Document, frozen=True):
+    """The use of a quota, which counts all pods."""
+
+    name: str
+    resources: dict[str, UseOfQuota]
+
+
+class NamespaceUse(Document, frozen=True):
+    """What the pods of a namespace request, and its quotas."""
+
+    name: str
+    pods: Count
+    """That have a node."""
+    requests: dict[str, str]
+    """Quantities by resource."""
+    limits: dict[str, str]
+    """Quantities by resource."""
+    quotas: tuple[Quota, ...]
+    use: dict[str, MeasuredUse] | UnsetType = UNSET
+    """By resource, where there are metrics of some of the pods."""
+    price: Amount | UnsetType = UNSET
+    """Per hour, of nodes whose price is known: what is not idle of it, split by the largest of the shares
+    that each pod requests of cpu, memory and extended resources."""
+
+
+class WorkloadUse(Document, frozen=True):
+    """What the pods of a workload request on how many nodes."""
+
+    namespace: str
+    workload: str
+    """Such as ``deployment/web``."""
+    pods: Count
+    """That have a node."""
+    nodes: Count
+    requests: dict[str, str]
+    """Quantities by resource."""
+    limits: dict[str, str]
+    """Quantities by resource."""
+    use: dict[str, MeasuredUse] | UnsetType = UNSET
+    """As of namespaces."""
+    price: Amount | UnsetType = UNSET
+    """As of namespaces."""
+
+
+class WorkloadsDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage nodes --by workload``."""
+
+    api_version: Literal["nodes.moorage.dev/v1"] = "nodes.moorage.dev/v1"
+    kind: Literal["Workloads"] = "Workloads"
+    items: Sequence[WorkloadUse]
+
+
+class NamespacesDocument(Document, frozen=True, kw_only=True):
+    """The answer of ``moorage nodes --by namespace``."""
+
+    api_version: Literal["nodes.moorage.dev/v1"] = "nodes.moorage.dev/v1"
+    kind: Literal["Namespaces"] = "Namespaces"
+    items: Sequence[NamespaceUse]
+
+
+class _Totals:
+    """What pods request, use and cost together."""
+
+    def __init__(self, scheduler: PodScheduler, price_of: PriceOf) -> None:
+        rows = scheduler.context.view_rows().tolist()
+        self._usage = usage_by_name(scheduler)
+        self._prices = {pod.key: part for pod, part in PaidRoom(scheduler, price_of).parts(rows)}
+
+    def amounts(self, pods: Sequence[Pod]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return their requests and limits."""
+        return _sum(map(pod_requests, pods)), _sum(map(pod_limits, pods))
+
+    def measures(self, pods: Sequence[Pod]) -> tuple[dict[str, MeasuredUse] | UnsetType, float | UnsetType]:
+        """Return their use and price."""
+        prices = [self._prices[pod.key] for pod in pods if pod.key in self._prices]
+        return measured_use(self._usage, map(_requested, pods)), sum(prices) if prices else UNSET
+
+
+def _requested(pod: Pod) -> tuple[str, dict[str, int]]:
+    return pod.full_name, {name: counted(name, amount) for name, amount in pod_requests(pod).items()}
+
+
+def namespace_use(
+    scheduler: PodScheduler, only: str = "", price_of: PriceOf = lambda node: None
+) -> list[NamespaceUse]:
+    """Return what namespaces request, and their quotas; see `Scheduler.namespace_use`."""
+    scheduler.sync()
+    pods = defaultdict[str, list[Pod]](list)
+    for pod in scheduler.cache.state.pods():
+        pods[pod.namespace].append(pod)
+    listed: list[ResourceQuota] = scheduler.client.list(ResourceQuota)[0]
+    names = {only} if only else {*pods, *(quota.namespace for quota in listed)}
+    admission, totals = admission_of(scheduler.client), _Totals(scheduler, price_of)
+    return [
+        NamespaceUse(
+            name,
+            len(pods[name]),
+            *totals.amounts(pods[name]),
+            tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
+            *totals.measures(pods[name]),
+        )
+        for name in sorted(names)
+    ]
+
+
+def workload_use(
+    scheduler: PodScheduler, nodes: Sequence[str] | None = None, price_of: PriceOf = lambda node: None
+) -> list[WorkloadUse]:
+    """Return what the workloads with pods on nodes request there, those with the largest share of all room
+    first; see `Scheduler.workload_use`."""
+    scheduler.sync()
+    state, table = scheduler.cache.state, scheduler.table
+    rows, totals = rows_of(scheduler, nodes), _Totals(scheduler, price_of)
+    pods, used = defaultdict[Workload, list[Pod]](list), defaultdict[Workload, set[int]](set)
+    workloads = workloads_of(scheduler.client)
+    for row in rows:
+        for pod in state.pods_of(row):
+            workload = workloads.of(pod)
+            pods[workload].append(pod)
+            used[workload].add(row)
+    uses = [
+        WorkloadUse(
+            workload.namespace,
+            workload.text,
+            len(its),
+            len(used[workload]),
+            *totals.amounts(its),
+            *totals.measures(its),
+        )
+        for workload, its in pods.items()
+    ]
+    whole = {name: max(int(table.column("allocatable", name)[rows].sum()), 1) for name in table.allocatable}
+
+    def share(use: WorkloadUse) -> float:
+        amounts = ((name, Quantity(text)) for name, text in use.requests.items() if name in whole)
+        return max((counted(name, amount) / whole[name] for name, amount in amounts), default=0.0)
+
+    return sorted(uses, key=lambda use: (-share(use), use.namespace, use.workload))
+
+
+def _use_of(quota: QuotaUsage) -> Quota:
+    return Quota(quota.name, {name: UseOfQuota(*amounts) for name, amounts in quota.use().items()})
+
+
+def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, str]:
+    total: dict[str, Quantity] = {}
+    for amounts_of_pod in amounts:
+        for name, amount in amounts_of_pod.items():
+            total[name] = total.get(name, ZERO) + amount
+    return {name: str(amount) for name, amount in sorted(total.items())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,10 @@ def place_of(error: BaseException) -> str:
     """Return what a text adds about where a plugin has failed; "" where the error says it all."""
     frames = traceback.extract_tb(error.__traceback__)
     is_plain = isinstance(error, MoorageError) or not frames
-    return "" if is_plain else f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    if is_plain:
+        return ""
+    file = frames[-1].filename.removeprefix(f"{os.getcwd()}{os.sep}")
+    return f" ({file}, line {frames[-1].lineno})"
 
 
 class ExtenderError(MoorageError):
@@ -211,7 +215,14 @@ class InputError(MoorageError):
         The object, as ``Kind namespace/name``.
     path : str, optional
         The field, as ``spec.containers[0].resources.requests[cpu]``.
+
+    Attributes
+    ----------
+    hint : str
+        What moorage adds to a text of upstream.
     """
+
+    hint = ""
 
     def __init__(self, message: str, *, source: str = "", obj: str = "", path: str = "") -> None:
         self.message = message
@@ -224,7 +235,8 @@ class InputError(MoorageError):
         """A copy of the error with the file and object that it lacks, and with its field below `path`."""
         dot = "." if path and self.path and not self.path.startswith("[") else ""
         whole = f"{path}{dot}{self.path}"
-        return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)
+        message = self.message + self.hint
+        return InputError(message, source=self.source or source, obj=self.obj or obj, path=whole)
 
 
 class NoManifestError(InputError):
@@ -242,9 +254,12 @@ class ConfigurationError(InputError):
         Upstream's text. It names the fields, except for durations: there `path` does.
     """
 
-    def __init__(self, stage: ConfigurationStage, message: str, *, source: str = "", path: str = "") -> None:
+    def __init__(
+        self, stage: ConfigurationStage, message: str, *, source: str = "", path: str = "", hint: str = ""
+    ) -> None:
         self.stage = stage
-        super().__init__(message, source=source, path=path)
+        super().__init__(message + hint, source=source, path=path)
+        self.message, self.hint = message, hint
 
 
 def missing(package: str, extra: str = "") -> str:

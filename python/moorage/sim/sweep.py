@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import multiprocessing
 import os
 import pickle
@@ -13,13 +14,14 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from moorage.answers.scheduler import Scheduler
 from moorage.engine.framework import Registry
-from moorage.errors import InputError, PluginError, located, missing
+from moorage.errors import InputError, PluginError, located, missing, place_of
 from moorage.kube import Cluster, Pod
 from moorage.kube.read.files import source_name
 
@@ -143,6 +145,12 @@ def _call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 # ---- run cell ----------------------------------------------------------------------------------------------
 
 
+logger = logging.getLogger("moorage.framework")
+
+Result = tuple[dict[str, float], list[str]]
+"""Of a cell: its measures by name, and what it says of failing plugins."""
+
+
 def read_timeline(cell: Cell) -> Timeline:
     """Read the timeline of a cell, without its change."""
     source = cell.timeline
@@ -188,6 +196,33 @@ def run_cell(
         return out
 
 
+class _OwnFailures(logging.Filter):
+    """Keeps what a thread logs about failing plugins, instead of handlers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._thread = get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether handlers see a record; see `logging.Filter`."""
+        if record.thread != self._thread:
+            return True
+        error = record.exc_info and record.exc_info[1]
+        self.texts.append(record.getMessage() + (place_of(error) if error else ""))
+        return False
+
+
+def _result_of(cell: Cell, plugins: Registry, timeline: Timeline | None, history: str) -> Result:
+    """Run a cell; what it says of failing plugins is part of its result, since another process may run it."""
+    failures = _OwnFailures()
+    logger.addFilter(failures)
+    try:
+        return run_cell(cell, plugins, timeline, history), failures.texts
+    finally:
+        logger.removeFilter(failures)
+
+
 def check_cells(cells: Iterable[Cell], plugins: Registry) -> None:
     """Check the timeline, the change, the configuration and the measures of each cell, without a replay; of
     cells that differ by their seed alone, the first.
@@ -195,34 +230,48 @@ def check_cells(cells: Iterable[Cell], plugins: Registry) -> None:
     Raises
     ------
     InputError
-        See `run_cell`.
+        See `run_cell`; of several errors each, once.
     """
     checked: set[tuple[str, str, str]] = set()
     timelines: dict[str, Timeline] = {}
+    errors: dict[str, InputError] = {}
     for cell in cells:
         if cell.names in checked:
             continue
         checked.add(cell.names)
-        with _of_cell(cell):
+        try:
             name = cell.names[1]
             if name not in timelines:
                 timelines[name] = read_timeline(cell)
             _with_change(cell, timelines[name])
             Scheduler(Cluster(), **_options(cell, plugins))
             measures_of(_measures(cell))
+        except InputError as error:
+            errors.setdefault(str(error), _located_in(cell, error))
+    if len(errors) == 1:
+        raise errors.popitem()[1]
+    if errors:
+        raise InputError("; ".join(map(str, errors.values())))
 
 
 @contextmanager
 def _of_cell(cell: Cell) -> Iterator[None]:
     """Let errors name the cell before the object."""
-    label = f"cell {'/'.join((*cell.names, str(cell.seed)))}"
     try:
         yield
     except InputError as error:
-        obj = ": ".join(filter(None, (label, error.obj)))
-        raise InputError(error.message, source=error.source, obj=obj, path=error.path) from None
+        raise _located_in(cell, error) from None
     except PluginError as error:
-        raise PluginError(f"{label}: {error}") from None
+        raise PluginError(f"{_name(cell)}: {error}") from None
+
+
+def _located_in(cell: Cell, error: InputError) -> InputError:
+    obj = ": ".join(filter(None, (_name(cell), error.obj)))
+    return InputError(error.message + error.hint, source=error.source, obj=obj, path=error.path)
+
+
+def _name(cell: Cell) -> str:
+    return f"cell {'/'.join((*cell.names, str(cell.seed)))}"
 
 
 def _with_change(cell: Cell, timeline: Timeline | None) -> Timeline:
@@ -339,7 +388,9 @@ def sweep(  # noqa: PLR0913
             finally:
                 if owned is not None:
                     owned.shutdown(cancel_futures=True)
-    return SweepResult(cells, [results[at] for at in range(len(cells))])
+    for text in dict.fromkeys(text for at in range(len(cells)) for text in results[at][1]):
+        logger.error("%s", text)
+    return SweepResult(cells, [results[at][0] for at in range(len(cells))])
 
 
 def _names_of(plugins: Registry) -> list[str]:
@@ -366,16 +417,16 @@ def _run(  # noqa: PLR0913
     plugins: Registry,
     cells: list[Cell],
     missing: list[int],
-    results: dict[int, dict[str, float]],
+    results: dict[int, Result],
     kept: _Kept,
     progress: Progress | None,
 ) -> None:
     """Run the cells without a result, and then raise the error of the first of them that has failed."""
     shared = _SharedTimelines(runner, [cells[at] for at in missing])
-    futures: dict[Future[dict[str, float]], int] = {}
+    futures: dict[Future[Result], int] = {}
     failures: dict[int, BaseException] = {}
 
-    def settle(future: Future[dict[str, float]], at: int) -> None:
+    def settle(future: Future[Result], at: int) -> None:
         if (error := future.exception()) is not None:
             failures[at] = error
             return
@@ -386,7 +437,7 @@ def _run(  # noqa: PLR0913
 
     for at in missing:
         timeline = shared.timeline(cells[at])
-        future = runner.submit(run_cell, cells[at], plugins, timeline, kept.history(cells[at]))
+        future = runner.submit(_result_of, cells[at], plugins, timeline, kept.history(cells[at]))
         if future.done():  # a serial one: kept before the next begins, which may be interrupted
             settle(future, at)
         else:
@@ -438,21 +489,22 @@ class _Kept:
         """Return where the history of a cell goes; "" for nowhere."""
         return history_path(self._folder, cell) if self._folder is not None and self._histories else ""
 
-    def read(self, cell: Cell) -> dict[str, float] | None:
+    def read(self, cell: Cell) -> Result | None:
         """Return the result of a cell, if it is there."""
         if self._folder is None or (self._histories and not Path(self.history(cell)).exists()):
             return None
         try:
-            result: dict[str, float] = json.loads((self._folder / "cells" / f"{cell.key}.json").read_text())
-        except (OSError, ValueError):
+            kept = json.loads((self._folder / "cells" / f"{cell.key}.json").read_text())
+            return kept["measures"], kept["pluginFailures"]
+        except (OSError, ValueError, KeyError):
             return None
-        return result
 
-    def write(self, cell: Cell, result: dict[str, float]) -> None:
+    def write(self, cell: Cell, result: Result) -> None:
         """Keep the result of a cell."""
         if self._folder is None:
             return
         path = self._folder / "cells" / f"{cell.key}.json"
         partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(result) + "\n")
+        measures, failures = result
+        partial.write_text(json.dumps({"measures": measures, "pluginFailures": failures}) + "\n")
         partial.replace(path)

@@ -95,7 +95,8 @@ def test_a_cell_whose_result_is_there_is_not_run_again(tmp_path: Path) -> None:
     assert len(kept) == 4
     kept[0].unlink()
     kept[1].write_text("{")  # as a machine that failed might leave it
-    changed = json.loads(kept[2].read_text()) | {"placed": -1.0}
+    changed = json.loads(kept[2].read_text())
+    changed["measures"]["placed"] = -1.0
     kept[2].write_text(json.dumps(changed))
     again = run(folder=tmp_path)
     placed = sorted(again.runs().to_dict()["placed"])

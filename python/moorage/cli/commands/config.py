@@ -33,8 +33,10 @@ SHOWN = 4000
 @gate_options
 def config(file: str, show: bool, output: str, plugins: str | None, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
+    from moorage.answers.scheduler import Scheduler
     from moorage.engine.framework.configuration import ConfigurationError, effective, load_configuration
     from moorage.engine.plugins.registry import in_tree
+    from moorage.kube import Cluster
     from moorage.kube.read.files import source_name
     from moorage.kube.releases import selected_gates
     from moorage.sim.plugin_file import known_plugins, read_plugin_file
@@ -52,8 +54,9 @@ def config(file: str, show: bool, output: str, plugins: str | None, gates: str, 
             for name, factory in others.items()
         }
         value = effective(configuration, by_name | {plugin.name: plugin for plugin in own}, selected.release)
+        Scheduler(Cluster(), config=configuration, registry=others, feature_gates=selected)
     except ConfigurationError as error:
-        raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
+        raise InputError(shorten(error.message, SHOWN) + error.hint, source=name, path=error.path) from None
     with ignore_broken_pipe():
         if show:
             write_value(output, value)

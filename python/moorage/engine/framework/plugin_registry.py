@@ -134,7 +134,7 @@ def make_profiles(
         _make(registry, args, config.scheduler_name or "", handle) for config, args, handle in all_of
     ]
     every = {name: plugin for by_name in instances for name, plugin in by_name.items()}
-    points = profile_plugins.build_profiles(configuration, every)
+    points = profile_plugins.build_profiles(configuration, every, registry)
     percentage = configuration.percentage_of_placements_to_score or 0
     return [_profile(plugins, config, percentage) for plugins, config in zip(points, instances, strict=True)]
 

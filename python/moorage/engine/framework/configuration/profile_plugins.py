@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from moorage._core.base.quantity import wrap_int64
 from moorage.engine.framework.configuration import types
-from moorage.errors import ConfigurationError, ExtenderError
+from moorage.errors import ConfigurationError, ExtenderError, nearest
 from moorage.kube.go_texts import SECOND, quote
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 
@@ -81,7 +81,11 @@ class ProfilePlugins(Struct, frozen=True):
 
 
 class _BuildError(Exception):
-    """An error with upstream's message, without the prefix for the profile."""
+    """An error with upstream's message, without the prefix for the profile; names a plugin that is not there."""
+
+    def __init__(self, message: str, missing: str = "") -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[types.Extender]:
@@ -112,7 +116,7 @@ def _check_tls(extender: types.Extender) -> None:
 
 
 def build_profiles(
-    configuration: types.KubeSchedulerConfiguration, registry: Registry
+    configuration: types.KubeSchedulerConfiguration, registry: Registry, known: Iterable[str] = ()
 ) -> list[ProfilePlugins]:
     """Return the plugins of each profile: extension points, order, weights and arguments.
 
@@ -122,6 +126,8 @@ def build_profiles(
         A result of `load_configuration`.
     registry : mapping
         Plugin or plugin class by name.
+    known : iterable of str, optional
+        Names of other plugins that a configuration may name, for errors.
 
     Raises
     ------
@@ -138,7 +144,8 @@ def build_profiles(
         except _BuildError as error:
             name = profile.scheduler_name
             message = f"initializing profiles: creating profile for scheduler name {name}: {error}"
-            raise ConfigurationError("new", message) from None
+            near = nearest(error.missing, {*registry, *known}) if error.missing else ""
+            raise ConfigurationError("new", message, hint=near) from None
     sorters = [
         (name, profile.args.get(name)) for profile in profiles for name in profile.plugins["queueSort"]
     ]
@@ -251,7 +258,7 @@ def _listed(point: str, plugins: types.PluginSet, registry: Registry) -> list[st
     names: list[str] = []
     for plugin in plugins.enabled or ():
         if why := extension_error(registry.get(plugin.name), plugin.name, point, names):
-            raise _BuildError(why)
+            raise _BuildError(why, "" if plugin.name in registry else plugin.name)
         names.append(plugin.name)
     return names
 
@@ -276,7 +283,7 @@ def _expanded(
         if name in listed:
             both.add(name)
         elif why := extension_error(plugin, name, point, only):
-            raise _BuildError(why)
+            raise _BuildError(why, name if plugin is None else "")
         else:
             only.append(name)
     first = [name for name in listed if name in both]

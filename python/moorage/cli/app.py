@@ -78,6 +78,11 @@ def run(
         return 130
     except (click.NoSuchOption, click.BadOptionUsage) as error:
         return _fail(_about_option(error))
+    except click.MissingParameter as error:
+        option = error.param
+        is_option = isinstance(option, click.Option) and option.metavar
+        form = f" Give {option.opts[0]} {option.metavar}" if option and is_option else ""
+        return _fail(error.format_message() + form)
     except click.UsageError as error:
         return _fail(error.format_message() + _files_hint(error))
     except click.ClickException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,8 @@ BASIS, NOT_ASKED, MORE = "rests on", "not asked", "more"
 others stand below."""
 LINES, LINES_OF_A_NOTE = 4, 2
 """How many lines of notes an answer has, the other notes stand below it; and how many one of them has."""
+_ADVICE = re.compile(r"(?:;|: (?=kubectl))(?:(?!; ).)*$")
+"""What a note says to do: its last clause."""
 DELAY = 0.5
 """Seconds after which a command says what it does."""
 TICK = 0.1
@@ -80,7 +83,7 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
     own = [*dict.fromkeys(each for each in own if not each.folds)]
     width = sys.maxsize if _meta().get(VERBOSE) else terminal_width()
     above = {each: _shortened(each, width) for each in own}
-    if not _meta().get(VERBOSE):
+    if not (_meta().get(VERBOSE) or _meta().get(QUIET)):  # which prints none below
         ends = accumulate(lines_of_note for _, lines_of_note in above.values())
         above = dict(compress(above.items(), (end <= LINES for end in ends)))
     shown = [(each.kind, text) for each, (text, _) in above.items()]
@@ -91,7 +94,7 @@ def with_own_notes(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(message: CommandNote, width: int) -> tuple[str, int]:
-    """Return the text of a note that fits in its lines, and how many these are."""
+    """Return the text of a note that fits in its lines, and how many these are. What it says to do stays."""
     from moorage.answers.text_tables import prose_lines
 
     text = " ".join(message.text.split())
@@ -100,9 +103,11 @@ def _shortened(message: CommandNote, width: int) -> tuple[str, int]:
     if len(lines) <= LINES_OF_A_NOTE:
         return text, len(lines)
     kept = " ".join(map(str.strip, lines[:LINES_OF_A_NOTE])).removeprefix(head)
-    while len(kept) > 1 and len([*prose_lines([f"{head}{kept} …"], width)]) > LINES_OF_A_NOTE:
+    advice = _ADVICE.search(text)
+    end = f" …{advice[0]}" if advice and len(advice[0]) < width * LINES_OF_A_NOTE // 2 else " …"
+    while len(kept) > 1 and len([*prose_lines([f"{head}{kept}{end}"], width)]) > LINES_OF_A_NOTE:
         kept = kept.rpartition(" ")[0]
-    return f"{kept} …", LINES_OF_A_NOTE
+    return f"{kept}{end}", LINES_OF_A_NOTE
 
 
 def terminal_width() -> int:

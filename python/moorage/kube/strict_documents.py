@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, nearest_or_known, shorten
 
 from .read.documents import read_yaml
 from .read.files import read_file, source_name
@@ -81,6 +81,9 @@ def decode_part(value: Any, struct: type[T]) -> T:
         return msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
+        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", str(error))
+        if unknown and issubclass(struct, msgspec.Struct):
+            message += nearest_or_known(unknown[1], struct.__struct_encode_fields__)
         raise InputError(message, path=where.rstrip("`")) from None
 
 

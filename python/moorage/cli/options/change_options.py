@@ -52,6 +52,10 @@ class ChangingCommand(AnsweringCommand):
             error.ctx = ctx  # whose options have a form, which the error tells
             raise
         ctx.meta[_GIVEN] = [*_given(values, order)]
+        for _, option, words in ctx.meta[_GIVEN]:
+            if any(word.startswith("--") for word in words if isinstance(word, str)):
+                number = "an argument" if len(words) == 1 else f"{len(words)} arguments"
+                raise click.BadOptionUsage(option, f"Option {option!r} requires {number}", ctx)
         return super().parse_args(ctx, args)
 
 

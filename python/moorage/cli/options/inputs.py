@@ -469,6 +469,10 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         files.insert(0, WithHooks())
     plugins = options.get("enable_admission_plugins", ())
     disabled = options.get("disable_admission_plugins", ())
+    if both := " ".join(name for name in plugins if name in disabled):
+        raise click.UsageError(
+            f"[{both}] in enable-admission-plugins and disable-admission-plugins overlapped; leave one out"
+        )
     namespaces, classes = options.get("exempt") or ((), ())
     user, groups = options.get("as_user", ""), options.get("as_groups", ())
     if groups and not user:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from moorage.errors import nearest
+from moorage.errors import first_of, nearest
 
 from ..messages import QUIET, REFUSED, ROWS, TOP, VERBOSE, notes_below
 
@@ -349,7 +349,8 @@ def some_of(names: Sequence[str]) -> Callable[[click.Context, click.Parameter, s
         given = tuple(name.strip() for name in value.split(",") if name.strip())
         for name in given:
             if name not in names:
-                raise click.BadParameter(f"must be some of {', '.join(names)}, not {name!r}", context, option)
+                message = f"must be some of {first_of(names, 4)}, not {name!r}{nearest(name, names)}"
+                raise click.BadParameter(message, context, option)
         return given
 
     return parse

@@ -244,8 +244,14 @@ def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
         It is no pod.
     """
     if not isinstance(pod, Object):
-        with naming(name):
-            pod = read_object(pod, classes=client.list(PriorityClass)[0])
+        try:
+            with naming(name):
+                pod = read_object(pod, classes=client.list(PriorityClass)[0])
+        except InputError as error:
+            if not isinstance(pod, str) or error.message != "no such file":
+                raise
+            wanted = "give the pod itself, such as scheduler.pods.pending[key], or its manifest"
+            raise InputError(f"no such file; {wanted}", source=error.source) from None
     check_pod(pod, name)
     return cast("Pod", pod)
 

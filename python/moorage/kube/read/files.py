@@ -161,6 +161,7 @@ def _pieces(packing: Compression, data: bytes, source: str) -> Iterator[bytes]:
 
 # ---- files -------------------------------------------------------------------------------------------------
 
+A_FOLDER = "a folder; name the files in it"
 STDIN = "-"
 _HEAD = 8
 
@@ -384,6 +385,8 @@ def read_file(file: str) -> bytes:
         data = _read_stdin() if file == STDIN else _read(file)
     except FileNotFoundError:
         raise InputError("no such file", source=source) from None
+    except IsADirectoryError:
+        raise InputError(A_FOLDER, source=source) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", source=source) from None
     except ValueError as error:  # the name has a zero byte or is not text

@@ -30,7 +30,7 @@ from moorage.kube import (
 from moorage.kube.model.node import HOSTNAME, NodeStatus
 from moorage.kube.model.pod import Affinity, NodeAffinity, ResourceRequirements
 from moorage.kube.read.decode import UNREADABLE
-from moorage.kube.read.files import source_name
+from moorage.kube.read.files import A_FOLDER, source_name
 
 from ..event_columns import Verb
 
@@ -220,8 +220,8 @@ def open_text(path: str | Path) -> IO[str]:
         The file cannot be opened, or is a device or a pipe, which cannot be read twice.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise InputError("not a file", source=source_name(str(path)))
+        if not stat.S_ISREG(mode := os.stat(path).st_mode):
+            raise InputError(A_FOLDER if stat.S_ISDIR(mode) else "not a file", source=source_name(str(path)))
         with open(path, "rb") as raw:
             is_packed = raw.read(2) == b"\x1f\x8b"
         opener: Any = gzip.open if is_packed else open

@@ -81,7 +81,7 @@ class ProfilePlugins(Struct, frozen=True):
 
 
 class _BuildError(Exception):
-    """An error with upstream's message, without the prefix for the profile; names a plugin that is not there."""
+    """An error with upstream's message, without the prefix for the profile; names a missing plugin."""
 
     def __init__(self, message: str, missing: str = "") -> None:
         super().__init__(message)

@@ -27,7 +27,7 @@ from moorage.engine.requirements import changed_field
 from moorage.kube import Deployment, Node, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
-from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload, Workloads
 
 from .pod_moves import Blocker, unhealthy_pods
@@ -115,12 +115,12 @@ class _Proposer:
     def of(self, blocker: Blocker, force: bool) -> Iterator[HelpfulChange]:
         """Yield what may let the pod of a blocker go."""
         pod: Pod = self._client.get(Pod, *blocker.pod.split("/")[::-1])
-        budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
+        budgets = self._budgets.blocking(pod)
         if pod.metadata.controller() is None and not force:
             yield HelpfulChange(Kind.SETTING, FORCE, (of_settings(lambda _: True),))
         elif len(budgets) > 1:
             yield from map(_without, budgets)
-        elif budgets and budgets[0].status.disruptions_allowed <= 0 and needs_disruption(pod, budgets[0]):
+        elif budgets:
             yield from _of_budget(budgets[0])
             for other in unhealthy_pods(self._client.list(Pod)[0], self._budgets, budgets[0]):
                 yield _ready(other)

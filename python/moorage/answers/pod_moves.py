@@ -18,7 +18,7 @@ from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import ControllerRevision
-from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets
 from moorage.kube.workloads.missing_pods import MAKERS, MadeOf
 from moorage.kube.workloads.ownership import is_healthy
 from moorage.store import ObjectStore
@@ -120,14 +120,13 @@ class Mover:
         controllers = self._scheduler.controllers
         if controllers is not None and controllers.kubelets.grace_of_eviction(pod):
             return LOST
-        budgets = self.budgets_of(pod)
+        budgets = self._budgets.blocking(pod)
         if len(budgets) > 1:
             return SEVERAL
         for budget in budgets:
-            if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
-                status = budget.status
-                numbers = _BUDGET.format(budget.name, status.desired_healthy, status.current_healthy)
-                return numbers + self._not_ready(budget)
+            status = budget.status
+            numbers = _BUDGET.format(budget.name, status.desired_healthy, status.current_healthy)
+            return numbers + self._not_ready(budget)
         try:
             why = reason_not_scheduled(self._scheduler, self.made_again(pod))
         except RefusedError as error:

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType, field, structs
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
+from moorage.kube import PodDisruptionBudget
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
     DecidingRelease,
@@ -23,6 +24,7 @@ from moorage.kube.model.cluster import (
     NotAsked,
     RefusedObject,
 )
+from moorage.kube.workloads.disruption import BudgetSelectors
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import of_kinds, with_notes
 
@@ -49,7 +51,9 @@ if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none
 _EXAMPLES = 5
 MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
-COUNTS = "COUNTS"
+MOST_APART = 8
+"""How many rows about pods without a node an answer has, before workloads that fail alike share one."""
+COUNTS, HOMELESS = "COUNTS", "Pods without a node"
 
 
 class CheckedPods(Document, frozen=True):
@@ -204,9 +208,29 @@ class CheckAnswer:
         names_all : bool, optional
             Whether all removed pods are named.
         """
-        yield from _head(self.verdict)
+        yield from _head(self.verdict, self._keepers())
         yield from _changes(self.removed, None if names_all else MOST_CHANGES)
         yield from self.verdict.compared.lines()
+
+    def _keepers(self) -> str:
+        """Return what keeps pods on drained nodes, in a few words."""
+        kept = [
+            outcome.pod
+            for finding in self.verdict.findings
+            for outcome in finding.group.outcomes
+            if finding.counts and finding.group.status == KEPT
+        ]
+        selectors = BudgetSelectors(self.simulation.scheduler.client.list(PodDisruptionBudget)[0])
+        blocking = {pod.key: selectors.blocking(pod) for pod in kept}
+        budgets = {budget.key: budget for of_pod in blocking.values() for budget in of_pod}
+        numbers = [
+            f"{budget.name} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
+            for budget in budgets.values()
+        ]
+        alone = [pod.name for pod in kept if pod.metadata.controller() is None]
+        parts = [f"PodDisruptionBudgets {first_of(numbers, _EXAMPLES)}"] if numbers else []
+        parts += [f"no controller would replace {first_of(alone, _EXAMPLES)}"] if alone else []
+        return "; ".join(parts)
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
         """Return the tables by their titles: pods without a node, pod groups, losses, and what then fails.
@@ -219,7 +243,7 @@ class CheckAnswer:
             Whether pod groups are wanted, whose pods are tried for it.
         """
         verdict = self.verdict
-        tables = {"Pods without a node": _judged(self.pod_table(whole))}
+        tables = {HOMELESS: _judged(self.pod_table(whole))}
         tables |= zip(("Pod groups",), group_tables(self.groups if with_groups else ()), strict=False)
         if whole and with_groups:
             tables["Pods with a node"] = _placed(self.simulation)
@@ -236,6 +260,23 @@ class CheckAnswer:
         """Return a row for each loss, workload and reason; without --survive that of pods as a whole."""
         survival = self.verdict.survival
         return self.pod_table(True) if survival is None else _survival_table(survival, self.verdict.losses)
+
+
+def in_short(table: PrintedTable) -> PrintedTable:
+    """Return the table of pods without a node with a row for all workloads that fail alike, if it is long."""
+    if len(table.cells) <= MOST_APART:
+        return table
+    alike: dict[tuple[str, ...], list[Sequence[str]]] = {}
+    for row in table.cells:
+        alike.setdefault(tuple(row[4:]), []).append(row)
+    cells = []
+    for rest, rows in alike.items():
+        namespaces, (_, workload, with_node, _, *_) = {row[0] for row in rows}, rows[0]
+        if more := len(rows) - 1:
+            workload, with_node = f"{workload} and {more} more", ""
+        where = rows[0][0] if len(namespaces) == 1 else f"{len(namespaces)} namespaces"
+        cells.append([where, workload, with_node, str(sum(int(row[3] or 0) for row in rows)), *rest])
+    return PrintedTable(table.headings, cells)
 
 
 def _judged(table: PrintedTable) -> PrintedTable:
@@ -262,7 +303,7 @@ def _removed_pods(removal: Removed) -> RemovedPods:
     )
 
 
-def _head(verdict: Verdict) -> Iterator[str]:
+def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
     """Yield the answer: first what fails, and PASS only where nothing does."""
     counted = Counter[str]()
     for finding in verdict.findings:
@@ -286,7 +327,8 @@ def _head(verdict: Verdict) -> Iterator[str]:
     if idle:
         yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
     if kept:
-        yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
+        stay = number_of(kept, "pod stays", "pods stay")
+        yield f"FAIL: {stay} on a drained node{': ' * bool(keepers)}{keepers}"
     if unknown:
         yield f"FAIL: {unknown}{HINT}"
     losses = [] if verdict.survival is None else [*_survival_lines(verdict.survival, verdict)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,7 @@ from ..scheduler import Scheduler
 from ..text_tables import PrintedTable
 from .simulation import (
     EVICTED,
+    KEPT,
     PLACED,
     REFUSED,
     REFUSED_LATER,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from .coming_nodes import ScaleUpReport
     from .upgrade_effects import TouchedObjects
 
+MOST_ALIKE = 2
+"""How many changes in a row by one option are named."""
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
 
@@ -156,12 +160,19 @@ class Compared(NamedTuple):
         if self.scale_up is not None:
             yield from self.scale_up.lines()
         if self.changes:
-            yield f"changes: {', '.join(self.changes)}"
+            yield f"changes: {', '.join(_in_short(self.changes))}"
         if self.releases is not None:
             what = number_of(self.lost, "pod loses its node", "pods lose their nodes")
             yield f"{' to '.join(self.releases)}: {what if self.lost else 'no pod loses its node'}"
             yield from (f"{self.releases[1]} does not serve {obj.text}" for obj in self.ended)
             yield from (f"{self.releases[1]} {objects.line}" for objects in self.touched)
+
+
+def _in_short(changes: Sequence[str]) -> Iterator[str]:
+    """Yield changes; several in a row by one option as their number."""
+    for option, alike in groupby(changes, lambda text: text.partition(" ")[0]):
+        texts = [*alike]
+        yield from [f"{option} ({len(texts)} times)"] if len(texts) > MOST_ALIKE else texts
 
 
 class Verdict(NamedTuple):
@@ -281,7 +292,7 @@ def judge(
     findings[:0] = [Finding(group, waited=False, allowed=False, counts=True) for group in refused]
     placed = [outcome.workload.kind for outcome in simulation.outcomes if outcome.status == PLACED]
     is_about_pods = bool(simulation.before or simulation.outcomes)
-    findings.sort(key=lambda finding: not finding.counts)
+    findings.sort(key=lambda finding: (not finding.counts, finding.group.status == KEPT))
     return Verdict(findings, len(placed), is_about_pods, daemons=placed.count("DaemonSet"))
 
 

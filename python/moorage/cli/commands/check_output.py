@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from moorage.answers.runs.check_answer import CheckAnswer, compared_lines
+from moorage.answers.runs.check_answer import HOMELESS, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import LossFinding, Verdict
 from moorage.answers.runs.simulation import KEPT, NOT_STARTED
 from moorage.answers.text_tables import CommandLine
@@ -16,7 +16,7 @@ from moorage.cluster.change import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
 
-from ..messages import note
+from ..messages import ROWS, most_rows, note
 from ..options.change_options import explain_command
 from .printing import (
     COMMENT_ROWS,
@@ -59,6 +59,10 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         tables = {title: first_rows(table) for title, table in tables.items()}
     lines, command = [*answer.lines(form == "wide")], _why(verdict)
     lines += [CommandLine(f"why: {command}")] if command else []
+    if form == "table" and most_rows(form) == ROWS:
+        listed, tables[HOMELESS] = tables[HOMELESS], in_short(tables[HOMELESS])
+        if len(listed.cells) > len(tables[HOMELESS].cells):
+            lines.append("workloads that fail alike share a row; --top all shows each")
 
     def page() -> PageOf:
         from moorage.answers.answer_pages import answer_page

@@ -44,6 +44,18 @@ class BudgetSelectors:
             if matcher.matches(pod.metadata.labels)
         ]
 
+    def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """Return the budgets that forbid the eviction of a pod as they are: several of one pod, or one that
+        allows no disruption."""
+        budgets = [] if ignores_budgets(pod) else self.of(pod)
+        if len(budgets) > 1:
+            return budgets
+        return [
+            budget
+            for budget in budgets
+            if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget)
+        ]
+
 
 def ignores_budgets(pod: Pod) -> bool:
     """Whether an eviction asks no budget: the pod has finished, is being deleted, has no node, or is pending

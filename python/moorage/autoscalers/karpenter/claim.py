@@ -19,7 +19,7 @@ from .claim_template import ClaimTemplate
 from .label_requirements import RequirementSet
 from .pod_shape import HostPort, PodShape, resources, room_of, with_values
 from .pod_validation import Volumes, joined
-from .topology import Host, ShapeTopologies, Topology
+from .topology import ConstraintGroups, Host, Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
 
 # ---- which instance types are left for a claim with one more pod; if none, which criteria nothing met ------
@@ -235,7 +235,7 @@ class TriedPod(Struct, eq=False):
         What its volumes leave; empty without such volumes.
     moves : bool
         Whether it would be moved from a node that works, for a lower price.
-    groups : ShapeTopologies
+    groups : ConstraintGroups
         Of the topologies of the pass.
     updates : int
         How often these were looked up.
@@ -246,7 +246,7 @@ class TriedPod(Struct, eq=False):
     shape: PodShape
     volumes: Volumes
     alternatives: Sequence[RequirementSet]
-    groups: ShapeTopologies
+    groups: ConstraintGroups
     moves: bool = False
     updates: int = 0
 
@@ -261,16 +261,16 @@ class ClaimWithPod(NamedTuple):
 
 def narrowed(host: Host, candidate: TriedPod, topology: Topology) -> Iterator[RequirementSet | Refusal]:
     """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
-    shape = candidate.shape
-    base = host.requirements.meet(shape.requirements).without(HOSTNAME)
+    constraints = candidate.shape.constraints
+    base = host.requirements.meet(constraints.requirements).without(HOSTNAME)
     if not candidate.alternatives:
-        yield topology.narrow(shape, candidate.groups, host, base)
+        yield topology.narrow(constraints, candidate.groups, host, base)
     for alternative in candidate.alternatives:
         if refusal := refusal_of(host._replace(requirements=base), alternative):
             yield f"incompatible volume requirements, {refusal}"
         else:
             requirements = base.meet(alternative).without(HOSTNAME)
-            yield topology.narrow(shape, candidate.groups, host, requirements)
+            yield topology.narrow(constraints, candidate.groups, host, requirements)
 
 
 def refusal_of(host: Host, other: RequirementSet) -> str:
@@ -334,15 +334,15 @@ class Claim(Struct, eq=False):
         best_effort : bool
             Whether minValues may be lowered.
         """
-        shape, types, columns = candidate.shape, self.types, self.template.columns
-        if refusal := shape.taint_refusal(self.template.taints):
+        constraints, types, columns = candidate.shape.constraints, self.types, self.template.columns
+        if refusal := constraints.taint_refusal(self.template.taints):
             return refusal
         if candidate.volumes:
             volumes = joined(self.volumes, candidate.volumes)
             types &= columns.within(volumes)
             if not types:
                 return _too_many_volumes(columns, self.types, volumes)
-        if refusal := refusal_of(self.host, shape.requirements):
+        if refusal := refusal_of(self.host, constraints.requirements):
             return f"incompatible requirements, {refusal}"
         result: ClaimWithPod | Refusal = ""
         for requirements in narrowed(self.host, candidate, topology):

@@ -26,8 +26,8 @@ from moorage.kube import (
 from ..providers.instance_type import POOL, total
 from ..providers.known_labels import CORE, known_labels_of
 from .label_requirements import RequirementSet, Vocabulary
-from .pod_shape import HostPort, PodShape, ShapeBook, tolerating_preferences
-from .pod_validation import GROUP, has_claims, requirement_problems
+from .pod_shape import HostPort, PodConstraints, PodShape, ShapeBook, tolerating_preferences
+from .pod_validation import GROUP, requirement_problems
 from .type_columns import Catalogue, KnownType, TypeColumns, lacking_values
 
 # ---- what DaemonSets take of new nodes: instance types grouped by the daemons that would run on them -------
@@ -35,29 +35,31 @@ from .type_columns import Catalogue, KnownType, TypeColumns, lacking_values
 
 
 class Daemon(Struct, eq=False):
-    """The pods of a DaemonSet. Its shape loses required terms while types are asked, for all later ones."""
+    """The pods of a DaemonSet. Their constraints lose required terms while types are asked, for all later
+    ones."""
 
     key: str
     shape: PodShape
+    constraints: PodConstraints
 
     def runs_on(self, taints: tuple[Taint, ...], template: RequirementSet, of_type: RequirementSet) -> bool:
         """Whether a daemon would run on nodes of a template and type."""
-        self.shape = tolerating_preferences(self.shape)
-        if self.shape.taint_refusal(taints):
+        self.constraints = tolerating_preferences(self.constraints)
+        if self.constraints.taint_refusal(taints):
             return False
         while True:
-            needed = self.shape.strict_requirements
+            needed = self.constraints.strict_requirements
             if not template.refusal(needed, undefined=True) and of_type.intersects(needed):
                 return True
-            if len(self.shape.required) <= 1:
+            if len(self.constraints.required) <= 1:
                 return False
-            self.shape = self.shape.derived(required=self.shape.required[1:])
+            self.constraints = self.constraints.derived(required=self.constraints.required[1:])
 
     def runs_there(self, taints: tuple[Taint, ...], node: RequirementSet) -> bool:
         """Whether a daemon runs on a node with these taints and labels."""
-        if self.shape.taint_refusal(taints):
+        if self.constraints.taint_refusal(taints):
             return False
-        return not node.refusal(self.shape.strict_requirements, undefined=False)
+        return not node.refusal(self.constraints.strict_requirements, undefined=False)
 
 
 def daemons(
@@ -79,7 +81,12 @@ def daemons(
             if before is None or created > (before.metadata.creation_timestamp or ""):
                 newest[owner.uid] = pod
     listed = [(each.key, _pod_of(each, newest.get(each.metadata.uid))) for each in sets]
-    return [Daemon(key, book.shape(pod)) for key, pod in listed if not (without_claims and has_claims(pod))]
+    shapes = [(key, book.shape(pod)) for key, pod in listed]
+    return [
+        Daemon(key, shape, shape.constraints)
+        for key, shape in shapes
+        if not (without_claims and shape.has_claims)
+    ]
 
 
 def _pod_of(daemon_set: DaemonSet, pod: Pod | None) -> Pod:

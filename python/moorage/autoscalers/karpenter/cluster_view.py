@@ -63,7 +63,7 @@ from .pod_validation import (
     volumes_of,
 )
 from .solve import HostTable, Solver
-from .topology import CountedGroups, DomainUniverse, ShapeTopologies, Surroundings, Topology
+from .topology import ConstraintGroups, CountedGroups, DomainUniverse, Surroundings, Topology
 from .topology_group import Ties, with_default_spread
 from .type_columns import Catalogue, KnownType
 
@@ -175,8 +175,8 @@ class KnownPod(NamedTuple):
 
     def tried(self, topology: Topology, leaving: Collection[str]) -> TriedPod:
         """The pod in a pass, in which some pods, by key, leave nodes that are removed."""
-        pod, shape, located = self.pod, self.shape, self.is_located
-        groups = topology.groups(shape) if located else ShapeTopologies(topology, shape)
+        pod, constraints, located = self.pod, self.shape.constraints, self.is_located
+        groups = topology.groups(constraints) if located else ConstraintGroups(topology, constraints)
         moves = bool(leaving) and pod.key in leaving and pod.status.phase != "Pending"
         return TriedPod(*self[:5], groups, moves, int(located))
 
@@ -279,7 +279,7 @@ class ClusterView:
             is_chosen = failed_to_schedule(pod) if chosen is None else pod.key in chosen
             if not is_chosen or not is_provisionable(pod):
                 continue
-            why = problems(pod, self.book.shape(pod), self.storage)
+            why = problems(pod, self.book.shape(pod).constraints, self.storage)
             if why:
                 self.ignored[pod.key] = why
             else:

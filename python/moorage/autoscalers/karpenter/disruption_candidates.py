@@ -238,7 +238,7 @@ class NodeCandidate(Struct, eq=False, dict=True):
     @cached_property
     def names_capacity_type(self) -> bool:
         """Whether a pod that moves asks for a capacity type."""
-        return any(CAPACITY_TYPE in shape.requirements.by_key for shape in self.needs)
+        return any(CAPACITY_TYPE in shape.constraints.requirements.by_key for shape in self.needs)
 
     @cached_property
     def price(self) -> float:

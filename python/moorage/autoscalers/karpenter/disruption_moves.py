@@ -201,7 +201,7 @@ class Simulations:
         view = self.view
         if view.options.spot_to_spot or view.reserved or not view.pools:
             return False
-        shapes = map(view.book.shape, [*view.pending, *self.moving(now)])
+        shapes = [view.book.shape(pod).constraints for pod in (*view.pending, *self.moving(now))]
         sets = [*(template.requirements for template in view.templates[0]), *(s.requirements for s in shapes)]
         return all(requirements.get(CAPACITY_TYPE).allows(SPOT) for requirements in sets)
 

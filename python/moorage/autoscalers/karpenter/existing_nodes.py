@@ -285,7 +285,7 @@ class ExistingNode:
     def placement(self, candidate: TriedPod, topology: Topology) -> RequirementSet | None:
         """What the node would have to have with a pod; None if it cannot take it."""
         shape = candidate.shape
-        if shape.taint_refusal(self.state.taints):
+        if shape.constraints.taint_refusal(self.state.taints):
             return None
         volumes = joined(self.volumes, candidate.volumes)
         if any(len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()):
@@ -298,7 +298,7 @@ class ExistingNode:
         if min(free.values(), default=0) < 0:
             return None
         host = self.as_host(self.requirements)
-        if refusal_of(host, shape.requirements):
+        if refusal_of(host, shape.constraints.requirements):
             return None
         ways = narrowed(host, candidate, topology)
         return next((way for way in ways if isinstance(way, RequirementSet)), None)
@@ -328,8 +328,10 @@ class NodeContents(Struct, frozen=True, dict=True):
     @cached_property
     def coming(self) -> list[tuple[object, ...]]:
         """What counts of daemons."""
-        shapes = [daemon.shape for daemon in self.daemons]
-        return [(shape.amounts, shape.tolerations, shape.strict_requirements) for shape in shapes]
+        return [
+            (each.shape.amounts, each.constraints.tolerations, each.constraints.strict_requirements)
+            for each in self.daemons
+        ]
 
 
 def existing_node(state: StateNode, contents: NodeContents, of_type: InstanceType | None) -> ExistingNode:

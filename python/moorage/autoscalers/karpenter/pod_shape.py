@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage._core.base.go_sort import sort_order
 from moorage._core.base.quantity import Quantity
@@ -139,14 +139,12 @@ class Labelled(Struct, eq=False):
 
 
 @dataclass(eq=False)
-class PodShape:
-    """Constraints of pods; a relaxation makes another shape."""
+class PodConstraints:
+    """Constraints of pods; a relaxation makes others."""
 
     vocabulary: Vocabulary
     strictly: bool
     labelled: Labelled
-    requests: dict[str, Quantity]
-    ports: tuple[HostPort, ...]
     node_selector: RequirementSet
     tolerations: tuple[Toleration, ...]
     required: tuple[NodeSelectorTerm, ...]
@@ -157,18 +155,8 @@ class PodShape:
     preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...]
     spreads: tuple[TopologySpreadConstraint, ...]
 
-    def derived(self, **changes: Any) -> PodShape:
+    def derived(self, **changes: Any) -> PodConstraints:
         return replace(self, **changes)
-
-    @cached_property
-    def amounts(self) -> dict[str, int]:
-        """Requests in units of 10**-9."""
-        return {name: amount.nanos() for name, amount in self.requests.items()}
-
-    @cached_property
-    def wanted(self) -> tuple[float, ...]:
-        """What tables of hosts compare of them."""
-        return tuple([float(self.amounts.get(name, 0)) for name in RESOURCES])
 
     @cached_property
     def strict_requirements(self) -> RequirementSet:
@@ -208,6 +196,36 @@ class PodShape:
         return {}
 
 
+class PodShape(Struct, eq=False):
+    """What Karpenter reads of pods: their constraints, and what they take of a host.
+
+    Attributes
+    ----------
+    amounts : dict of str to int
+        Requests in units of 10**-9.
+    wanted : tuple of float
+        What tables of hosts compare of them.
+    has_claims : bool
+        Whether a pod or a container of it asks for devices by resource claims.
+    """
+
+    constraints: PodConstraints
+    requests: dict[str, Quantity]
+    amounts: dict[str, int]
+    wanted: tuple[float, ...]
+    ports: tuple[HostPort, ...]
+    has_claims: bool
+
+    @classmethod
+    def of(cls, pod: Pod, constraints: PodConstraints) -> PodShape:
+        requests = requests_of(pod)
+        amounts = {name: amount.nanos() for name, amount in requests.items()}
+        wanted = tuple([float(amounts.get(name, 0)) for name in RESOURCES])
+        containers = (*pod.spec.init_containers, *pod.spec.containers)
+        claims = bool(pod.spec.resource_claims) or any(each.resources.claims for each in containers)
+        return cls(constraints, requests, amounts, wanted, host_ports(pod), claims)
+
+
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> str:
     """Karpenter's text about the taints that no toleration tolerates."""
     return "; ".join(
@@ -230,7 +248,7 @@ def effective_selector(
         if key in labels
     ]
     expressions = (*selector.match_expressions, *(more * times))
-    return msgspec.structs.replace(selector, match_expressions=expressions)
+    return structs.replace(selector, match_expressions=expressions)
 
 
 def uid_of(pod: Pod) -> str:
@@ -251,7 +269,9 @@ class ShapeBook:
         self._strictly = strictly
         self._labelled: dict[tuple[str, frozenset[tuple[str, str]]], Labelled] = {}
         self._of_pods: dict[int, tuple[Pod, PodShape]] = {}
-        self._shapes: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodShape] = {}
+        self._constraints: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodConstraints] = {}
+        self._shapes: dict[tuple[PodConstraints, bytes], PodShape] = {}
+        self._taking: dict[bytes, PodShape] = {}
 
     def forget_others(self, pods: Iterable[Pod]) -> None:
         """Keep what was read of these pods alone."""
@@ -271,29 +291,32 @@ class ShapeBook:
         if known is not None:
             return known[1]
         spec = pod.spec
-        parts = (
-            *(spec.containers, spec.init_containers, spec.overhead, spec.resources, spec.node_selector),
-            *(spec.affinity, spec.tolerations, spec.topology_spread_constraints, resized(pod)),
-        )
-        key = (pod.namespace, frozenset(pod.metadata.labels.items()), msgspec.json.encode(parts))
-        shape = self._shapes.get(key)
+        stated = spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
+        key = (pod.namespace, frozenset(pod.metadata.labels.items()), msgspec.json.encode(stated))
+        constraints = self._constraints.get(key)
+        if constraints is None:
+            constraints = self._constraints[key] = self._read(pod)
+        taken = spec.containers, spec.init_containers, spec.resource_claims, spec.overhead, spec.resources
+        takes = msgspec.json.encode((*taken, resized(pod)))
+        shape = self._shapes.get((constraints, takes))
         if shape is None:
-            shape = self._shapes[key] = self._made(pod)
+            same = self._taking.get(takes)
+            if same is None:
+                same = self._taking[takes] = PodShape.of(pod, constraints)
+            shape = self._shapes[constraints, takes] = structs.replace(same, constraints=constraints)
         self._of_pods[id(pod)] = pod, shape
         return shape
 
-    def _made(self, pod: Pod) -> PodShape:
+    def _read(self, pod: Pod) -> PodConstraints:
         spec, vocabulary = pod.spec, self.vocabulary
         affinity = spec.affinity or Affinity()
         nodes = affinity.node_affinity or NodeAffinity()
         pods, anti = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
         preferred = nodes.preferred or ()
-        return PodShape(
+        return PodConstraints(
             vocabulary,
             self._strictly,
             self.labelled(pod),
-            requests_of(pod),
-            host_ports(pod),
             vocabulary.of_labels(spec.node_selector or {}),
             spec.tolerations,
             nodes.required.node_selector_terms if nodes.required else (),
@@ -315,13 +338,13 @@ PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
 
 
 class Relaxed(NamedTuple):
-    """A shape without one of its preferences, and what was given up."""
+    """Constraints without one of their preferences, and what was given up."""
 
-    shape: PodShape
+    constraints: PodConstraints
     text: str
 
 
-def relaxed(shape: PodShape, tolerating: bool, updates: int) -> Relaxed | None:
+def relaxed(constraints: PodConstraints, tolerating: bool, updates: int) -> Relaxed | None:
     """Give up the next preference; None if there is none left.
 
     Parameters
@@ -332,45 +355,47 @@ def relaxed(shape: PodShape, tolerating: bool, updates: int) -> Relaxed | None:
         How often the topologies of the pod were looked up: each time upstream adds the values of
         matchLabelKeys to the selector once more, which the text shows.
     """
-    if len(shape.required) > 1:
-        text = _removing("nodeAffinity.required", shape.required[0])
-        return Relaxed(_next(shape, required=shape.required[1:]), text)
-    if terms := _by_weight(shape.preferred_affinity):
+    if len(constraints.required) > 1:
+        text = _removing("nodeAffinity.required", constraints.required[0])
+        return Relaxed(_next(constraints, required=constraints.required[1:]), text)
+    if terms := _by_weight(constraints.preferred_affinity):
         text = _removing("podAffinity.preferred", terms[0])
-        return Relaxed(_next(shape, preferred_affinity=terms[1:]), text)
-    if terms := _by_weight(shape.preferred_anti_affinity):
+        return Relaxed(_next(constraints, preferred_affinity=terms[1:]), text)
+    if terms := _by_weight(constraints.preferred_anti_affinity):
         text = _removing("podAntiAffinity.preferred", terms[0])
-        return Relaxed(_next(shape, preferred_anti_affinity=terms[1:]), text)
-    if preferred := _by_weight(shape.preferred):
+        return Relaxed(_next(constraints, preferred_anti_affinity=terms[1:]), text)
+    if preferred := _by_weight(constraints.preferred):
         text = _removing("nodeAffinity.preferred", preferred[0])
-        return Relaxed(_next(shape, preferred=preferred[1:]), text)
-    for at, spread in enumerate(shape.spreads):
+        return Relaxed(_next(constraints, preferred=preferred[1:]), text)
+    for at, spread in enumerate(constraints.spreads):
         if spread.when_unsatisfiable == "ScheduleAnyway":
-            left = [*shape.spreads]
+            left = [*constraints.spreads]
             left[at] = left[-1]
-            return Relaxed(_next(shape, spreads=tuple(left[:-1])), _spread_text(shape, at, updates))
-    if tolerating and (more := tolerating_preferences(shape)) is not shape:
+            return Relaxed(
+                _next(constraints, spreads=tuple(left[:-1])), _spread_text(constraints, at, updates)
+            )
+    if tolerating and (more := tolerating_preferences(constraints)) is not constraints:
         return Relaxed(more, "adding: toleration for PreferNoSchedule taints")
     return None
 
 
-def tolerating_preferences(shape: PodShape) -> PodShape:
-    """The shape with a toleration of all taints of effect PreferNoSchedule."""
+def tolerating_preferences(constraints: PodConstraints) -> PodConstraints:
+    """Constraints with a toleration of all taints of effect PreferNoSchedule."""
     same = (PREFER_NO_SCHEDULE.key, PREFER_NO_SCHEDULE.effect, PREFER_NO_SCHEDULE.operator, "")
     if any(
         (toleration.key, toleration.effect, toleration.operator, toleration.value) == same
-        for toleration in shape.tolerations
+        for toleration in constraints.tolerations
     ):
-        return shape
-    return _next(shape, tolerations=(*shape.tolerations, PREFER_NO_SCHEDULE))
+        return constraints
+    return _next(constraints, tolerations=(*constraints.tolerations, PREFER_NO_SCHEDULE))
 
 
-def _next(shape: PodShape, **changes: Any) -> PodShape:
-    """The shape with changes; of equal pods the same object."""
-    known: dict[str, PodShape] = shape.memo.setdefault("relaxed", {})
+def _next(constraints: PodConstraints, **changes: Any) -> PodConstraints:
+    """Constraints with changes; of equal pods the same object."""
+    known: dict[str, PodConstraints] = constraints.memo.setdefault("relaxed", {})
     (name,) = changes
     if name not in known:
-        known[name] = shape.derived(**changes)
+        known[name] = constraints.derived(**changes)
     return known[name]
 
 
@@ -398,12 +423,12 @@ def _pod_term(form: dict[str, Any]) -> dict[str, Any]:
     return {name: form[name] for name in (*names, "mismatchLabelKeys") if name in form}
 
 
-def _spread_text(shape: PodShape, at: int, updates: int) -> str:
-    spread = shape.spreads[at]
+def _spread_text(constraints: PodConstraints, at: int, updates: int) -> str:
+    spread = constraints.spreads[at]
     form = {"maxSkew": spread.max_skew, "topologyKey": spread.topology_key}
     form["whenUnsatisfiable"] = spread.when_unsatisfiable
-    times = 0 if shape.strictly else updates
-    selector = effective_selector(spread, shape.labelled.labels, times)
+    times = 0 if constraints.strictly else updates
+    selector = effective_selector(spread, constraints.labelled.labels, times)
     if selector is not None:
         form["labelSelector"] = go_form(selector)
     return f"removing: spec.topologySpreadConstraints = {go_json(form | go_form(spread) | form)}"

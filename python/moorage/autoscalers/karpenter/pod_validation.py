@@ -31,7 +31,7 @@ from moorage.kube.workloads.ownership import FINISHED, is_active
 from ..providers.instance_type import POOL
 from ..providers.known_labels import KnownLabels
 from .label_requirements import RequirementSet, Vocabulary, go_integer
-from .pod_shape import PodShape, untolerated, with_values
+from .pod_shape import PodConstraints, untolerated, with_values
 
 # ---- which nodes the volumes of a pod leave, and how many of a driver's they are ---------------------------
 # Rules: Karpenter v1.15.0, volumetopology.go and pkg/scheduling/volumeusage.go.
@@ -245,20 +245,14 @@ def is_provisionable(pod: Pod) -> bool:
     return not (pod.spec.node_name or pod.status.nominated_node_name or daemon)
 
 
-def has_claims(pod: Pod) -> bool:
-    """Whether a pod or a container of it asks for devices by resource claims."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return bool(pod.spec.resource_claims) or any(container.resources.claims for container in containers)
-
-
-def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
+def problems(pod: Pod, constraints: PodConstraints, storage: Storage) -> str:
     """Why Karpenter ignores a pod; "" if it does not."""
     problems = []
-    pool = shape.requirements.by_key.get(POOL)
+    pool = constraints.requirements.by_key.get(POOL)
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
         problems.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
-    problems += _selector_problems(pod.spec, shape.vocabulary.known_labels)
+    problems += _selector_problems(pod.spec, constraints.vocabulary.known_labels)
     problems.append(claim_problems(pod, storage))
     return "; ".join(filter(None, problems))
 

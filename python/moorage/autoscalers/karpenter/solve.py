@@ -26,8 +26,7 @@ from .claim import Claim, ClaimWithPod, Refusal, ReservationError, Reservations,
 from .claim_template import ClaimTemplate, PoolLimits
 from .existing_nodes import ExistingNode
 from .label_requirements import Requirement, RequirementSet
-from .pod_shape import RESOURCES, PodShape, relaxed, room_of, with_values
-from .pod_validation import has_claims
+from .pod_shape import RESOURCES, PodConstraints, relaxed, room_of, with_values
 from .topology import Host, Topology
 from .topology_group import TopologyGroup
 
@@ -93,33 +92,36 @@ class HostTable(Generic[T]):
     def possible(self, candidate: TriedPod, order: Rows) -> Iterator[int]:
         """The rows of an order whose hosts could take a pod; nothing is placed while it is read."""
         shape, size = candidate.shape, (self._most_places + 7) // 8
-        agreed, mask = self._agreeing(shape), -1
+        constraints = shape.constraints
+        agreed, mask = self._agreeing(constraints), -1
         for group, selects in candidate.groups.deciding:
             if not group.on_hosts:
-                agreed = self._in_domains(agreed, shape, group, selects)
-            elif HOSTNAME not in shape.strict_requirements.by_key:
+                agreed = self._in_domains(agreed, constraints, group, selects)
+            elif HOSTNAME not in constraints.strict_requirements.by_key:
                 mask &= group.allowed_hosts(selects)
         allowed = None if mask == -1 else (mask & (1 << size * 8) - 1).to_bytes(size, "little")
         columns, at = (self._room, self._kind, self._place), -1
         while (at := next_possible(order, at + 1, columns, shape.wanted, agreed, allowed)) >= 0:
             yield int(order[at])
 
-    def _agreeing(self, shape: PodShape) -> bytearray:
+    def _agreeing(self, constraints: PodConstraints) -> bytearray:
         """By kind, whether taints and requirements let pods in."""
-        agreed = self._agreed.setdefault((shape.requirements, shape.tolerations), bytearray())
+        agreed = self._agreed.setdefault((constraints.requirements, constraints.tolerations), bytearray())
         for kind in self._kinds[len(agreed) :]:
-            agreed.append(self._agrees(shape, kind))
+            agreed.append(self._agrees(constraints, kind))
         return agreed
 
     def _in_domains(
-        self, agreed: bytearray, shape: PodShape, group: TopologyGroup, selects: bool
+        self, agreed: bytearray, constraints: PodConstraints, group: TopologyGroup, selects: bool
     ) -> bytearray:
         """By kind, whether it has a domain, too, in which a group lets pods in."""
         key = group.topology_key
-        mask = group.open_domains(shape.strict_requirements.by_key.get(key) or group.key.exists, selects)
+        mask = group.open_domains(
+            constraints.strict_requirements.by_key.get(key) or group.key.exists, selects
+        )
         if mask == -1:
             return agreed
-        own = shape.requirements.by_key.get(key)
+        own = constraints.requirements.by_key.get(key)
         values, value_of_kind = self._values_of(group)
         answers = [(nodes if own is None else nodes.meet(own)).select(mask) != 0 for nodes in values]
         return bytearray([flag and answers[at] for flag, at in zip(agreed, value_of_kind, strict=True)])
@@ -133,10 +135,12 @@ class HostTable(Generic[T]):
         return values, value_of_kind
 
     @staticmethod
-    def _agrees(shape: PodShape, host: Host) -> bool:
-        if shape.taint_refusal(host.taints):
+    def _agrees(constraints: PodConstraints, host: Host) -> bool:
+        if constraints.taint_refusal(host.taints):
             return False
-        return shape.names_host or not host.requirements.refusal(shape.requirements, host.undefined)
+        return constraints.names_host or not host.requirements.refusal(
+            constraints.requirements, host.undefined
+        )
 
 
 # ---- solve -------------------------------------------------------------------------------------------------
@@ -217,23 +221,23 @@ class Solver:
             length_at_return[candidate.uid] = len(queue)
 
     def _update(self, candidate: TriedPod) -> None:
-        candidate.groups = self.topology.groups(candidate.shape)
+        candidate.groups = self.topology.groups(candidate.shape.constraints)
         candidate.updates += 1
 
     def _try(self, original: TriedPod) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
-        if self.refuses_claims and has_claims(original.pod):
+        if self.refuses_claims and original.shape.has_claims:
             return HAS_CLAIMS
         candidate = original
         while True:
             refusal = self._add(candidate)
             if refusal is None or waits_for_reservation(refusal):
                 return refusal
-            step = relaxed(candidate.shape, self.tolerating, candidate.updates)
+            step = relaxed(candidate.shape.constraints, self.tolerating, candidate.updates)
             if step is None:
                 return refusal
             self.relaxations.setdefault(candidate.pod.key, []).append(step.text)
-            candidate = replace(candidate, shape=step.shape)
+            candidate = replace(candidate, shape=replace(candidate.shape, constraints=step.constraints))
             self._update(candidate)
 
     def _add(self, candidate: TriedPod) -> Refusal | None:

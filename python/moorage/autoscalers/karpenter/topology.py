@@ -15,7 +15,7 @@ from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, P
 from moorage.kube.model.node import HOSTNAME
 
 from .label_requirements import Requirement, RequirementSet, bits
-from .pod_shape import Labelled, PodShape, ShapeBook, effective_selector, uid_of
+from .pod_shape import Labelled, PodConstraints, ShapeBook, effective_selector, uid_of
 from .pod_validation import is_terminal
 from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, NodeFilter, Ties, TopologyGroup
 
@@ -60,11 +60,11 @@ class DomainUniverse:
         for place in bits(mask):
             domains.setdefault(place, set()).add(taints)
 
-    def domains(self, name: str, shape: PodShape, honors: bool) -> int:
+    def domains(self, name: str, constraints: PodConstraints, honors: bool) -> int:
         """The domains of a key as bits; with `honors` those of pools whose taints pods tolerate."""
         mask = 0
         for place, lists in self._domains.get(name, {}).items():
-            if not honors or any(not shape.taint_refusal(taints) for taints in lists):
+            if not honors or any(not constraints.taint_refusal(taints) for taints in lists):
                 mask |= 1 << place
         return mask
 
@@ -191,70 +191,72 @@ class CountedGroups:
         self._by_labels: dict[Labelled, list[tuple[str, str]]] = {}
         self._domains: dict[Hashable, NodeDomains] = {}
         self._made: dict[Hashable, CountedGroup] = {}
-        self._own: dict[PodShape, list[CountedGroup]] = {}
-        self._terms: dict[PodShape, list[TopologyGroup]] = {}
+        self._own: dict[PodConstraints, list[CountedGroup]] = {}
+        self._terms: dict[PodConstraints, list[TopologyGroup]] = {}
         self._away: dict[Hashable, tuple[CountedGroup, list[tuple[str, TopologyGroup]]]] = {}
         for pod in around.pods:
             if not pod.spec.node_name or is_terminal(pod):
                 continue
-            shape = book.shape(pod)
+            constraints = book.shape(pod).constraints
             if pod.metadata.deletion_timestamp is None:
-                self._by_labels.setdefault(shape.labelled, []).append((uid_of(pod), pod.spec.node_name))
-            if shape.anti_affinity:
-                self._keep_away(pod, shape)
+                self._by_labels.setdefault(constraints.labelled, []).append((uid_of(pod), pod.spec.node_name))
+            if constraints.anti_affinity:
+                self._keep_away(pod, constraints)
 
     # ---- groups that pods own ------------------------------------------------------------------------------
 
-    def own(self, shape: PodShape) -> list[CountedGroup]:
+    def own(self, constraints: PodConstraints) -> list[CountedGroup]:
         """The groups of the constraints and terms of pods, each once."""
-        groups = self._own.get(shape)
+        groups = self._own.get(constraints)
         if groups is None:
-            groups = self._own[shape] = list(dict.fromkeys([*self._spreads(shape), *self._affinities(shape)]))
+            groups = self._own[constraints] = list(
+                dict.fromkeys([*self._spreads(constraints), *self._affinities(constraints)])
+            )
         return groups
 
-    def _spreads(self, shape: PodShape) -> Iterable[CountedGroup]:
-        for spread in shape.spreads:
+    def _spreads(self, constraints: PodConstraints) -> Iterable[CountedGroup]:
+        for spread in constraints.spreads:
             if self.ignores and spread.when_unsatisfiable != "DoNotSchedule":
                 continue
-            nodes = NodeFilter.of(shape, spread)
+            nodes = NodeFilter.of(constraints, spread)
             group = TopologyGroup(
                 SPREAD,
                 spread.topology_key,
                 self.vocabulary.key(spread.topology_key),
-                frozenset({shape.labelled.namespace}),
-                effective_selector(spread, shape.labelled.labels),
+                frozenset({constraints.labelled.namespace}),
+                effective_selector(spread, constraints.labelled.labels),
                 spread.max_skew,
                 spread.min_domains,
                 nodes,
             )
-            group.register(self.universe.domains(group.topology_key, shape, nodes.taints == "Honor"))
+            group.register(self.universe.domains(group.topology_key, constraints, nodes.taints == "Honor"))
             yield self._counted(group)
 
-    def _affinities(self, shape: PodShape) -> Iterable[CountedGroup]:
+    def _affinities(self, constraints: PodConstraints) -> Iterable[CountedGroup]:
         kinds = (
-            (AFFINITY, shape.affinity, shape.preferred_affinity),
-            (ANTI_AFFINITY, shape.anti_affinity, shape.preferred_anti_affinity),
+            (AFFINITY, constraints.affinity, constraints.preferred_affinity),
+            (ANTI_AFFINITY, constraints.anti_affinity, constraints.preferred_anti_affinity),
         )
         for kind, required, preferred in kinds:
             terms = required if self.ignores else (*required, *(each.pod_affinity_term for each in preferred))
             for term in terms:
-                yield self._counted(self._of_term(kind, shape, term))
+                yield self._counted(self._of_term(kind, constraints, term))
 
-    def terms(self, shape: PodShape) -> list[TopologyGroup]:
+    def terms(self, constraints: PodConstraints) -> list[TopologyGroup]:
         """The groups of required anti-affinity of pods, which keeps others away, without counts."""
-        terms = self._terms.get(shape)
+        terms = self._terms.get(constraints)
         if terms is None:
-            terms = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
-            self._terms[shape] = terms
+            terms = [self._of_term(ANTI_AFFINITY, constraints, term) for term in constraints.anti_affinity]
+            self._terms[constraints] = terms
         return terms
 
-    def _of_term(self, kind: str, shape: PodShape, term: PodAffinityTerm) -> TopologyGroup:
+    def _of_term(self, kind: str, constraints: PodConstraints, term: PodAffinityTerm) -> TopologyGroup:
         key = self.vocabulary.key(term.topology_key)
-        namespaces = self._namespaces(shape.labelled.namespace, term)
+        namespaces = self._namespaces(constraints.labelled.namespace, term)
         group = TopologyGroup(
             kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None
         )
-        group.register(self.universe.domains(term.topology_key, shape, honors=True))
+        group.register(self.universe.domains(term.topology_key, constraints, honors=True))
         return group
 
     def _namespaces(self, own: str, term: PodAffinityTerm) -> frozenset[str]:
@@ -308,12 +310,12 @@ class CountedGroups:
                 counted.pods |= {uid: places[node] for uid, node in members if node in places}
         return counted
 
-    def _keep_away(self, pod: Pod, shape: PodShape) -> None:
+    def _keep_away(self, pod: Pod, constraints: PodConstraints) -> None:
         """Take up the required anti-affinity of a pod that runs."""
         if pod.spec.node_name not in self._around.tracked:
             return
         labels, uid = self._around.nodes[pod.spec.node_name].metadata.labels, uid_of(pod)
-        for group in self.terms(shape):
+        for group in self.terms(constraints):
             counted, owners = self._away.setdefault(group.identity, (CountedGroup(group, _NO_NODES), []))
             owners.append((uid, group))
             domain = labels.get(group.topology_key)
@@ -376,8 +378,8 @@ class TopologyError(Struct, eq=False):
         )
 
 
-class ShapeTopologies:
-    """The groups of a pass that matter to pods of one shape.
+class ConstraintGroups:
+    """The groups of a pass that matter to pods of one constraints.
 
     Parameters
     ----------
@@ -390,12 +392,12 @@ class ShapeTopologies:
     def __init__(
         self,
         topology: Topology,
-        shape: PodShape,
+        constraints: PodConstraints,
         own: Sequence[TopologyGroup] = (),
         away: Sequence[TopologyGroup] = (),
     ) -> None:
         self.own, self.away = own, away
-        self._topology, self._shape = topology, shape
+        self._topology, self._shape = topology, constraints
         self._looked_at = -1, -1
         self._deciding: list[Asked] = []
         self._counting: list[TopologyGroup] = []
@@ -454,17 +456,17 @@ class Topology:
         self.inverse = source.kept_away(excluded)
         for group in self.inverse.values():
             group.follow(self.hosts)
-        self._groups: dict[PodShape, ShapeTopologies] = {}
+        self._groups: dict[PodConstraints, ConstraintGroups] = {}
         self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
 
-    def groups(self, shape: PodShape) -> ShapeTopologies:
-        """The groups that matter to pods of a shape; new ones begin with the pods that run."""
-        groups = self._groups.get(shape)
+    def groups(self, constraints: PodConstraints) -> ConstraintGroups:
+        """The groups that matter to pods of a constraints; new ones begin with the pods that run."""
+        groups = self._groups.get(constraints)
         if groups is None:
-            away = [self._kept_away(group) for group in self._source.terms(shape)]
-            own = [self._taken_up(counted) for counted in self._source.own(shape)]
-            groups = ShapeTopologies(self, shape, list(dict.fromkeys(own)), list(dict.fromkeys(away)))
-            self._groups[shape] = groups
+            away = [self._kept_away(group) for group in self._source.terms(constraints)]
+            own = [self._taken_up(counted) for counted in self._source.own(constraints)]
+            groups = ConstraintGroups(self, constraints, list(dict.fromkeys(own)), list(dict.fromkeys(away)))
+            self._groups[constraints] = groups
         return groups
 
     def _kept_away(self, group: TopologyGroup) -> TopologyGroup:
@@ -493,7 +495,7 @@ class Topology:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def narrow(
-        self, shape: PodShape, groups: ShapeTopologies, host: Host, before: RequirementSet
+        self, constraints: PodConstraints, groups: ConstraintGroups, host: Host, before: RequirementSet
     ) -> RequirementSet | TopologyError | str:
         """What all topologies of a pod leave of the requirements that a host has with it, without its name;
         or why nothing."""
@@ -501,7 +503,7 @@ class Topology:
         worst_is_own = False
         requirements = before
         for at, (group, selects) in enumerate(groups.deciding):
-            domains = self._domains(shape, group, selects, host, before)
+            domains = self._domains(constraints, group, selects, host, before)
             if isinstance(domains, TopologyError):
                 is_own = at < len(groups.own)
                 if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
@@ -515,10 +517,15 @@ class Topology:
         return requirements
 
     def _domains(
-        self, shape: PodShape, group: TopologyGroup, selects: bool, host: Host, before: RequirementSet
+        self,
+        constraints: PodConstraints,
+        group: TopologyGroup,
+        selects: bool,
+        host: Host,
+        before: RequirementSet,
     ) -> Requirement | TopologyError | None:
         """The domains that a group leaves; None for a host that it takes."""
-        strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
+        strict = constraints.strict_requirements.by_key.get(group.topology_key) or group.key.exists
         if group.on_hosts:
             named = host.host.by_key[HOSTNAME]
             takes = group.takes_host(named.mask, strict, selects)
@@ -527,7 +534,7 @@ class Topology:
         mask = group.domains(strict, nodes, selects, self.ties)
         return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
 
-    def record(self, groups: ShapeTopologies, host: Host) -> None:
+    def record(self, groups: ConstraintGroups, host: Host) -> None:
         """Count a pod that was placed on a host, in each group that it matters to."""
         for group in groups.counting:
             nodes = group.node_filter

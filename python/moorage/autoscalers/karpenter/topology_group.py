@@ -33,7 +33,7 @@ from moorage.kube import (
 from moorage.kube.model.node import HOSTNAME
 
 from .label_requirements import Key, Requirement, RequirementSet, bits
-from .pod_shape import Labelled, PodShape, untolerated
+from .pod_shape import Labelled, PodConstraints, untolerated
 
 # ---- which nodes count for a spread constraint -------------------------------------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologynodefilter.go.
@@ -55,14 +55,14 @@ class NodeFilter(Struct, eq=False):
     _known: dict[tuple[tuple[Taint, ...], RequirementSet], bool] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, shape: PodShape, spread: TopologySpreadConstraint) -> NodeFilter:
-        terms = [shape.vocabulary.of_terms(term.match_expressions) for term in shape.required]
-        alternatives = [shape.node_selector.meet(term) for term in terms] or [shape.node_selector]
+    def of(cls, constraints: PodConstraints, spread: TopologySpreadConstraint) -> NodeFilter:
+        terms = [constraints.vocabulary.of_terms(term.match_expressions) for term in constraints.required]
+        alternatives = [constraints.node_selector.meet(term) for term in terms] or [constraints.node_selector]
         return cls(
             alternatives,
             spread.node_affinity_policy or "Honor",
             spread.node_taints_policy or "Ignore",
-            shape.tolerations,
+            constraints.tolerations,
             any(HOSTNAME in alternative.by_key for alternative in alternatives),
         )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,3 +212,23 @@ def test_pods_may_be_lost_while_their_budget_holds() -> None:
         found = scheduler(node("a"), node("b"), node("c"), pods, budget)
         assert bool(found.survive(within_budgets=True)) == holds
         assert not found.survive()
+
+
+def test_a_loss_leaves_nothing_of_each_host_behind() -> None:
+    hosts, apps = 1000, range(8)
+    nodes = [node(f"n{at}", labels={"kubernetes.io/hostname": f"n{at}"}) for at in range(hosts)]
+    sets = [workload("ReplicaSet", f"w{at}", 1, metadata={"uid": f"w{at}"}) for at in apps]
+    pods = [pod(f"p{at}", f"n{at}", owner=f"w{at}", labels={"app": f"w{at}"}) for at in apps]
+    one = scheduler(nodes, sets, pods)
+    assert one.can_schedule_pod(pod("new"))
+    left = []
+    with one.transaction():
+        for at in apps:
+            with one.transaction():
+                one.remove_nodes([f"n{at}"])
+                assert len(one.run().placements) == 1
+            gc.collect()
+            left.append((one.cache.state.mark()[0], sys.getallocatedblocks()))
+    (journal, blocks), (journal_at_end, blocks_at_end) = left[1], left[-1]
+    assert journal_at_end - journal < 4 * hosts  # not one column of the node list
+    assert blocks_at_end - blocks < hosts

@@ -315,6 +315,7 @@ cdef class Domains:
         """Drop a topology key."""
         if self.topologies.get(topology.label) is topology:
             del self.topologies[topology.label]
+            topology.ids.clear()  # which terms of the transaction still hold, one number per host
             self._put_away(topology.domain)
 
     def _drop_eligibility(self, key, Eligibility eligibility not None):

@@ -617,26 +617,36 @@ cdef bint _has_negative_counts(View view) except -1:
 
 cdef int _reorder(View view, bint is_anew) except -1:
     """Update the node list after an entry LOG_ORDER."""
-    if is_anew or not _reuse_list(view):
-        _rebuild(view)
-        if view.claim_counts is not None:
-            view.claim_counts.start_anew()
     view.scanned = -1
+    if view.size and not is_anew and _reuse_list(view):
+        return 0
+    _rebuild(view)
+    if view.claim_counts is not None:
+        view.claim_counts.start_anew()
     return _set_positions(view)
 
 
 cdef int _reuse_list(View view) except -1:
-    """Keep the order of the list if its names are those of the tree; return whether they are."""
+    """Keep the order of the list if its names are those of the tree; return whether they are.
+
+    Where the rows are the same too, as after a rollback, nothing is recorded: the transaction around it may have
+    many such refreshes.
+    """
     cdef int32_t at, row
+    cdef bint is_same = True
     if view.size != view.tree.size():
         return 0
     for at in range(view.size):
         row = view.table.find(view.names_column()[at])
         if row < 0 or not view.table.row(0, row).flags & MR_PRESENT:
             return 0
+        is_same = is_same and row == view.order_column()[at]
+    if is_same:
+        return 1
     view.order.touch_range(0, view.size)
     for at in range(view.size):
         view.order_column()[at] = view.table.find(view.names_column()[at])
+    _set_positions(view)
     return 1
 
 

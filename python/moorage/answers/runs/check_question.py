@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from moorage.cluster.verbs import RequestedChange
-from moorage.errors import InputError
-from moorage.kube import Cluster
+from moorage.errors import InputError, first_of
+from moorage.kube import Cluster, Job
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import RELEASES
+from moorage.kube.workloads.expand_kinds import suspended_names
 from moorage.kube.workloads.input_facts import facts_of
 
 from ..scheduler import Scheduler
@@ -156,8 +157,20 @@ class CheckQuestion:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None
             verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
         warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
-        warnings += [] if verdict.is_about_pods else [NO_POD]
+        warnings += self._not_checked(done.scheduler, verdict.is_about_pods)
         return CheckAnswer(done, verdict, removed, warnings, facts_of(self.after))
+
+    def _not_checked(self, scheduler: Scheduler, is_about_pods: bool) -> Iterator[str]:
+        """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""
+        before = suspended_names(self.before.others, self.before.suspended) if is_about_pods else ()
+        never = {(job.namespace, job.name) for job in self.after.suspended if job.is_job and job.why}
+        listed: list[Job] = scheduler.client.list(Job)[0]
+        jobs = [job for job in listed if (job.namespace, job.name) not in never]  # those are findings
+        now = suspended_names(jobs, [each for each in scheduler.suspended() if not each.why])
+        if names := [name for name in now if name not in before]:
+            yield f"Not checked, because they are suspended: {first_of(names, 3)}; --unsuspend lets them run."
+        elif not is_about_pods:
+            yield NO_POD
 
     def _without_nodes(self, failed: int) -> Iterator[str]:
         """Yield for which questions no nodes come, and of which groups none do."""

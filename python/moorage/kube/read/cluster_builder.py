@@ -41,7 +41,7 @@ from ..model.workload import (
 )
 from ..workloads.deployment_rollout import PARENTS
 from ..workloads.disruption import with_statuses
-from ..workloads.expand_kinds import NOT_KNOWN, expand_kinds, not_counted, suspended_warning
+from ..workloads.expand_kinds import NOT_KNOWN, SUSPENDED, expand_kinds, not_counted, suspended_names
 from ..workloads.job_state import due
 from ..workloads.kind_table import AT_TIMES, POLICY_GROUPS, is_not_read
 from ..workloads.ownership import FINISHED, Names, PodIndex
@@ -451,9 +451,9 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
         Workloads of other projects.
     """
     timed = [f"CronJob {job.key}" for job in due(objects)]
-    jobs = [job for job in objects if isinstance(job, Job) and job.spec.suspend]
-    waiting = [job for job in jobs if job.status.completion_time is None]
-    return suspended_warning(waiting, suspended) + ([not_counted(AT_TIMES, timed)] if timed else [])
+    names = suspended_names(objects, suspended)
+    whys = {SUSPENDED: names, AT_TIMES: timed}
+    return [not_counted(why, each) for why, each in whys.items() if each]
 
 
 def _warnings(cluster: Cluster, warned: Mapping[str, int]) -> list[str]:

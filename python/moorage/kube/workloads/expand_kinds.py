@@ -135,12 +135,16 @@ def not_counted(why: str, names: Sequence[str]) -> str:
     return RoutineNote(f"Not counted, {why} ({len(names)}): {shown}.")
 
 
-def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
-    """Return the warning about suspended workloads, which names their queues of Kueue; none without any."""
-    queues = [(f"Job {workload.key}", workload.metadata.labels.get(QUEUE, "")) for workload in jobs]
+def suspended_names(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
+    """Return the kinds and names of suspended workloads, with their queues of Kueue."""
+    waiting = [job for job in jobs if isinstance(job, Job) and job.spec.suspend]
+    queues = [
+        (f"Job {job.key}", job.metadata.labels.get(QUEUE, ""))
+        for job in waiting
+        if job.status.completion_time is None
+    ]
     queues += [(workload.text, workload.queue) for workload in others if not workload.is_job]
-    names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]
-    return [not_counted(SUSPENDED, names)] if names else []
+    return [f"{name} (queue {queue})" if queue else name for name, queue in queues]
 
 
 class _Expansion:

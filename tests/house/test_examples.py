@@ -19,7 +19,7 @@ from tests.cases.console import commands as shown_commands
 from tests.cases.console import run
 from tests.cli.options.test_option_groups import EXAMPLES, LEAVES
 from tests.conformance.vectors import lines
-from tests.house.source import ROOT
+from tests.house.source import ROOT, files
 
 PLUGIN_PAGE = "docs/how_to/write_a_plugin.md"
 
@@ -141,6 +141,21 @@ def test_an_example_of_help_runs_as_it_stands(example: str, tmp_path: Path) -> N
     answer = run(in_process(example), tmp_path)
     assert answer.code < 2
     assert answer.out
+
+
+CHANGES = {"embed", "extender", "live", "shop/release"}
+"""The folders of examples that are applied to a cluster; the others have one."""
+FOLDERS = sorted(
+    {str(path.parent.relative_to(ROOT / "examples")) for path in files(".yaml", under="examples")}
+)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_of_examples_can_be_given_as_it_is(folder: str) -> None:
+    cluster = "-f examples/shop/cluster.yaml " if folder in CHANGES else ""
+    answer = run(f"moorage check {cluster}-f examples/{folder} -q", ROOT)
+    assert answer.code < 2, answer.err
+    assert answer.out.startswith(("PASS", "FAIL"))
 
 
 def differing(printed: str, shown: list[str]) -> str:

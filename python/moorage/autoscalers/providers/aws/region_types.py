@@ -173,10 +173,10 @@ def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
 def _region(
     sources: TypeSources, pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]
 ) -> str:
-    """The region of a cluster: of the option, else of the zones of its node classes, nodes, volumes and
-    pools, and of files."""
-    zones = {zone for each in classes for zone in each.zone_ids} | there | _asked_zones(pools)
-    own = sorted({*map(region_of, zones)} - {""})
+    """The region of a cluster: of the option, else of the subnets of its node classes, else of the zones of
+    its nodes, volumes and pools, and of files."""
+    subnets = {zone for each in classes for zone in each.zone_ids}
+    own = sorted({*map(region_of, subnets or there | _asked_zones(pools))} - {""})
     if own and sources.region and sources.region not in own:
         names = f"--instance-types names {sources.region}"
         raise InputError(f"{names}, and nodes, node classes, volumes and pools are in {examples(own, 3)}")

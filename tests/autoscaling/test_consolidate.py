@@ -16,7 +16,7 @@ from moorage.autoscalers import AutoscalerSettings, Consolidation, read_instance
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.kube import Node, decode_object
-from tests.doors.autoscalers import make_nodes, next_hit, removal_verdict
+from tests.doors.autoscalers import PoolScaler, next_hit, removal_verdict
 from tests.doors.kube import seconds
 from tests.house.source import ROOT
 
@@ -193,13 +193,13 @@ def test_a_node_that_comes_has_a_name_of_its_own() -> None:
     one = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": [pool, waiting]}))
     claims = one.provision(types=read_instance_types(TYPES)).claims
     first, later = f"{claims[0].pool}-1", f"{claims[0].pool}-2"
-    with one.transaction():
-        assert [*make_nodes(one, claims, 1)[0]] == [first]
-    with one.transaction():
-        assert [*make_nodes(one, claims, 1, {first})[0]] == [later]
+    karpenter = PoolScaler(one, AutoscalerSettings())
+    for name in (first, later):
+        with one.transaction():
+            assert [*karpenter.make(claims, 1)[0]] == [name]
     claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": first}}
     one.client.create(decode_object(claim))  # its node has another name, or has not come
-    assert [*make_nodes(one, claims, 1)[0]] == [later]
+    assert [*PoolScaler(one, AutoscalerSettings()).make(claims, 1)[0]] == [later]
 
 
 def test_of_many_places_the_first_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,13 +75,13 @@ from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 from moorage.autoscalers.karpenter.type_columns import KnownType as KnownType
 from moorage.autoscalers.karpenter.type_columns import known_type as known_type
 
-# The nodes of two rounds, whose names have to differ.
-from moorage.autoscalers.node_maker import make_nodes as make_nodes
-
 # Facts and changes as values: each change is made, to see that it helps.
 from moorage.autoscalers.node_removal import group_removal_verdict as group_removal_verdict
 from moorage.autoscalers.node_removal import removal_verdict as removal_verdict
 from moorage.autoscalers.pool_refusals import pool_refusals as pool_refusals
+
+# The nodes of two rounds, whose names have to differ.
+from moorage.autoscalers.pool_scaler import PoolScaler as PoolScaler
 from moorage.autoscalers.providers.aws.ec2_answers import Ec2Type as Ec2Type
 
 # The provider for AWS by itself: what vectors give it, and what they compare.

@@ -189,9 +189,9 @@ class Scheduler(ChangingScheduler):
             and why the others get none, in Karpenter's words.
         """
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-        from moorage.autoscalers.karpenter.provisioning import pass_question
+        from moorage.autoscalers.pool_scaler import PoolScaler
 
-        return pass_question(self, pods, AutoscalerSettings(types, options, seed)).answer()
+        return PoolScaler(self, AutoscalerSettings(types, options, seed)).question(pods).answer()
 
     @typed
     def scale_up(

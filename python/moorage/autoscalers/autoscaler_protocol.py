@@ -4,7 +4,7 @@ it acts in a replay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -33,13 +33,12 @@ class LastPass:
 
 @dataclass(frozen=True)
 class AutoscalerSettings:
-    """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, names
-    that no node gets, the checked node groups of cluster-autoscaler, and Karpenter's last pass."""
+    """What autoscalers work with: types as for `Scheduler.provision`, flags of Karpenter, a seed, the
+    checked node groups of cluster-autoscaler, and Karpenter's last pass."""
 
     types: Types | None = None
     options: KarpenterOptions | None = None
     seed: int = 0
-    past_names: frozenset[str] = frozenset()
     groups: GroupSettings | None = None
     last: LastPass = field(default_factory=LastPass, compare=False, repr=False)
 
@@ -59,6 +58,16 @@ def _without_template(group: NodeGroup, label: str, values: Collection[str]) -> 
     template = group.template
     is_lost = template is not None and template.metadata.labels.get(label) in values
     return structs.replace(group, template=None) if is_lost else group
+
+
+class Scaler(Protocol):
+    """An autoscaler over the cluster of a scheduler, which makes nodes for pods that wait."""
+
+    name: str
+
+    def decide(self, pods: Sequence[str]) -> RoundDecision:
+        """Decide which nodes come for pods, given by key."""
+        ...
 
 
 class TimedAutoscaler(Protocol):
@@ -100,6 +109,8 @@ class RoundDecision(NamedTuple):
         Pools without an instance type.
     plan : hashable
         Equal for decisions to make equal nodes for equal pods.
+    existing : collection of str
+        Nodes on which it expects pods that wait.
     """
 
     by: str
@@ -108,3 +119,4 @@ class RoundDecision(NamedTuple):
     make: Callable[[int], Made] | None
     pools: dict[str, str] = {}
     plan: Hashable = None
+    existing: Collection[str] = ()

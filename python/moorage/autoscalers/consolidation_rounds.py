@@ -27,12 +27,11 @@ from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
 from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
 from .karpenter.disruption_moves import Command
-from .karpenter.karpenter_options import VERSION, KarpenterOptions
+from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_shape import RESOURCES
 from .karpenter.pod_validation import is_reschedulable
-from .karpenter.provisioning import check_type, pass_question
 from .launched_nodes import assume_claims, remove_claims
-from .node_maker import make_nodes
+from .pool_scaler import PoolScaler
 from .providers.instance_type import POOL, refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import ComingNode, NewNode, UnplacedPod, UnplacedPodDocument, kinds_of
@@ -300,7 +299,6 @@ def consolidate(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
-    check_type("options", autoscaling.options, KarpenterOptions)
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
         others = "of node groups, explain node/NAME --group-sizes and plan drain --count tell what can go"
@@ -320,7 +318,7 @@ def consolidate(
         if results[-1].command is not None:
             over = {}
         elif over:
-            rounds.now = max(over.values())
+            rounds.karpenter.now = max(over.values())
             results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end
         while (command := results[-1].command) is not None and len(rounds.steps) < most:
@@ -379,20 +377,17 @@ class ConsolidationRounds:
     def __init__(
         self, scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, at: float | None
     ) -> None:
-        self._scheduler, self._autoscaling, self.now = scheduler, autoscaling, at
+        self._scheduler, self._autoscaling = scheduler, autoscaling
+        self.karpenter = PoolScaler(scheduler, autoscaling)
         self._left = left_pods(scheduler, scheduler.run())
-        self.notes: list[str] = []
-        self._stuck: frozenset[str] = frozenset()
+        question = self.karpenter.question([*self._left])
+        self.karpenter.now = question.situation.now if at is None else at
+        self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
         self.steps: list[RemovalStep] = []
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
-        question = pass_question(self._scheduler, [*self._left], self._autoscaling)
-        self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
-        if self.now is None:
-            self.now = question.situation.now
-        situation = replace(question.situation, now=self.now, marked=self._stuck)
-        return replace(question, situation=situation).view()
+        return self.karpenter.question([*self._left]).view()
 
     def young(self) -> dict[str, float]:
         """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
@@ -411,19 +406,15 @@ class ConsolidationRounds:
 
     def take(self, method: Method, command: Command) -> None:
         """Do what a command says, and place the pods."""
-        scheduler = self._scheduler
-        going = command.going
+        scheduler, karpenter, going = self._scheduler, self.karpenter, command.going
         names = [*going.values()]
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
-        self._autoscaling = replace(self._autoscaling, past_names=self._autoscaling.past_names | {*names})
-        new_nodes, _ = make_nodes(
-            scheduler, command.new_claims(), len(self.steps) + 1, self._autoscaling.past_names
-        )
+        new_nodes, _ = karpenter.make(command.new_claims(), len(self.steps) + 1)
         kept, result = self._drained(names)
         stuck = {there[key].spec.node_name for key in kept if key in there}
         remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
-        self._stuck |= stuck
+        karpenter.marked |= stuck
         result = scheduler.run() if scheduler.pods.pending else result
         now_left = left_pods(scheduler, result)
         pending = scheduler.pods.pending
@@ -432,7 +423,7 @@ class ConsolidationRounds:
         extra: tuple[NewNode, ...] = ()
         waiting: tuple[UnplacedPod, ...] = ()
         if new:
-            up = grow(scheduler, self._autoscaling, result, scheduler.run)
+            up = grow(scheduler, self._autoscaling, result, scheduler.run, [karpenter])
             extra, waiting = up.nodes, tuple([pod for pod in up.waiting if pod.pod in new])
         self._left = stayed | {each.pod: each.scheduler for each in waiting}
         lost = tuple(
@@ -453,10 +444,9 @@ class ConsolidationRounds:
                 {key: node for key, node in self._places().items() if before.get(key) != node},
             )
         )
-        view = self.view()
-        afters = [consolidate_after(pool) or 0.0 for pool in view.objects.list(NodePool)]
-        assert self.now is not None
-        self.now += _BETWEEN + max(afters, default=0.0)
+        pools: list[NodePool] = scheduler.client.list(NodePool)[0]
+        assert karpenter.now is not None
+        karpenter.now += _BETWEEN + max([consolidate_after(pool) or 0.0 for pool in pools], default=0.0)
 
     def _places(self) -> dict[str, str]:
         """By key, the nodes of pods."""

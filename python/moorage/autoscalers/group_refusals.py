@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
@@ -90,7 +91,7 @@ class _GroupLoops:
         self._scheduler, self._autoscaling, self._pod = scheduler, autoscaling, pod
         self.group, self._settings = group, structs.replace(settings, node_groups=[group])
         self._gates = scheduler.cache.state.classes.gates
-        self._scaler = GroupScaler(scheduler, autoscaling, self._settings)
+        self._scaler = self._with(self._settings)
         self.kinds = set[Kind]()
         with self.changed(()) as up:
             self._found = up
@@ -102,7 +103,10 @@ class _GroupLoops:
         for edit in edits:
             pod = edit.change(pod) if edit.about is Pod else pod
             settings = edit.change(settings) if edit.about is None else settings
-        yield next(GroupScaler(self._scheduler, self._autoscaling, settings).loops([pod]))
+        yield next(self._with(settings).loops([pod]))
+
+    def _with(self, settings: GroupSettings) -> GroupScaler:
+        return GroupScaler(self._scheduler, replace(self._autoscaling, groups=settings))
 
     def _judge(self, up: ScaleUpResult) -> dict[str, str]:
         if not up.growths:

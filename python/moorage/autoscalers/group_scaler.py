@@ -35,8 +35,9 @@ NOT_TRIGGERED = "pod didn't trigger scale-up"
 
 
 class GroupScaler:
-    """cluster-autoscaler over checked settings. In rounds its loops follow one another until none of them
-    adds nodes, and the nodes of all of them are there together: real ones take longer than a loop to join.
+    """cluster-autoscaler over the cluster of a scheduler, with checked groups. In rounds its loops follow one
+    another until none of them adds nodes, and the nodes of all of them are there together: real ones take
+    longer than a loop to join.
 
     Attributes
     ----------
@@ -46,10 +47,14 @@ class GroupScaler:
         The same as cluster-autoscaler knows them.
     """
 
+    name = CLUSTER_AUTOSCALER
+
     def __init__(
-        self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, settings: GroupSettings
+        self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, past_names: set[str] | None = None
     ) -> None:
+        settings = autoscaling.groups or GroupSettings()
         self._scheduler, self._autoscaling, self.settings = scheduler, autoscaling, settings
+        self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags, self.provided = flags_of(settings), groups_of(settings)
 
@@ -151,7 +156,7 @@ class GroupScaler:
             yield group, node, group.max_size - sizes[name]
 
     def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
-        client, maker = self._scheduler.client, NodeMaker(self._scheduler, turn, self._autoscaling.past_names)
+        client, maker = self._scheduler.client, NodeMaker(self._scheduler, turn, self._past_names)
         nodes: list[Node] = client.list(Node)[0]
         there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
         daemons = {daemon_set.key for daemon_set in client.list(DaemonSet)[0]}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import with_own_uids
 from moorage.cluster.node_changes import NodeCopies
-from moorage.kube import Node, NodeClaim, NodePool, Object
+from moorage.kube import Node, NodeClaim, Object
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.read.object_defaults import defaults
 from moorage.store import ObjectClient
 
 from .autoscaler_protocol import Made
-from .karpenter.new_nodes_result import NewClaim
-from .launched_nodes import claim_and_node
-from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
+from .providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .scale_up_answer import NewNode
 
 
@@ -26,16 +24,15 @@ class NodeNames:
 
     Parameters
     ----------
-    past : collection of str
-        Names that no node gets.
+    taken : set of str
+        Names that no node gets; it notes here those that it has seen.
     serials : dict of str to int
         The last number of each pool or group, which is kept up to date.
     """
 
-    def __init__(
-        self, client: ObjectClient, past: Collection[str] = (), serials: dict[str, int] | None = None
-    ) -> None:
-        self._taken = {obj.name for kind in (Node, NodeClaim) for obj in client.list(kind)[0]} | {*past}
+    def __init__(self, client: ObjectClient, taken: set[str], serials: dict[str, int] | None = None) -> None:
+        taken |= {obj.name for kind in (Node, NodeClaim) for obj in client.list(kind)[0]}
+        self._taken = taken
         self._serials = {} if serials is None else serials
 
     def new(self, of: str, stem: str) -> str:
@@ -51,7 +48,7 @@ class NodeNames:
 class NodeMaker:
     """Makes nodes of one round, all at once."""
 
-    def __init__(self, scheduler: PodScheduler, turn: int, past_names: Collection[str] = ()) -> None:
+    def __init__(self, scheduler: PodScheduler, turn: int, past_names: set[str]) -> None:
         scheduler.sync()
         self._scheduler, self._turn = scheduler, turn
         self.names, self.copies = NodeNames(scheduler.client, past_names), NodeCopies(scheduler.client)
@@ -67,28 +64,6 @@ class NodeMaker:
     def create(self) -> Made:
         """Create the nodes, and all other objects."""
         return self._new_nodes, create(self._scheduler, self.objects)
-
-
-def make_nodes(
-    scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int, past_names: Collection[str] = ()
-) -> Made:
-    """Create the nodes of claims, as they are once they are ready, and the claims. Their drivers, and so how
-    many volumes they take, are those of a node of their pool and type, if there is one."""
-    maker, likes = NodeMaker(scheduler, turn, past_names), dict[tuple[str | None, ...], Node]()
-    pools: dict[str, NodePool] = {pool.name: pool for pool in scheduler.client.list(NodePool)[0]}
-    for node in scheduler.client.list(Node)[0]:
-        likes.setdefault(_pool_and_type(node), node)
-    for claim in claims:
-        assert claim.launched is not None
-        pool, is_bound = pools[claim.pool], claim.launched[1].is_bound
-        nodes_claim, node = claim_and_node(claim, maker.names.new(pool.name, pool.name), pool)
-        maker.objects.append(nodes_claim)
-        maker.add(node, likes.get(_pool_and_type(node)), pool.name, claim.price, is_bound=is_bound)
-    return maker.create()
-
-
-def _pool_and_type(node: Node) -> tuple[str | None, ...]:
-    return tuple(map(node.metadata.labels.get, (POOL, INSTANCE_TYPE)))
 
 
 def create(scheduler: PodScheduler, new: Iterable[Object]) -> list[Object]:

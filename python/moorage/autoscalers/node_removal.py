@@ -41,7 +41,6 @@ from .autoscaler_protocol import AutoscalerSettings
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.flags import Memory
 from .cluster_autoscaler.scale_down_pass import DISABLED, ScaleDownResult
-from .consolidation_rounds import ConsolidationRounds
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, ScaleDown
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
@@ -51,6 +50,7 @@ from .karpenter.disruption_moves import Command
 from .karpenter.existing_nodes import StateNode
 from .karpenter.pod_validation import DO_NOT_DISRUPT, protected_until
 from .launched_nodes import assume_claims
+from .pool_scaler import PoolScaler
 from .providers.instance_type import POOL
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, versions, with_version
 from .scaling_rounds import left_pods
@@ -185,9 +185,9 @@ def removal_verdict(
     """
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        view = ConsolidationRounds(
-            scheduler, autoscaling, None if at is None else parse_moment(at, "at")
-        ).view()
+        karpenter = PoolScaler(scheduler, autoscaling)
+        karpenter.now = None if at is None else parse_moment(at, "at")
+        view = karpenter.question([*left_pods(scheduler, scheduler.run())]).view()
     state = next((state for state in view.states if state.node is not None and state.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
@@ -400,10 +400,8 @@ def group_removal_verdict(
 ) -> RemovalVerdict | None:
     """Say what becomes of a node of a group once it was unneeded for long enough (at a time as for
     `Scheduler.consolidate`); None for a node of none. Nothing is changed."""
-    if (settings := autoscaling.groups) is None:
-        return None
-    scaler = GroupScaler(scheduler, autoscaling, settings)
-    group = scaler.group_of().get(name)
+    scaler = GroupScaler(scheduler, autoscaling)
+    settings, group = scaler.settings, scaler.group_of().get(name)
     if group is None:
         return None
     with scheduler.transaction():
@@ -456,7 +454,7 @@ class _GroupTrial:
         own = [each for each in settings.node_groups if each.name == self._group]
         alone = structs.replace(settings, node_groups=own, scale_down=settings.scale_down or ScaleDown())
         memory = Memory(targets={self._group: self._size}, unneeded={self._name: -math.inf})
-        player = GroupScaler(self._scheduler, AutoscalerSettings(), alone).player(memory, removes=True)
+        player = GroupScaler(self._scheduler, AutoscalerSettings(groups=alone)).player(memory, removes=True)
         return player.run_once(self._scheduler, {self._name: self._group}, self._now, []).down, memory
 
     def decide(self, settings: GroupSettings) -> tuple[str, dict[str, tuple[str, ...]]]:

@@ -37,8 +37,9 @@ from moorage.kube.model.autoscaling import NodeClaimRequirement
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.claim_template import by_weight, why_idle
 from .karpenter.new_nodes_result import NewClaim
-from .karpenter.provisioning import PassQuestion, pass_question, stored_pools
+from .karpenter.provisioning import stored_pools
 from .launched_nodes import launched_node
+from .pool_scaler import PassQuestion, PoolScaler
 from .providers.instance_type import POOL, ZONE, InstanceType
 from .providers.known_labels import CORE
 from .scale_up_answer import KARPENTER, ScaleUp, price_text
@@ -93,7 +94,7 @@ def pool_reasons(scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: 
 def _passes(
     scheduler: PodScheduler, autoscaling: AutoscalerSettings, pod: str
 ) -> Iterator[tuple[str, PoolPasses]]:
-    question, gates = pass_question(scheduler, [pod], autoscaling), scheduler.cache.state.classes.gates
+    question, gates = PoolScaler(scheduler, autoscaling).question([pod]), scheduler.cache.state.classes.gates
     (waiting,) = (stored for stored in question.stored[Pod] if isinstance(stored, Pod) and stored.key == pod)
     for pool in by_weight(question.pools):
         yield pool.name, PoolPasses(question, waiting, pool, gates)
@@ -321,7 +322,7 @@ class PoolFacts:
 
     @cached_property
     def _question(self) -> PassQuestion:
-        return pass_question(self._scheduler, [], self._autoscaling)
+        return PoolScaler(self._scheduler, self._autoscaling).question([])
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each fact."""

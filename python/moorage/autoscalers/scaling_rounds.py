@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -14,60 +13,25 @@ from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
 from moorage.kube import Node, NodePool, Object, Pod
 
-from .autoscaler_protocol import AutoscalerSettings, RoundDecision
+from .autoscaler_protocol import AutoscalerSettings, RoundDecision, Scaler
 from .group_scaler import GroupScaler
 from .group_settings import GroupSettings, checked_groups
-from .karpenter.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
-from .karpenter.provisioning import NO_POOLS, check_type, pass_question
-from .node_maker import create, make_nodes
-from .scale_up_answer import (
-    CLUSTER_AUTOSCALER,
-    KARPENTER,
-    MOST_ROUNDS,
-    LatePod,
-    NewNode,
-    ScaleUp,
-    UnplacedPod,
-)
-
-# ---- what autoscalers do in a round: the nodes they make for pods that wait, and why others get none -------
+from .karpenter.provisioning import check_type
+from .node_maker import create
+from .pool_scaler import PoolScaler
+from .scale_up_answer import MOST_ROUNDS, LatePod, NewNode, ScaleUp, UnplacedPod
 
 
-def autoscalers(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings
-) -> dict[str, Callable[[Sequence[str]], RoundDecision]]:
-    """Return the autoscalers of a cluster by name: Karpenter where it has NodePools, or nothing else could
-    decide, and cluster-autoscaler where node groups are known."""
-    deciders: dict[str, Callable[[Sequence[str]], RoundDecision]] = {}
+def autoscalers(scheduler: PodScheduler, autoscaling: AutoscalerSettings) -> list[Scaler]:
+    """Return the autoscalers of a cluster, which give no name twice: Karpenter where it has NodePools, or
+    nothing else could decide, and cluster-autoscaler where node groups are known."""
+    names, there = set[str](), list[Scaler]()
     if autoscaling.groups is None or scheduler.client.list(NodePool)[0]:
-        deciders[KARPENTER] = lambda pods: _of_karpenter(scheduler, autoscaling, pods)
+        there.append(PoolScaler(scheduler, autoscaling, names))
     if autoscaling.groups is not None:
-        deciders[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, autoscaling, autoscaling.groups).decide
-    return deciders
-
-
-def _of_karpenter(
-    scheduler: PodScheduler, autoscaling: AutoscalerSettings, pods: Sequence[str]
-) -> RoundDecision:
-    question = pass_question(scheduler, pods, autoscaling)
-    answer = question.answer()
-    idle = idle_pools(question.pools)
-    claims = [claim for claim in answer.claims if claim.launched is not None]
-    refused = {
-        key: f"{error.text} ({idle})" if error.text == NO_POOLS and idle else error.text
-        for key, error in answer.errors.items()
-    }
-    planned = frozenset(key for claim in claims for key in claim.pods)
-    plan = frozenset(
-        (claim.pool, claim.pods, *claim.requests.items(), *[of_type.name for of_type in claim.types])
-        for claim in claims
-    )
-    make = partial(make_nodes, scheduler, claims, past_names=autoscaling.past_names) if claims else None
-    return RoundDecision(KARPENTER, planned, refused | answer.ignored, make, answer.pools, plan)
-
-
-# ---- scaling rounds ----------------------------------------------------------------------------------------
+        there.append(GroupScaler(scheduler, autoscaling, names))
+    return there
 
 
 def scale_up(scheduler: PodScheduler, autoscaling: AutoscalerSettings, keep: bool = False) -> ScaleUp:
@@ -90,6 +54,7 @@ def grow(
     autoscaling: AutoscalerSettings,
     result: ScheduleResult,
     run: Callable[[], ScheduleResult],
+    among: Sequence[Scaler] | None = None,
 ) -> ScaleUp:
     """Make nodes for pods that a run has not placed, and run again, until nothing changes.
 
@@ -97,13 +62,15 @@ def grow(
     ----------
     run : callable
         Places pods, and returns the result of all runs or of this one.
+    among : sequence of Scaler, optional
+        Who makes nodes; by default the autoscalers of the cluster, as they begin.
     """
     left = left_pods(scheduler, result)
-    deciders = autoscalers(scheduler, autoscaling)
-    rounds = _Rounds(autoscaling, left, tuple(deciders))
+    among = autoscalers(scheduler, autoscaling) if among is None else among
+    rounds = _Rounds(autoscaling.seed, left, tuple([autoscaler.name for autoscaler in among]))
     while left:
         # They all see the same cluster: none of them waits for the nodes of another.
-        rounds.decisions = [decide([*left]) for decide in deciders.values()]
+        rounds.decisions = [autoscaler.decide([*left]) for autoscaler in among]
         makers = [decision.make for decision in rounds.decisions if decision.make is not None]
         rounds.complete = not makers
         if not makers or rounds.is_in_vain() or rounds.rounds == MOST_ROUNDS:
@@ -127,7 +94,7 @@ def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]
 class _Rounds(Struct):
     """What the rounds have come to so far."""
 
-    autoscaling: AutoscalerSettings
+    seed: int
     left: dict[str, str]
     autoscalers: tuple[str, ...]
     rounds: int = 0
@@ -181,7 +148,7 @@ class _Rounds(Struct):
             tuple(self.late),
             self.complete,
             {pool: why for decision in self.decisions for pool, why in decision.pools.items()},
-            self.autoscaling.seed,
+            self.seed,
             self.autoscalers,
             tuple(self.objects),
             tuple(self.doubled),

@@ -111,7 +111,7 @@ class Autoscaler:
     ) -> None:
         self.spec, self._replayer = spec, replayer
         self.state = AutoscalerState() if state is None else state
-        self._scaler = GroupScaler(replayer.scheduler, AutoscalerSettings(), spec)
+        self._scaler = GroupScaler(replayer.scheduler, AutoscalerSettings(groups=spec))
         self._interval = float(spec.scan_interval)
         self.state.interval = self._interval  # scans that would change nothing are left out
         if state is None:
@@ -273,7 +273,7 @@ class Autoscaler:
 
     def _names(self) -> NodeNames:
         """Return what names new nodes; it knows those that were requested."""
-        coming = [upcoming.name for upcoming in self.state.upcoming]
+        coming = {upcoming.name for upcoming in self.state.upcoming}
         return NodeNames(self._replayer.scheduler.client, coming, self.state.serials)
 
     def _join(self, new: Iterable[tuple[str, str]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_values
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
+from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings, Made
 from moorage.autoscalers.karpenter.disrupt import Method
 from moorage.autoscalers.karpenter.disruption_candidates import HASH, HASH_VERSION
 from moorage.autoscalers.karpenter.disruption_moves import Command
@@ -20,14 +20,16 @@ from moorage.autoscalers.karpenter.existing_nodes import INITIALIZED
 from moorage.autoscalers.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscalers.karpenter.new_nodes_result import NewClaim
 from moorage.autoscalers.karpenter.pod_validation import is_terminal, owned_by
-from moorage.autoscalers.karpenter.provisioning import PassQuestion, pass_question
 from moorage.autoscalers.launched_nodes import READY_CLAIM, claim_and_node, ready_since
 from moorage.autoscalers.node_maker import NodeNames
+from moorage.autoscalers.pool_scaler import PassQuestion, PoolScaler
 from moorage.autoscalers.providers.instance_type import POOL
 from moorage.autoscalers.providers.type_files import given_types
 from moorage.cluster.change import with_own_uids
+from moorage.errors import number_of
 from moorage.kube import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
 from moorage.kube.read.object_defaults import defaults
+from moorage.kube.read.python_values import Source
 from moorage.kube.strict_documents import parse_moment
 from moorage.store import find_object
 from moorage.store.deletion import timestamp
@@ -136,19 +138,18 @@ NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 K = TypeVar("K", bound=Object)
 
 
-class KarpenterNodes:
+class KarpenterNodes(PoolScaler):
     """Makes nodes of claims, and keeps claims up to date; times are seconds from the start."""
 
     def __init__(self, times: KarpenterTimes, replayer: Replayer, state: KarpenterState) -> None:
         self.times, self.replayer, self.state = times, replayer, state
-        self.scheduler, self.client = replayer.scheduler, replayer.scheduler.client
         names, start = times.type_names, times.start_time
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
         options = KarpenterOptions(
             spot_to_spot=times.spot_to_spot, ignore_dra_requests=times.ignore_dra_requests
         )
         types = given_types(*names) if names else None
-        self._autoscaling = AutoscalerSettings(types, options, times.seed)
+        super().__init__(replayer.scheduler, AutoscalerSettings(types, options, times.seed))
         self._touched: set[str] = set()
         self._running: dict[int, tuple[Pod, Pod]] = {}
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
@@ -164,17 +165,14 @@ class KarpenterNodes:
         """An object of the cluster; None if it is gone."""
         return find_object(self.client, kind, name)
 
-    def question(self, now: float) -> PassQuestion:
-        """What a pass is asked about the cluster and the pods that wait."""
-        state = self.state
-        question = pass_question(self.scheduler, sorted(state.waiting), self._autoscaling, self.began + now)
-        situation = with_values(
-            question.situation,
-            marked=frozenset(state.leaving.values()),
-            nominated=frozenset(name for name, end in state.nominated.items() if end > now),
-        )
+    def question(self, pods: Sequence[Source] | None) -> PassQuestion:
+        """What a pass is asked about pods, in the cluster as it is now."""
+        now, state = float(self.replayer.clock.now), self.state
+        self.now, self.marked = self.began + now, frozenset(state.leaving.values())
+        self.nominated = frozenset(name for name, end in state.nominated.items() if end > now)
+        question = super().question(pods)
         stored = question.stored | {Pod: self._running_pods(question.stored[Pod])}
-        return with_values(question, situation=situation, stored=stored)
+        return with_values(question, stored=stored)
 
     def _running_pods(self, pods: Iterable[Any]) -> list[Object]:
         """Pods as they are in a replay, where each runs as soon as it has a node."""
@@ -184,10 +182,17 @@ class KarpenterNodes:
 
     # ---- from a claim to a node ----------------------------------------------------------------------------
 
-    def launch(self, new: NewClaim, now: float, why: str) -> str:
+    def make(self, claims: Iterable[NewClaim], turn: int) -> Made:
+        """Create claims for pods that wait; none of their nodes is there at once."""
+        for claim in claims:
+            self.launch(claim, number_of(len(claim.pods), "pod", "pods"))
+        return {}, []
+
+    def launch(self, new: NewClaim, why: str) -> str:
         """Create a claim, and return its name; its node comes later."""
-        times, pool = self.times, self.client.get(NodePool, new.pool)
-        name = NodeNames(self.client, serials=self.state.serials).new(pool.name, pool.name)
+        times, now = self.times, float(self.replayer.clock.now)
+        pool = self.client.get(NodePool, new.pool)
+        name = NodeNames(self.client, set(), self.state.serials).new(pool.name, pool.name)
         claim, node = (
             obj
             for document in claim_and_node(new, name, pool)

@@ -62,7 +62,8 @@ class Disrupter:
 
     def __init__(self, nodes: KarpenterNodes) -> None:
         self._nodes, self.state = nodes, nodes.state
-        self._replayer, self._scheduler, self._client = nodes.replayer, nodes.scheduler, nodes.client
+        self._replayer, self._client = nodes.replayer, nodes.client
+        self._scheduler = nodes.replayer.scheduler
         self._expiries: dict[str, float] = {}  # by the name of a claim
         self._changed: set[str] = set()  # claims that may have lost their nodes, or be deleted
         informers = self._scheduler.informers
@@ -183,7 +184,7 @@ class Disrupter:
         came = self._nodes.stamp(now) if now else ""
         assume_claims(self._scheduler, came)  # of nodes that the timeline has made since
         self._nodes.note_hashes()
-        return DisruptionPass(self._nodes.question(now).view(), tells=False)
+        return DisruptionPass(self._nodes.question(sorted(self.state.waiting)).view(), tells=False)
 
     def _begin(self, method: Method, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""
@@ -193,7 +194,7 @@ class Disrupter:
         going = command.going
         self._scheduler.taint([*going.values()], _TAINT)
         why = f"replaces {number_of(len(going), 'node', 'nodes')}: {method.reason}"
-        coming = tuple([self._nodes.launch(claim, now, why) for claim in claims])
+        coming = tuple([self._nodes.launch(claim, why) for claim in claims])
         state.replacing.append(Replacing(now, going, coming, method.reason))
         state.nominated |= dict.fromkeys(command.moves, now + NOMINATED)
         state.next_pass, state.passed_mark = now, ()
@@ -357,9 +358,8 @@ class KarpenterScaler:
         if not (state.waiting and self._nodes.client.list(NodePool)[0]):
             return
         self._nodes.note_hashes()
-        answer = self._nodes.question(now).answer()
-        state.nominated |= dict.fromkeys(answer.existing, now + NOMINATED)
-        for claim in answer.claims:
-            if claim.launched is not None:
-                self._nodes.launch(claim, now, number_of(len(claim.pods), "pod", "pods"))
+        decision = self._nodes.decide(sorted(state.waiting))
+        state.nominated |= dict.fromkeys(decision.existing, now + NOMINATED)
+        if decision.make is not None:
+            decision.make(0)
         self._replayer.scheduler.sync()

@@ -426,7 +426,7 @@ def kinds_of_new_nodes(
     kinds.notes += [f"{text}." for text in types.notes]
     kinds.notes += foreign_zones(nodes, types.every())
     if autoscaling.groups is not None:
-        scaler = GroupScaler(scheduler, autoscaling, autoscaling.groups)
+        scaler = GroupScaler(scheduler, autoscaling)
         for group, node, room in scaler.new_nodes():
             kinds.nodes.append(node)
             kinds.room[node.name] = room

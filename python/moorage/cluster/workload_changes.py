@@ -307,7 +307,7 @@ def read_requests(file: str) -> RequestFile:
     file : str
         CSV, as its name ``.csv`` or its first line says, with the columns workload, container, cpu, memory,
         and namespace if a workload names none; or JSON or YAML: a list of maps with these fields, or
-        VerticalPodAutoscalers.
+        VerticalPodAutoscalers, also among other objects, as in a dump.
 
     Raises
     ------
@@ -322,10 +322,10 @@ def read_requests(file: str) -> RequestFile:
         if file.endswith(".csv") or _is_header(text):
             _read_csv(text, read)
             return read
-        for document in read_yaml(text, source):
-            _read_document(document, read)
+        others = [what for document in read_yaml(text, source) for what in _read_document(document, read)]
         if not read.requests and not read.without:
-            raise InputError("this file has no requests")
+            expected = f"expected a list of requests, or {_VPA}s, not {others[0]}" if others else ""
+            raise InputError(expected or "this file has no requests")
     return read
 
 
@@ -347,14 +347,14 @@ def _read_csv(text: str, into: RequestFile) -> None:
         raise InputError("this file has no rows")
 
 
-def _read_document(document: Any, into: RequestFile) -> None:
-    """Add what a JSON value says: rows, an object, or a list of objects."""
+def _read_document(document: Any, into: RequestFile) -> Iterator[str]:
+    """Add what a JSON value says: rows, an object, or a list of objects; yield what has no requests."""
     if isinstance(document, list):
         for at, row in enumerate(document):
             if not isinstance(row, dict):
                 raise InputError("expected a map", path=f"[{at}]")
             if "kind" in row:
-                _read_document(row, into)
+                yield from _read_document(row, into)
                 continue
             _check_fields(row, f"[{at}]")
             texts = {name: "" if value is None else str(value) for name, value in row.items()}
@@ -362,12 +362,13 @@ def _read_document(document: Any, into: RequestFile) -> None:
         return
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind in ("List", f"{_VPA}List"):
-        _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], into)
+        yield from _read_document([{"kind": _VPA} | item for item in document.get("items") or ()], into)
     elif kind == _VPA:
         _read_vpa(document, into)
+    elif isinstance(kind, str):
+        yield f"a {kind}"
     else:
-        what = f"a {kind}" if isinstance(kind, str) else "something else"
-        raise InputError(f"expected a list of requests, or {_VPA}s, not {what}")
+        raise InputError(f"expected a list of requests, or {_VPA}s, not something else")
 
 
 def _check_fields(names: Iterable[str], where: str) -> None:

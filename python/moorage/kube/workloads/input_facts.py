@@ -11,16 +11,19 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import examples, shorten
 from moorage.notes import RoutineNote, reworded
 
-from ..model.autoscaling import HorizontalPodAutoscaler
+from ..admission.pod_requests import controlled, quantities, strongest, with_recommendation
+from ..model.autoscaling import HorizontalPodAutoscaler, VerticalPodAutoscaler
 from ..model.cluster import Cluster, seconds
 from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
-from ..model.policy import PodDisruptionBudget
-from ..model.workload import Deployment, Job, ReplicaSet, Service
+from ..model.policy import LimitRange, PodDisruptionBudget
+from ..model.workload import Deployment, Job, PodTemplateSpec, ReplicaSet, Service
 from .daemon_pods import PRESSURES, pinned_by
 from .disruption import SCALABLE
 from .missing_pods import MAKERS
@@ -185,6 +188,7 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
             facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
             if target.kind in scalable and about not in scaled:
                 facts.append(InputFact(about, f"{head}: its target {about.text} is not in the input"))
+    facts += _of_recommendations(cluster)
     facts += (_fact(about, text) for about, text in _selecting_nothing(cluster))
     for obj, text in cluster.failures.past:
         top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
@@ -302,6 +306,33 @@ def _of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[str]:
             and condition.reason == "TooManyReplicas"
         ):
             yield f"it is at spec.maxReplicas {obj.spec.max_replicas}: {condition_text(condition)}"
+
+
+def _of_recommendations(cluster: Cluster) -> Iterator[InputFact]:
+    """Yield which vertical autoscalers give a new pod more than any node has."""
+    recommending: dict[Workload, list[VerticalPodAutoscaler]] = defaultdict(list)
+    for obj in cluster.others:
+        if isinstance(obj, VerticalPodAutoscaler) and (target := obj.spec.target_ref) is not None:
+            recommending[Workload(obj.namespace, target.kind, target.name)].append(obj)
+    if not (recommending and cluster.nodes):
+        return
+    nodes = [quantities(node.status.allocatable) for node in cluster.nodes]
+    most = {name: max(node.get(name, Quantity("0")) for node in nodes) for name in ("cpu", "memory")}
+    ranges = [obj for obj in cluster.others if isinstance(obj, LimitRange)]
+    for obj in cluster.others:
+        about = Workload(obj.namespace, obj.kind, obj.name)
+        autoscaler = strongest(recommending.get(about, ()))
+        template = getattr(getattr(obj, "spec", None), "template", None)
+        if autoscaler is None or not isinstance(template, PodTemplateSpec):
+            continue
+        own = [limits for limits in ranges if limits.namespace == obj.namespace]
+        pod = Pod(spec=with_recommendation(template.spec, autoscaler, own))
+        set_by_it = {name for each in pod.spec.containers for name in controlled(autoscaler, each.name)}
+        for name, amount in pod_requests(pod, resizes=False).items():
+            if name in set_by_it and name in most and amount > most[name]:
+                head = f"vpa/{autoscaler.name} in namespace {obj.namespace}"
+                text = f"a new pod of {about.text} gets {amount} {name}, nodes have {most[name]} at most"
+                yield InputFact(about, f"{head}: {text}")
 
 
 def _of_workload(obj: Object) -> Iterator[str]:

@@ -5,8 +5,9 @@ claims have (Dynamic Resource Allocation).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -15,13 +16,14 @@ from moorage._core.base.quantity import parse as amount_of
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
-from moorage.kube import Pod, ResourceClaim, ResourceSlice
+from moorage.kube import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from moorage.kube.model.node import Node
-from moorage.kube.model.resource_claims import DeviceRequest
+from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceRequest
 from moorage.kube.model.resource_slices import Device, ResourceSliceSpec
 from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.store import find_object
 
+T = TypeVar("T")
 MODEL_LABELS = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -60,9 +62,22 @@ class DeviceUse(Document, frozen=True):
     devices: Count
     free: Count | UnsetType
     """Those that could be given, each by itself: parts of one device take room from one another. Left out
-    where several claims can share a device."""
+    where several claims can share a device, and of devices that no ResourceSlice lists."""
     holders: tuple[DeviceShare, ...]
     """Those with the most devices first."""
+
+
+class HeldDevices(Document, frozen=True):
+    """Devices of one resource or driver, and one model, that a workload or a namespace holds."""
+
+    resource: str
+    model: str
+    class_name: str
+    devices: Count
+
+
+UNLISTED = "(in no ResourceSlice)"
+"""The model of devices that claims have and no slice lists."""
 
 
 class DevicesDocument(Document, frozen=True, kw_only=True):
@@ -81,6 +96,17 @@ def device_use(scheduler: PodScheduler) -> list[DeviceUse]:
     return sorted(uses, key=lambda use: (use.resource, use.model, use.node))
 
 
+def held_devices(
+    uses: Iterable[DeviceUse], key_of: Callable[[DeviceShare], T]
+) -> dict[T, tuple[HeldDevices, ...]]:
+    """Return what is held of each resource, model and class, by a key of the holders."""
+    held = defaultdict[T, Counter[tuple[str, str, str]]](Counter)
+    for use in uses:
+        for share in use.holders:
+            held[key_of(share)][use.resource, use.model, share.class_name] += share.devices
+    return {key: tuple([HeldDevices(*name, count) for name, count in of.items()]) for key, of in held.items()}
+
+
 def _holders(held: Counter[tuple[Workload, str]]) -> tuple[DeviceShare, ...]:
     ordered = sorted(held.items(), key=lambda item: (-item[1], item[0][0].namespace, item[0][0].text))
     return tuple([DeviceShare(of.namespace, of.text, count, name) for (of, name), count in ordered])
@@ -91,13 +117,18 @@ def _holders(held: Counter[tuple[Workload, str]]) -> tuple[DeviceShare, ...]:
 
 def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[DeviceUse]:
     table, state = scheduler.table, scheduler.cache.state
+    classes: list[DeviceClass] = scheduler.client.list(DeviceClass)[0]
+    of_drivers = {device_class.spec.extended_resource_name for device_class in classes}
     for name in table.allocatable:
         if name in _NO_DEVICES or name.startswith("attachable-volumes-"):
             continue
         allocatable, requested = (table.column(kind, name) for kind in ("allocatable", "requested"))
         for row in scheduler.context.view_rows().tolist():
-            total = int(allocatable[row])
-            if not total:
+            total, is_asked = int(allocatable[row]), bool(requested[row])
+            is_of_driver = name in of_drivers or name.startswith(OF_DEVICE_CLASS)
+            if not total and (
+                is_of_driver or not is_asked
+            ):  # of a plugin that has failed, pods still hold some
                 continue
             held = Counter[tuple[Workload, str]]()
             for pod in state.pods_of(row):
@@ -130,6 +161,15 @@ def _of_drivers(scheduler: PodScheduler, workloads: Workloads) -> Iterator[Devic
         for device in spec.devices:
             key = spec.driver, _model(device), device.node_name or spec.node_name or ""
             groups[key].append((_pool(spec), device))
+    listed = {(*pool, device.name) for devices in groups.values() for pool, device in devices}
+    unlisted = defaultdict[str, list[list[tuple[Workload, str]]]](list)
+    for name, users in held.items():
+        if name not in listed:
+            unlisted[name[0]].append(users)
+    for driver, users_of in unlisted.items():
+        yield DeviceUse(
+            driver, UNLISTED, "", len(users_of), UNSET, _holders(Counter(chain.from_iterable(users_of)))
+        )
     for key, devices in groups.items():
         holders = Counter[tuple[Workload, str]]()
         for pool, device in devices:

@@ -104,7 +104,8 @@ class Holder(Document, frozen=True):
 class Room(Document, frozen=True):
     """The room on a node, or on the nodes with one value of a label.
 
-    pods, cpu and memory are always among its resources, even if no node has any yet.
+    pods, cpu and memory are always among its resources, even if no node has any yet; an extended resource is
+    where some of its nodes have it.
     """
 
     name: str
@@ -210,6 +211,7 @@ class _Rooms:
         return [self._room(name, rows, used) for name, rows in groups.items()]
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
+        names = [each for each in names if "/" not in each or self.allocatable[each][rows].any()]
         nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
         allocatable, requested = (self._sums(of, rows, names) for of in (self.allocatable, self.requested))
         is_open = [not (node.spec.unschedulable or _repels(node)) for node in nodes]

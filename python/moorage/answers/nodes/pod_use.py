@@ -19,6 +19,7 @@ from moorage.kube.admission.resource_quotas import QuotaUsage
 from moorage.kube.model.policy import ResourceQuota
 from moorage.kube.workloads.ownership import Workload
 
+from .device_use import HeldDevices, device_use, held_devices
 from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
 from .node_prices import PaidRoom, PriceOf
 from .node_room import rows_of
@@ -49,6 +50,8 @@ class NamespaceUse(Document, frozen=True):
     limits: dict[str, str]
     """Quantities by resource."""
     quotas: tuple[Quota, ...]
+    devices: tuple[HeldDevices, ...]
+    """GPUs and other extended resources, and devices of drivers."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
     """By resource, where there are metrics of some of the pods."""
     price: Amount | UnsetType = UNSET
@@ -69,6 +72,8 @@ class WorkloadUse(Document, frozen=True):
     """Quantities by resource."""
     limits: dict[str, str]
     """Quantities by resource."""
+    devices: tuple[HeldDevices, ...]
+    """As of namespaces."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
     """As of namespaces."""
     price: Amount | UnsetType = UNSET
@@ -122,7 +127,8 @@ def namespace_use(
     for pod in scheduler.cache.state.pods():
         pods[pod.namespace].append(pod)
     listed: list[ResourceQuota] = scheduler.client.list(ResourceQuota)[0]
-    names = {only} if only else {*pods, *(quota.namespace for quota in listed)}
+    devices = held_devices(device_use(scheduler), lambda share: share.namespace)
+    names = {only} if only else {*pods, *devices, *(quota.namespace for quota in listed)}
     admission, totals = admission_of(scheduler.client), _Totals(scheduler, price_of)
     return [
         NamespaceUse(
@@ -130,6 +136,7 @@ def namespace_use(
             len(pods[name]),
             *totals.amounts(pods[name]),
             tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
+            devices.get(name, ()),
             *totals.measures(pods[name]),
         )
         for name in sorted(names)
@@ -144,6 +151,9 @@ def workload_use(
     scheduler.sync()
     state, table = scheduler.cache.state, scheduler.table
     rows, totals = rows_of(scheduler, nodes), _Totals(scheduler, price_of)
+    of_rows = {scheduler.table.row_name(row) for row in rows} | ({""} if nodes is None else set())
+    devices_here = (use for use in device_use(scheduler) if use.node in of_rows)
+    devices = held_devices(devices_here, lambda share: (share.namespace, share.workload))
     pods, used = defaultdict[Workload, list[Pod]](list), defaultdict[Workload, set[int]](set)
     workloads = workloads_of(scheduler.client)
     for row in rows:
@@ -158,6 +168,7 @@ def workload_use(
             len(its),
             len(used[workload]),
             *totals.amounts(its),
+            devices.get((workload.namespace, workload.text), ()),
             *totals.measures(its),
         )
         for workload, its in pods.items()

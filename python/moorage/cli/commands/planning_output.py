@@ -13,7 +13,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.new_nodes import NodesNeeded
 from moorage.answers.node_emptying import EmptyingPlan, NodeReport
-from moorage.answers.nodes.device_use import DevicesDocument, DeviceShare, DeviceUse
+from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceShare, DeviceUse, HeldDevices
 from moorage.answers.nodes.measured_use import MeasuredUse
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
@@ -382,11 +382,7 @@ def _workloads(uses: Sequence[WorkloadUse]) -> tuple[Document, str, PrintedTable
         [use.namespace, use.workload, str(use.pods), str(use.nodes), *_amounts(use, is_measured)]
         for use in uses
     ]
-    names = {name for use in uses for name in use.requests if "/" in name or name.startswith("hugepages")}
-    for use, row in zip(uses, rows, strict=True):
-        row += [use.requests.get(name, "") for name in sorted(names)]
     titles = ["NAMESPACE", "WORKLOAD", "PODS", "NODES", *_amount_titles(is_measured)]
-    titles += [name.upper() for name in sorted(names)]
     return WorkloadsDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
 
 
@@ -397,7 +393,7 @@ def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
             use.model,
             use.node,
             str(use.devices),
-            "shared" if use.free is UNSET else str(use.free),
+            str(use.free) if use.free is not UNSET else "shared" if use.model != UNLISTED else "",
             ", ".join(map(_device_holder, use.holders)),
         ]
         for use in uses
@@ -431,14 +427,19 @@ _OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
 
 def _amount_titles(is_measured: bool) -> list[str]:
     kinds = ("requests", *(["use"] if is_measured else []), "limits")
-    return ["PRICE", *(f"{name} {kind}".upper() for name in FIRST for kind in kinds)]
+    return ["PRICE", *(f"{name} {kind}".upper() for name in FIRST for kind in kinds), "DEVICES"]
 
 
 def _amounts(use: NamespaceUse | WorkloadUse, is_measured: bool) -> list[str]:
     amounts = ["" if use.price is UNSET else f"{use.price:.3f}"]
     for name in FIRST:
         amounts += [use.requests.get(name, "0"), *_uses(name, use, is_measured), use.limits.get(name, "")]
-    return amounts
+    return [*amounts, ", ".join(map(_held, use.devices))]
+
+
+def _held(held: HeldDevices) -> str:
+    of_class = f" of class {held.class_name}" if held.class_name else ""
+    return f"{held.devices} {held.resource} {held.model}".strip() + of_class
 
 
 def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
@@ -456,8 +457,17 @@ def _quotas(use: NamespaceUse) -> str:
     )
 
 
+def _resources(rooms: Sequence[Room]) -> list[str]:
+    """Return the resources of which some row has something, in the order of rows."""
+    return sorted({name for room in rooms for name in room.allocatable}, key=lambda name: (_rank(name), name))
+
+
+def _rank(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
 def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
-    names = list(rooms[0].allocatable) if rooms else []
+    names = _resources(rooms)
     # Disks are rarely what is short; devices are.
     shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
     rows, is_measured = [], _is_measured(rooms)
@@ -467,7 +477,10 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
         row += ["" if room.price is UNSET else f"{room.price:.3f}"]
         row += [f"{room.requested[PODS]}/{room.allocatable[PODS]}"]
         for name in shown:
-            total = room.allocatable[name]
+            total = room.allocatable.get(name)
+            if total is None:
+                row += [""] * (3 + is_wide)
+                continue
             row += [readable(name, total), _share(room.requested[name], total)]
             row += _uses(name, room, is_measured and name in FIRST)
             row += [_share(room.limits[name], total) if name in room.limits else ""] if is_wide else []
@@ -497,6 +510,12 @@ def _sizes(amounts: Mapping[str, int]) -> str:
     return f"{cpu} cpu, {memory}"
 
 
+def _all_sizes(amounts: Mapping[str, int]) -> Iterator[str]:
+    """Yield amounts with those of extended resources."""
+    yield _sizes(amounts)
+    yield from (f"{amount} {name}" for name, amount in sorted(amounts.items()) if "/" in name)
+
+
 def _more_nodes(room: Room, is_wide: bool) -> list[str]:
     cordoned = room.nodes - room.schedulable
     if not is_wide:
@@ -506,13 +525,13 @@ def _more_nodes(room: Room, is_wide: bool) -> list[str]:
 
 def _held_by(room: Room) -> str:
     return ", ".join(
-        f"{holder.namespace}/{holder.workload} ({holder.pods}: {_sizes(holder.requested)})"
+        f"{holder.namespace}/{holder.workload} ({holder.pods}: {', '.join(_all_sizes(holder.requested))})"
         for holder in room.holders
     )
 
 
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
-    names, rows = list(rooms[0].allocatable) if rooms else [], []
+    names, rows = _resources(rooms), []
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
     measured = FIRST if _is_measured(rooms) else ()
     for room in rooms:

@@ -42,7 +42,6 @@ FRONT_DOORS = (
     "moorage.sim.sweep",
     "moorage.sim.scheduling_policies",
     "moorage.sim.measures",
-    "moorage.sim.autoscaler",
     "moorage.compat.binder_cache",
     "moorage.sim.gym",
     "moorage.testing",

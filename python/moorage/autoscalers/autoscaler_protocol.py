@@ -70,7 +70,7 @@ class Scaler(Protocol):
         ...
 
 
-class TimedAutoscaler(Protocol):
+class TimedScaler(Scaler, Protocol):
     """An autoscaler of a replay, which adds and removes nodes as time goes on.
 
     Attributes

@@ -53,7 +53,7 @@ class GroupScaler:
         self, scheduler: PodScheduler, autoscaling: AutoscalerSettings, past_names: set[str] | None = None
     ) -> None:
         settings = autoscaling.groups or GroupSettings()
-        self._scheduler, self._autoscaling, self.settings = scheduler, autoscaling, settings
+        self.scheduler, self.autoscaling, self.settings = scheduler, autoscaling, settings
         self._past_names = set[str]() if past_names is None else past_names
         self.groups = {node_group.name: node_group for node_group in settings.node_groups}
         self.flags, self.provided = flags_of(settings), groups_of(settings)
@@ -65,7 +65,7 @@ class GroupScaler:
 
     def decide(self, pods: Sequence[str]) -> RoundDecision:
         """Decide which nodes come for pods, given by key."""
-        known = {pod.key: pod for pod in self._scheduler.client.list(Pod)[0]}
+        known = {pod.key: pod for pod in self.scheduler.client.list(Pod)[0]}
         waiting = [known[key] for key in pods]
         planned, new = set[str](), Counter[str]()
         for up in self.loops(waiting):
@@ -79,7 +79,7 @@ class GroupScaler:
     def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
         """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old
         enough."""
-        scheduler, seed = self._scheduler, self._autoscaling.seed
+        scheduler, seed = self.scheduler, self.autoscaling.seed
         delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
         now = self.now() + STABLE + delay + 1.0
         backoffs = dict.fromkeys(self._short_groups(), (math.inf, 0.0))
@@ -117,16 +117,16 @@ class GroupScaler:
 
     def now(self) -> float:
         """Return the time of the newest node or pod."""
-        client = self._scheduler.client
+        client = self.scheduler.client
         return now_of(chain[Object](client.list(Node)[0], client.list(Pod)[0]))
 
     def group_of(self) -> dict[str, str]:
         """Return the group of each node that belongs to one."""
-        return group_by_node(self.settings.node_groups, self._scheduler.client.list(Node)[0])
+        return group_by_node(self.settings.node_groups, self.scheduler.client.list(Node)[0])
 
     @property
     def _unavailable(self) -> tuple[Shortage, ...]:
-        return self._autoscaling.options.unavailable if self._autoscaling.options is not None else ()
+        return self.autoscaling.options.unavailable if self.autoscaling.options is not None else ()
 
     def _is_short(self, node: Node) -> bool:
         return is_short(node_offered_as(node), self._unavailable)
@@ -135,7 +135,7 @@ class GroupScaler:
         """The groups for which the cloud has run out of machines: cluster-autoscaler leaves them alone."""
         if not self._unavailable:
             return []
-        nodes = nodes_of_groups(self.settings, self._scheduler.client.list(Node)[0])
+        nodes = nodes_of_groups(self.settings, self.scheduler.client.list(Node)[0])
         return [name for name, own in nodes.items() if own and all(map(self._is_short, own))]
 
     def sizes(self) -> Counter[str]:
@@ -145,9 +145,9 @@ class GroupScaler:
     def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
         """Yield each group that could have a new node, that node, named as its group, and how many there may
         be."""
-        nodes: list[Node] = self._scheduler.client.list(Node)[0]
+        nodes: list[Node] = self.scheduler.client.list(Node)[0]
         sizes, short = self.sizes(), self._short_groups()
-        there, copies = {node.name: node for node in nodes}, NodeCopies(self._scheduler.client)
+        there, copies = {node.name: node for node in nodes}, NodeCopies(self.scheduler.client)
         for name, template in next(self.loops([])).templates.items():
             if name in short:
                 continue
@@ -156,7 +156,7 @@ class GroupScaler:
             yield group, node, group.max_size - sizes[name]
 
     def _make(self, new: Mapping[str, int], templates: Mapping[str, NodeTemplate], turn: int) -> Made:
-        client, maker = self._scheduler.client, NodeMaker(self._scheduler, turn, self._past_names)
+        client, maker = self.scheduler.client, NodeMaker(self.scheduler, turn, self._past_names)
         nodes: list[Node] = client.list(Node)[0]
         there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
         daemons = {daemon_set.key for daemon_set in client.list(DaemonSet)[0]}
@@ -191,7 +191,7 @@ class GroupScaler:
 
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
-        types = self._autoscaling.types
+        types = self.autoscaling.types
         if group.price is not None or types is None or isinstance(types, ProvidedTypes):
             return group.price
         every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types

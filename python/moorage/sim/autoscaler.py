@@ -31,8 +31,6 @@ from .karpenter_scaler import KarpenterScaler
 if TYPE_CHECKING:
     from .replay.replayer import Replayer
 
-__all__ = ["Autoscaler"]
-
 
 class Upcoming(msgspec.Struct):
     """A node that was requested and has not joined yet: when it joins, its group and its name."""
@@ -92,7 +90,7 @@ def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None
         replayer.autoscaler = Autoscaler(spec, replayer, state)
 
 
-class Autoscaler:
+class Autoscaler(GroupScaler):
     """The autoscaler of a replay.
 
     It scans the cluster at multiples of the interval, after the events and the attempts of that instant. A
@@ -109,9 +107,9 @@ class Autoscaler:
     def __init__(
         self, spec: AutoscalerSpec, replayer: Replayer, state: AutoscalerState | None = None
     ) -> None:
+        super().__init__(replayer.scheduler, AutoscalerSettings(groups=spec))
         self.spec, self._replayer = spec, replayer
         self.state = AutoscalerState() if state is None else state
-        self._scaler = GroupScaler(replayer.scheduler, AutoscalerSettings(groups=spec))
         self._interval = float(spec.scan_interval)
         self.state.interval = self._interval  # scans that would change nothing are left out
         if state is None:
@@ -120,7 +118,7 @@ class Autoscaler:
 
     def _start(self) -> None:
         """Give each group its minimum of nodes at once."""
-        lacking, names = self._lacking(self._scaler.sizes()), self._names()
+        lacking, names = self._lacking(self.sizes()), self._names()
         groups = [group for group, count in lacking for _ in range(count)]
         self._join([(group.name, names.new(group.name, group.stem)) for group in groups])
 
@@ -156,12 +154,12 @@ class Autoscaler:
 
     def _ticks(self) -> list[int]:
         """Return the scans at which times that rules set have run out."""
-        state, flags, interval = self.state, self._scaler.flags, self._interval
+        state, flags, interval = self.state, self.flags, self._interval
         ends = list(state.due)
         ticks: list[int] = []
         if self.spec.scale_down is not None:
             timeout = flags.unremovable_node_recheck_timeout
-            own = [group.flags(flags) for group in self._scaler.provided]
+            own = [group.flags(flags) for group in self.provided]
             waits = {of_group.scale_down_unneeded_time for of_group in own}
             waits |= {of_group.scale_down_unready_time for of_group in own}
             ends += [since + wait for since in state.unneeded.values() for wait in waits]
@@ -200,13 +198,13 @@ class Autoscaler:
         state.tick = math.ceil(now / self._interval)
         if self._replayer.mark() != state.mark:
             state.changed = now
-        members = self._scaler.group_of()
+        members = self.group_of()
         has_changed = self._has_minimum(members, now) or self._run_once(members, now)
         state.mark = () if has_changed else self._replayer.mark()
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
-        sizes = Counter(dict.fromkeys(self._scaler.groups, 0))
+        sizes = Counter(dict.fromkeys(self.groups, 0))
         sizes.update(members.values())
         sizes.update(upcoming.group for upcoming in self.state.upcoming)
         return sizes
@@ -243,18 +241,18 @@ class Autoscaler:
         waiting = [info.pod for info in chain(*tried)]
         waiting.sort(key=lambda pod: int(pod.metadata.resource_version or 0))
         waiting.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
-        player = self._scaler.player(state, removes)
+        player = self.player(state, removes)
         loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
         for growth in loop.up.growths:
             why = number_of(len(loop.up.triggered), "pod", "pods")
-            self._request(self._scaler.groups[growth.group], growth.new_size - growth.size, now, why)
+            self._request(self.groups[growth.group], growth.new_size - growth.size, now, why)
         self._note_due(loop, waiting, now)
         gone = self._remove(loop.down, members)
         return bool(loop.up.growths) or gone or loop.down.is_cut
 
     def _note_due(self, loop: LoopDecision, waiting: Sequence[Pod], now: float) -> None:
         """Note when system pods that keep their nodes are old enough to go, and pods to be helped."""
-        flags = self._scaler.flags
+        flags = self.flags
         timeout = flags.blocking_system_pod_disruption_timeout
         blockers = loop.down.blockers
         self.state.due = [
@@ -278,7 +276,7 @@ class Autoscaler:
 
     def _join(self, new: Iterable[tuple[str, str]]) -> None:
         """Have nodes join, given by group and name."""
-        copies, groups = NodeCopies(self._replayer.scheduler.client), self._scaler.groups
+        copies, groups = NodeCopies(self._replayer.scheduler.client), self.groups
         nodes = [group_node(copies, groups[group], name, groups[group].template) for group, name in new]
         self._replayer.join(nodes)
 

@@ -288,7 +288,7 @@ REQUEUE = 10.0
 """Seconds after which Karpenter looks again at a pod that it has planned a node for, and that still waits."""
 
 
-class KarpenterScaler:
+class KarpenterScaler(KarpenterNodes):
     """Karpenter in a replay.
 
     A pass over pods begins when no pod has come for a while, or some time after the first. A claim becomes a
@@ -299,10 +299,8 @@ class KarpenterScaler:
     def __init__(
         self, times: KarpenterTimes, replayer: Replayer, state: KarpenterState | None = None
     ) -> None:
-        self.times, self._replayer = times, replayer
-        self.state = KarpenterState() if state is None else state
-        self._nodes = KarpenterNodes(times, replayer, self.state)
-        self._disrupter = Disrupter(self._nodes)
+        super().__init__(times, replayer, KarpenterState() if state is None else state)
+        self._disrupter = Disrupter(self)
 
     # ---- time ----------------------------------------------------------------------------------------------
 
@@ -310,8 +308,8 @@ class KarpenterScaler:
         """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
         times = [launching.time for launching in self.state.launching]
         times += [self._due(), self._disrupter.next_time()]
-        if self._replayer.mark() != self.state.mark:
-            times.append(float(self._replayer.clock.now))
+        if self.replayer.mark() != self.state.mark:
+            times.append(float(self.replayer.clock.now))
         return min(times)
 
     def _due(self) -> float:
@@ -323,12 +321,12 @@ class KarpenterScaler:
 
     def act(self) -> None:
         """Have nodes come and go whose time it is, look for pods, and make claims for them if it is time."""
-        replayer, state, now = self._replayer, self.state, float(self._replayer.clock.now)
+        replayer, state, now = self.replayer, self.state, float(self.replayer.clock.now)
         has_changed = replayer.mark() != state.mark
         replayer.settle()
-        if self._nodes.go_on(now):
+        if self.go_on(now):
             replayer.try_again()
-        self._nodes.note_pod_events(now)
+        self.note_pod_events(now)
         self._look(now)
         can_decide = not replayer.scheduler.bindings.running
         if self._due() <= now and can_decide:
@@ -336,15 +334,15 @@ class KarpenterScaler:
         moves = can_decide and self._disrupter.act(now)
         if moves:
             replayer.try_again()
-            self._nodes.note_pod_events(now)
+            self.note_pod_events(now)
         self._disrupter.plan(now, has_changed or moves)
         state.mark = () if moves else replayer.mark()  # what moved is looked at again
 
     def _look(self, now: float) -> None:
         """Note new pods that need another node. Pods that wait on are looked at again."""
-        state, scheduler = self.state, self._replayer.scheduler
+        state, scheduler = self.state, self.replayer.scheduler
         leaving = [pod for node in state.leaving.values() for pod in pods_to_move(scheduler, node)]
-        waiting = frozenset(pod.key for pod in (*self._replayer.waiting_pods(), *leaving))
+        waiting = frozenset(pod.key for pod in (*self.replayer.waiting_pods(), *leaving))
         if waiting - state.waiting:
             state.first, state.last = min(state.first, now), now
         elif waiting and state.first == math.inf:
@@ -355,11 +353,11 @@ class KarpenterScaler:
         state = self.state
         state.first = state.last = math.inf
         state.passed = now
-        if not (state.waiting and self._nodes.client.list(NodePool)[0]):
+        if not (state.waiting and self.client.list(NodePool)[0]):
             return
-        self._nodes.note_hashes()
-        decision = self._nodes.decide(sorted(state.waiting))
+        self.note_hashes()
+        decision = self.decide(sorted(state.waiting))
         state.nominated |= dict.fromkeys(decision.existing, now + NOMINATED)
         if decision.make is not None:
             decision.make(0)
-        self._replayer.scheduler.sync()
+        self.replayer.scheduler.sync()

@@ -34,7 +34,7 @@ from .coming_events import AHEAD, EventCursor, PodsAhead
 from .recorder import End, Recorder
 
 if TYPE_CHECKING:
-    from moorage.autoscalers.autoscaler_protocol import TimedAutoscaler
+    from moorage.autoscalers.autoscaler_protocol import TimedScaler
 
 
 class VirtualClock:
@@ -140,7 +140,7 @@ class Replayer(Policy):
         self.loop = Loop(scheduler.context, self)
         self.until = math.inf
         self.condition: StopCondition | None = None
-        self.autoscaler: TimedAutoscaler | None = None
+        self.autoscaler: TimedScaler | None = None
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
         self.since = self.store.now()

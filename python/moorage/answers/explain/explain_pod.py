@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from msgspec import structs
 
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
-from moorage.cluster.helpful_changes import HelpfulChange
+from moorage.cluster.helpful_changes import HelpfulChange, cost
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
 from moorage.engine.framework.group_index import PodGroups
@@ -58,6 +59,7 @@ from .pods_in_the_way import (
     with_others,
 )
 from .probe import Probe
+from .workload_changes import workload_changes
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -232,11 +234,21 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Cont
     changes = [*rollout, *find_changes(probe)]
     conflicts, blocked = ([], "") if changes else find_conflicts(probe)
     pairs = find_pairs(probe, conflicts) if conflicts else []
-    explanation = replace(
-        explanation, changes=changes, pairs=pairs, conflicts=conflicts, blocked=blocked, notes=notes
-    )
+    if ending := [*workload_changes(probe, len(changes))]:
+        placing = partial(cost, waiting=len(probe.waiting))
+        changes = [*rollout, *sorted([*changes[len(rollout) :], *ending], key=placing)]
     waiting, more = len(probe.waiting), len(probe.alike) > len(probe.waiting)
-    explanation = replace(explanation, kinds=frozenset(probe.kinds), waiting=waiting, wait_more=more)
+    explanation = replace(
+        explanation,
+        changes=changes,
+        pairs=pairs,
+        conflicts=conflicts,
+        blocked=blocked,
+        notes=notes,
+        kinds=frozenset(probe.kinds),
+        waiting=waiting,
+        wait_more=more,
+    )
     is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
     may_evict = is_alone and bool(preemption_plugins(engine.profile))
     return _with_preemption(explanation, probe) if may_evict else explanation

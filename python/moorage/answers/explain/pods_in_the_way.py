@@ -102,11 +102,12 @@ def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
     if owner.kind == ReplicaSet.__name__:
         with suppress(NotFoundError):
             deployment = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
-    sets = [] if deployment is None else _sets_of(client, pod.namespace, deployment.uid)
+    sets = [] if deployment is None else sets_of(client, pod.namespace, deployment.uid)
     return {owner.uid, *(replica_set.metadata.uid for replica_set in sets)}
 
 
-def _sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
+def sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
+    """Return the ReplicaSets of a Deployment."""
     return [
         replica_set
         for replica_set in client.list(ReplicaSet, namespace)[0]
@@ -119,7 +120,7 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     if owner is None or owner.kind != Deployment.__name__:
         return None
     deployment = client.get(Deployment, owner.name, own.namespace)
-    sets = _sets_of(client, own.namespace, deployment.metadata.uid)
+    sets = sets_of(client, own.namespace, deployment.metadata.uid)
     new = find_new_replica_set(deployment, sets)
     is_new = new is not None and new.name == own.name
     if not is_new or not max_surge(deployment) or max_unavailable(deployment):

@@ -223,7 +223,8 @@ class Probe:
         feasible = 0 if stored is None else self.count_feasible(stored)
         if not feasible:
             return {}
-        placed = self._count_placed(change) if len(self.waiting) > 1 else 0
+        many = len(self.waiting) > 1
+        placed = self.count_placed([*map(change.of, self.waiting)]) if many else 0
         return {"feasible_nodes": feasible, "pod": stored, "placed": placed}
 
     @cached_property
@@ -248,22 +249,26 @@ class Probe:
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
         """Those of them for which changes are tried."""
-        return self.alike[: MOST_IN_CORE if self._is_in_core else MOST_WAITING]
+        return self.alike[: self.most_tried(self.pod)]
 
-    @cached_property
-    def _is_in_core(self) -> bool:
-        """Whether the core places such pods by itself."""
-        route = self._batch([self.pod]).route(0)
-        return self.engine.profile.is_in_core and self.devices is None and not route & ~Route.PORTS
+    def most_tried(self, pod: Pod) -> int:
+        """Return how many pods like this one are tried at most."""
+        return MOST_IN_CORE if self._is_in_core(pod) else MOST_WAITING
+
+    def _is_in_core(self, pod: Pod) -> bool:
+        """Whether the core places such a pod by itself."""
+        if PodClaims.of(self.engine, pod) is not None or not self.engine.profile.is_in_core:
+            return False
+        return not self._batch([pod]).route(0) & ~Route.PORTS
 
     def _batch(self, pods: Sequence[Pod]) -> PodBatch:
         return PodBatch(self.engine.cache.state, pods, Routes(lambda *_: 0))
 
-    def _count_placed(self, change: HelpfulChange) -> int:
-        """Return how many of the pods that wait get a node one after the other, each on its best one."""
-        state, pods = self.engine.cache.state, [*map(change.of, self.waiting)]
+    def count_placed(self, pods: Sequence[Pod]) -> int:
+        """Return how many pods that are alike get a node one after the other, each on its best one."""
+        state = self.engine.cache.state
         with self.engine.cache.transaction():
-            if self._is_in_core:
+            if self._is_in_core(pods[0]):
                 placed = Placements(state, len(pods))
                 self.engine.placer.place(self._batch(pods), placed)
                 return int(np.count_nonzero(placed.rows >= 0))

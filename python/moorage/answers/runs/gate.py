@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from .coming_nodes import ScaleUpReport
     from .upgrade_effects import TouchedObjects
 
-MOST_ALIKE = 2
-"""How many changes in a row by one option are named."""
+MOST_NAMED = 70
+"""How long changes in a row by one option may be together to be named."""
 HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
 
@@ -169,10 +169,11 @@ class Compared(NamedTuple):
 
 
 def _in_short(changes: Sequence[str]) -> Iterator[str]:
-    """Yield changes; several in a row by one option as their number."""
+    """Yield changes; those in a row by one option as their number, if they need a line or more."""
     for option, alike in groupby(changes, lambda text: text.partition(" ")[0]):
         texts = [*alike]
-        yield from [f"{option} ({len(texts)} times)"] if len(texts) > MOST_ALIKE else texts
+        is_long = len(texts) > 1 and sum(map(len, texts)) > MOST_NAMED
+        yield from [f"{option} ({len(texts)} times)"] if is_long else texts
 
 
 class Verdict(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from functools import partial
+from itertools import chain, starmap
 from typing import NamedTuple, cast
 
 from moorage.answers.explain.claim_explanations import STEP_TEXTS
@@ -27,12 +28,13 @@ from moorage.answers.explain.explanation import (
 )
 from moorage.answers.explain.targets import ExplainedTarget, Target
 from moorage.answers.runs.simulation import skip_reason
-from moorage.cluster.helpful_changes import HelpfulChange, tried_text
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
 from moorage.engine.devices.request_survey import RequestSurvey
+from moorage.engine.framework.evidence import Evidence
 from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highest_priority
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination
-from moorage.errors import number_of
+from moorage.errors import examples, number_of
 from moorage.kube.model.cluster import AboutInput
 
 from ..messages import with_own_notes
@@ -45,8 +47,8 @@ SITUATION_TEXTS = {
     AFTER_RUN: "after simulate; of the other pending pods {placed} placed, {pending} not",
 }
 STEP_COLUMNS = "DEVICES THAT", "LEFT", "MOST ON A NODE", "NODES WITH ENOUGH", "HELD BY"
-FACTS = 3
-"""Maximum number of facts shown per group of nodes."""
+FACTS, NAMES = 3, 2
+"""Maximum number of facts shown per group of nodes, and of the pods that one names."""
 
 
 def write_explanations(
@@ -217,7 +219,8 @@ def _of_changes(explanation: Explanation) -> Iterator[Block]:
             placed, of = "PODS PLACED", f" of {waiting}"
         headings = ["CHANGE", "REDUCTION", "NODES ENABLED", *[placed] * (waiting > 1)]
         rows: list[list[str | int]] = [
-            [*_change(change), *[f"{change.placed}{of}"] * (waiting > 1)] for change in explanation.changes
+            [*_change(change), *[f"{change.placed}{of}" if change.placed else ""] * (waiting > 1)]
+            for change in explanation.changes
         ]
         yield CaptionedTable(tried, headings, rows)
     if explanation.pairs:
@@ -249,7 +252,8 @@ def _head(explained: ExplainedTarget) -> Iterator[str]:
     yield from (note.text for note in explanation.notes)
     yield from (answer.text for answer in explanation.extenders)
     is_rejected = any(answer.rejected for answer in explanation.extenders)
-    is_explained = explanation.examination.error or explanation.changes or is_rejected
+    places = any(change.kind != Kind.FEWER_REPLICAS for change in explanation.changes)
+    is_explained = explanation.examination.error or places or is_rejected
     if explanation.message and not (is_explained or explained.outcomes):
         yield "no single change places it" + (
             ", two changes do" if explanation.pairs else tried_text(explanation.kinds)
@@ -333,21 +337,31 @@ def _groups(caption: str, heading: str, groups: Iterable[AlikeNodes], limit: int
 
 def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    texts = [
-        fact.text + ("" if fact.nodes == len(group.nodes) else f" (on {fact.nodes})")
-        for fact in group.evidence
-    ]
+    alike: dict[object, list[Evidence]] = {}
+    for fact in group.evidence:
+        alike.setdefault(fact.detail if fact.kind == "pod" else id(fact), []).append(fact)
+    texts = [*starmap(partial(_facts, len(group.nodes)), alike.values())]
     if len(texts) > FACTS + 1:
         texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
     verdicts = "; ".join(f"{status.plugin}: {', '.join(status.reasons)}" for status in group.verdicts)
     return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
 
 
-def _change(change: HelpfulChange) -> tuple[str, str, int]:
+def _facts(nodes: int, first: Evidence, *others: Evidence) -> str:
+    """Return the text of a fact about some of so many nodes, or of pods that keep the pod off in one way."""
+    number = first.nodes + sum(fact.nodes for fact in others)
+    names = examples([first.name, *(fact.name for fact in others)], NAMES)
+    text = f"pods {names} ({first.detail})" if others else first.text
+    return text + (f" (on {number})" if number < nodes else "")
+
+
+def _change(change: HelpfulChange) -> tuple[str, str, str | int]:
     less = f"{100 * change.amount:.1f}%" if change.amount else ""
     eligible = change.values.get("eligibleNodes", 1)
-    others = f", or one of {eligible - 1} others" if eligible > 1 else ""
-    return change.text + others, less, change.feasible_nodes
+    others = (
+        "" if eligible == 1 else ", or another" if eligible == 2 else f", or one of {eligible - 1} others"
+    )
+    return change.text + others, less, change.feasible_nodes or ""
 
 
 def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:

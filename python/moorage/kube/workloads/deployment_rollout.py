@@ -234,7 +234,7 @@ def _make_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> Repl
     replicas = deployment.spec.replicas or 0
     if deployment.spec.strategy.type != "Recreate":
         replicas = _replicas_of_new(deployment, new_set, [*old, new_set])
-    revision = str(max([0, *map(_revision, old)]) + 1)
+    revision = str(max([0, *map(revision_of, old)]) + 1)
     meta = replace(new_set.metadata, annotations=new_set.metadata.annotations | {REVISION: revision})
     return replace(new_set, metadata=meta, spec=replace(new_set.spec, replicas=replicas))
 
@@ -352,14 +352,14 @@ def _with_quantities(value: Any) -> Any:
     return [_with_quantities(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _revision(replica_set: ReplicaSet) -> int:
+def revision_of(replica_set: ReplicaSet) -> int:
     """Return the revision of a ReplicaSet; 0 if it has none."""
     return whole_number(replica_set.metadata.annotations.get(REVISION, ""), 64) or 0
 
 
 def _by_age(replica_set: ReplicaSet) -> tuple[str, int, str]:
     """Return the sort key of the ReplicaSets of a Deployment, the oldest first."""
-    return replica_set.metadata.creation_timestamp or "", _revision(replica_set), replica_set.name
+    return replica_set.metadata.creation_timestamp or "", revision_of(replica_set), replica_set.name
 
 
 # ---- other kinds -------------------------------------------------------------------------------------------

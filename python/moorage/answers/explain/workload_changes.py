@@ -1,0 +1,160 @@
+"""Changes of the workload of a pod that waits: fewer replicas, and the revision before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from msgspec.structs import replace
+
+from moorage.cluster.helpful_changes import HelpfulChange, Kind, of_pod, tried
+from moorage.kube import Deployment, Pod, ReplicaSet, StatefulSet
+from moorage.kube.model.workload import PodTemplateSpec
+from moorage.kube.workloads.deployment_rollout import revision_of
+from moorage.kube.workloads.ownership import Workload, is_active
+from moorage.store import ObjectClient, find_object
+
+from .pods_in_the_way import sets_of, with_others
+from .probe import Probe
+
+MOST_OTHERS = 3
+_CONTROLLERS: dict[str, type[ReplicaSet] | type[StatefulSet]] = {
+    kind.__name__: kind for kind in (ReplicaSet, StatefulSet)
+}
+
+
+class _Replicated(NamedTuple):
+    """The workload of a pod.
+
+    Attributes
+    ----------
+    scaled : Deployment, ReplicaSet or StatefulSet
+        What people scale.
+    own : ReplicaSet or StatefulSet
+        The controller of the pod.
+    others : list of ReplicaSet
+        Those of other revisions.
+    running : dict of str to list of Pod
+        The pods on nodes, by the name of their controller.
+    """
+
+    scaled: Any
+    own: Any
+    others: list[ReplicaSet]
+    running: dict[str, list[Pod]]
+
+    @property
+    def text(self) -> str:
+        """As kubectl names it."""
+        return Workload(self.scaled.namespace, self.scaled.kind, self.scaled.name).text
+
+    @property
+    def replicas(self) -> int:
+        """How many pods it should have."""
+        number = self.scaled.spec.replicas
+        return 1 if number is None else number
+
+
+def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
+    """Yield what ends the waiting of a pod without a place for it: its workload goes back to the revision
+    before, or has as many replicas as there are pods on nodes.
+
+    Parameters
+    ----------
+    others : int
+        Number of other changes that help; with more than `MOST_OTHERS` the replicas stay.
+    """
+    workload = _workload_of(probe)
+    if workload is None:
+        return
+    yield from _undone(probe, workload)
+    fits = len(workload.running[workload.own.name])
+    is_last = not isinstance(workload.own, StatefulSet) or probe.pod.name == f"{workload.own.name}-{fits}"
+    if (
+        is_last
+        and others <= MOST_OTHERS
+        and 0 < fits < workload.replicas
+        and not any(workload.running[each.name] for each in workload.others)
+    ):
+        text = f"scale {workload.text} to {fits}: {fits} of {workload.replicas} fit as it is"
+        values = {"workload": workload.text, "field": "replicas"}
+        values |= {"from": str(workload.replicas), "to": str(fits)}
+        yield from tried(
+            probe, HelpfulChange(Kind.FEWER_REPLICAS, text, values=values), lambda _: {"placed": 0}
+        )
+
+
+def _workload_of(probe: Probe) -> _Replicated | None:
+    """Return the workload of a pod; None without one whose replicas and revisions are known."""
+    client, owner = cast(ObjectClient, probe.engine.handle.client), probe.pod.metadata.controller()
+    kind = None if owner is None else _CONTROLLERS.get(owner.kind)
+    own: Any = kind and owner and find_object(client, kind, owner.name, probe.pod.namespace)
+    if own is None:
+        return None
+    scaled, sets, above = own, [own], own.metadata.controller()
+    if above is not None:  # no other kind than a Deployment scales by its own `replicas` alone
+        is_known = above.kind == Deployment.__name__
+        scaled = find_object(client, Deployment, above.name, own.namespace) if is_known else None
+        sets = sets_of(client, own.namespace, above.uid)
+    if scaled is None:
+        return None
+    state = probe.engine.cache.state
+    running: dict[str, list[Pod]] = {each.name: [] for each in sets}
+    by_uid = {each.metadata.uid: running[each.name] for each in sets}
+    for pod in client.list(Pod, own.namespace)[0]:
+        controller = pod.metadata.controller()
+        if controller is not None and controller.uid in by_uid and is_active(pod) and state.has_pod(pod):
+            by_uid[controller.uid].append(state.get_pod(pod))
+    return _Replicated(scaled, own, [each for each in sets if each.name != own.name], running)
+
+
+def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
+    """Yield the rollout of the revision before that of the pod, if the pods that it lacks then fit in the
+    place of those of the pod's revision."""
+    now = revision_of(workload.own) if isinstance(workload.own, ReplicaSet) else 0
+    before = max(workload.others, key=revision_of, default=None)
+    if before is None or not 0 < revision_of(before) < now:
+        return
+    runs = len(workload.running[before.name])
+    lacking = max(0, workload.replicas - runs)
+    change = HelpfulChange(
+        Kind.UNDO,
+        f"roll {workload.text} back to revision {revision_of(before)}, of which "
+        f"{min(runs, workload.replicas)} of {workload.replicas} pods run",
+        (of_pod(partial(_of_template, template=before.spec.template)),),
+        values={
+            "workload": workload.text,
+            "field": "revision",
+            "from": str(now),
+            "to": str(revision_of(before)),
+        },
+    )
+
+    def judge(pod: Pod) -> dict[str, Any]:
+        stored = probe.stored(pod)
+        if stored is None or lacking > probe.most_tried(stored):
+            return {}
+        with with_others(probe, workload.running[workload.own.name], []):
+            feasible = probe.count_feasible(stored)
+            if lacking and (not feasible or probe.count_placed(_numbered(stored, lacking)) < lacking):
+                return {}
+        placed = len(probe.waiting) if len(probe.waiting) > 1 else 0
+        return {"pod": stored, "feasible_nodes": feasible, "placed": placed}
+
+    yield from tried(probe, change, judge)
+
+
+def _of_template(pod: Pod, template: PodTemplateSpec) -> Pod:
+    """Return a pod of another template."""
+    metadata = replace(pod.metadata, labels=template.metadata.labels)
+    return replace(pod, metadata=metadata, spec=template.spec)
+
+
+def _numbered(pod: Pod, number: int) -> list[Pod]:
+    """Return a number of pods like one."""
+    meta = pod.metadata
+    return [
+        replace(pod, metadata=replace(meta, name=f"{meta.name}-{at}", uid=f"{meta.uid}-{at}"))
+        for at in range(number)
+    ]

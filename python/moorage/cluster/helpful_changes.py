@@ -79,7 +79,7 @@ class Kind(StrEnum):
     SPREAD = "change-spread", 1, "looser spreading"
     REPROVISION = "reprovision-claim", 1, "a new place for a claim"
     ROLLOUT = "change-rollout", 1, "another rollout"
-    UNDO = "undo-rollout", 1, "the revision before"
+    UNDO = "undo-rollout", 2, "the revision before"
     PRIORITY = "priority", 1, "another priority"
     POD_PRIORITY = "pod-priority", 1, "another priority of pods"
     REQUEST = "change-request", 0, "other requests and limits of containers"

@@ -59,7 +59,7 @@ from .pods_in_the_way import (
     with_others,
 )
 from .probe import Probe
-from .workload_changes import workload_changes
+from .replica_changes import workload_changes
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job

@@ -118,10 +118,12 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         return
     runs = len(workload.running[before.name])
     lacking = max(0, workload.replicas - runs)
+    of = f"of {workload.replicas} pods"
+    parts = [f"{min(runs, workload.replicas)} {of} run"] if runs else []
+    parts += [f"{lacking} {of} fit"] if lacking else []
     change = HelpfulChange(
         Kind.UNDO,
-        f"roll {workload.text} back to revision {revision_of(before)}, of which "
-        f"{min(runs, workload.replicas)} of {workload.replicas} pods run",
+        f"roll {workload.text} back to revision {revision_of(before)}: {', '.join(parts)}",
         (of_pod(partial(_of_template, template=before.spec.template)),),
         values={
             "workload": workload.text,

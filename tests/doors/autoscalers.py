@@ -9,11 +9,13 @@ from moorage.autoscalers.cluster_autoscaler.expanders import Option as Option
 from moorage.autoscalers.cluster_autoscaler.expanders import _price_score as _price_score
 from moorage.autoscalers.cluster_autoscaler.expanders import narrow as narrow
 
-# The page names all expanders; hints say where pods were last.
+# The page names all expanders; hints say where pods were last. What loops keep of nodes is left out, which
+# has to change nothing.
 from moorage.autoscalers.cluster_autoscaler.flags import EXPANDERS as EXPANDERS
 from moorage.autoscalers.cluster_autoscaler.flags import Flags as Flags
 from moorage.autoscalers.cluster_autoscaler.flags import Instance as Instance
 from moorage.autoscalers.cluster_autoscaler.flags import Memory as Memory
+from moorage.autoscalers.cluster_autoscaler.flags import NodeFacts as NodeFacts
 from moorage.autoscalers.cluster_autoscaler.flags import PlacementHints as PlacementHints
 from moorage.autoscalers.cluster_autoscaler.flags import PodPrices as PodPrices
 from moorage.autoscalers.cluster_autoscaler.flags import ScaledGroup as ScaledGroup

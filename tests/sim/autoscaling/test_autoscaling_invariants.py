@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
 from moorage import Timeline
 from moorage.kube import Cluster
+from tests.doors.autoscalers import NodeFacts
 from tests.sim.autoscaling.made import budget, deployment, group, pod, scalings, sizes, spec, tiny
 
 TIMES = st.integers(0, 900)
@@ -83,3 +85,12 @@ def test_time_travel_leads_to_the_same_nodes(timeline: Timeline, time: int) -> N
         if at <= time:
             there[name] = is_there
     assert then == sorted(name for name, is_there in there.items() if is_there)
+
+
+@settings(max_examples=15, deadline=None)
+@given(timelines())
+def test_what_loops_keep_of_nodes_changes_nothing(timeline: Timeline) -> None:
+    history = mo.replay(timeline)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NodeFacts, "kept", lambda _facts, _question, _parts, find: find())
+        assert scalings(mo.replay(timeline)) == scalings(history)

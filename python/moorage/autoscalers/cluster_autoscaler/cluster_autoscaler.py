@@ -90,6 +90,7 @@ class ClusterAutoscaler:
         draw: Draw,
     ) -> LoopDecision:
         memory, client = self.memory, scheduler.client
+        memory.facts.begin_loop(self.flags)
         # Where cluster-autoscaler leaves the order open, objects are in the order in which they came.
         nodes: list[Node] = scheduler.informers.informer(Node).indexer.values()
         pods: list[Pod] = scheduler.informers.informer(Pod).indexer.values()

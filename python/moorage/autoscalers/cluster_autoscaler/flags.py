@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from moorage.kube import Node, Pod
 from moorage.kube.model.resource_slices import ResourceSlice
 
+T = TypeVar("T")
 VERSION = "1.36.1"
 """Of the cluster-autoscaler that decides alike."""
 EXPANDERS = ("random", "most-pods", "least-waste", "least-nodes", "price", "priority")
@@ -163,6 +164,34 @@ class ScaleUpRequest(Struct):
     time: float
 
 
+class NodeFacts:
+    """What loops have found of nodes, with the objects of which it follows: it holds as long as these are the
+    same. What a loop does not ask for is forgotten."""
+
+    def __init__(self) -> None:
+        self._flags: Flags | None = None
+        self._before: dict[Hashable, tuple[tuple[object, ...], Any]] = {}
+        self._now: dict[Hashable, tuple[tuple[object, ...], Any]] = {}
+
+    def begin_loop(self, flags: Flags) -> None:
+        """Keep what the loop before has asked for, if it had these flags."""
+        self._before = self._now if flags == self._flags else {}
+        self._flags, self._now = flags, {}
+
+    def kept(self, question: Hashable, parts: tuple[object, ...], find: Callable[[], T]) -> T:
+        """Return what follows of parts, and of the flags: what was found before, or finds now."""
+        known = self._before.get(question)
+        if known is None or known[0] != parts:
+            known = parts, find()
+        self._now[question] = known
+        value: T = known[1]
+        return value
+
+    def __deepcopy__(self, _: object) -> NodeFacts:
+        """Return one without facts: they follow of objects that it may not see."""
+        return NodeFacts()
+
+
 class Memory(Struct):
     """What is remembered from one loop to the next.
 
@@ -196,3 +225,4 @@ class Memory(Struct):
     deleted: float = -math.inf
     latest: float = -math.inf
     interval: float = math.inf
+    facts: NodeFacts = msgspec.field(default_factory=NodeFacts)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -113,7 +114,8 @@ class ClusterStates:
 
     def __post_init__(self) -> None:
         memory = self.memory
-        self.of = {node.name: _state(node, self.flags, self._lacks_devices(node)) for node in self.nodes}
+        self._pools = {name: self._pools_of(group) for name, group in self.groups.items()}
+        self.of = {node.name: self._state(node) for node in self.nodes}
         self.members: dict[str, list[str]] = {name: [] for name in self.groups}
         self.not_started: dict[str, list[str]] = {name: [] for name in self.groups}
         self.ready, self.unready = Counter[str](), Counter[str]()
@@ -127,13 +129,21 @@ class ClusterStates:
         self._follow_requests()
         self._drop_failed_instances()
 
+    def _state(self, node: Node) -> NodeState:
+        lacks = self._lacks_devices(node)
+        find = partial(_state, node, self.flags, lacks)
+        return self.memory.facts.kept(("state", node.name), (node, lacks), find)
+
+    def _pools_of(self, group: ScaledGroup) -> Counter[str]:
+        """How many pools of devices a node of a group should have, by driver."""
+        known = self.memory.templates.get(group.name)
+        return _complete_pools(group.template_slices if known is None else known.slices)
+
     def _lacks_devices(self, node: Node) -> bool:
         """Whether a node has fewer device pools than its group says."""
-        group = self.groups.get(self.group_of.get(node.name, ""))
-        if group is None:
+        needs = self._pools.get(self.group_of.get(node.name, ""))
+        if not needs:
             return False
-        known = self.memory.templates.get(group.name)
-        needs = _complete_pools(group.template_slices if known is None else known.slices)
         has = _complete_pools(self.slices.get(node.name, ()))
         return any(has[driver] < count for driver, count in needs.items())
 

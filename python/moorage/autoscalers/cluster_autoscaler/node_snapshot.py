@@ -55,15 +55,17 @@ class NodeSnapshot:
         self.engine = context.engines.get("default-scheduler") or context.rotation.engines[0]
         self.last_hit = last_hit
         self.nodes = {node.name: node for node in nodes}
+        self._listed: dict[str, list[Pod]] = {}
         self._rows: npt.NDArray[np.int32] | None = None
         self._classes: dict[int, Plain | None] = {}
 
     # ---- reading -------------------------------------------------------------------------------------------
 
     def pods_of(self, name: str) -> list[Pod]:
-        """Return the pods on a node."""
-        row = self.cache.state.find_row(name)
-        return [] if row is None else self.cache.state.pods_of(row)
+        """Return the pods on a node: those of the list first, in its order. They leave a node together."""
+        row, listed = self.cache.state.find_row(name), self._listed.get(name, [])
+        there = [] if row is None else self.cache.state.pods_of(row)
+        return [*listed, *there[len(listed) :]] if len(there) >= len(listed) else there
 
     def why_not(self, pod: Pod, name: str) -> Status | None:
         """Return the status that rejects a pod on a node; None where it fits."""
@@ -196,12 +198,9 @@ class NodeSnapshot:
         pod of a node in the place of one that went."""
         turns = {pod.metadata.uid: turn for turn, pod in enumerate(pods)}
         for name in self.nodes:
-            before = self.pods_of(name)
-            kept = [pod for pod in before if not is_left_out(pod)]
-            kept.sort(key=lambda pod: turns.get(pod.metadata.uid, len(turns)))
-            if kept != before:
-                self.take_off(before)
-                self.cache.add_bound_pods(kept, [name] * len(kept))
+            self.take_off(list(filter(is_left_out, self.pods_of(name))))
+            self._listed[name] = self.pods_of(name)
+            self._listed[name].sort(key=lambda pod: turns.get(pod.metadata.uid, len(turns)))
 
     def take_off(self, pods: Sequence[Pod]) -> None:
         """Remove pods."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, compress, islice
 from typing import NamedTuple
 
@@ -63,6 +64,27 @@ def _share(node: Node, pods: Iterable[Pod], name: str, flags: Flags, now: float)
         elif not is_long_terminating(pod, now):
             used += amount
     return used / (has - ignored) if has != ignored else float("inf" if used else "nan")
+
+
+class NodeLoad(NamedTuple):
+    """What the pods of a node make of it.
+
+    Attributes
+    ----------
+    order : (bool, bool)
+        By which candidates are looked at: whether pods are to be moved, or else only awaited.
+    """
+
+    order: tuple[bool, bool]
+    utilization: Utilization | None
+
+
+def node_load(node: Node, pods: Sequence[Pod], flags: Flags, group: ScaledGroup, now: float) -> NodeLoad:
+    """Return what the pods of a node make of it, whatever budgets and controllers say."""
+    moves = pods_to_move(DrainContext(flags, now, Budgets(())), pods)
+    is_empty = moves.blocker is None and not moves.pods
+    order = not is_empty, is_empty and bool(moves.awaited)
+    return NodeLoad(order, utilization(node, pods, group.flags(flags), now))
 
 
 # ---- scale down pass ---------------------------------------------------------------------------------------
@@ -127,6 +149,7 @@ class ScaleDownPass(Struct):
     snapshot: NodeSnapshot
     context: DrainContext
     result: ScaleDownResult
+    loads: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
 
     def _group(self, node: str) -> ScaledGroup:
         return self.states.groups[self.states.group_of[node]]
@@ -176,14 +199,18 @@ class ScaleDownPass(Struct):
             if name in self.states.group_of
             and self.states.target(self.states.group_of[name]) > self._group(name).min_size
         ]
-        simple = DrainContext(self.states.flags, self.states.now, Budgets(()))
+        self.loads = {name: self._load(name) for name in names}
+        unneeded = self.states.memory.unneeded
+        return sorted(names, key=lambda name: (*self.loads[name].order, name not in unneeded))
 
-        def order(name: str) -> tuple[bool, bool, bool]:
-            moves = pods_to_move(simple, self.snapshot.pods_of(name))
-            is_empty = moves.blocker is None and not moves.pods
-            return not is_empty, is_empty and bool(moves.awaited), name not in self.states.memory.unneeded
-
-        return sorted(names, key=order)
+    def _load(self, name: str) -> NodeLoad:
+        node, pods, group = self.snapshot.nodes[name], self.snapshot.pods_of(name), self._group(name)
+        flags, now = self.states.flags, self.states.now
+        find = partial(node_load, node, pods, flags, group, now)
+        # Time makes another of a pod that is terminating alone: a system pod, young or old, moves or blocks.
+        if any(pod.metadata.deletion_timestamp is not None for pod in pods):
+            return find()
+        return self.states.memory.facts.kept(("load", name), (node, pods, group), find)
 
     def _ineligible(self, node: Node) -> str:
         """Why a node is not looked at; "" if it is."""
@@ -194,7 +221,7 @@ class ScaleDownPass(Struct):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
-        share = utilization(node, self.snapshot.pods_of(node.name), flags, self.states.now)
+        share = self.loads[node.name].utilization
         if share is None:
             return "UnexpectedError"
         if not flags.scale_down_unready_enabled and not self.states.of[node.name].is_ready:

@@ -39,6 +39,8 @@ _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
 
 
+_LEAST_SHARE = 4
+"""Into how many parts tables split a screen at most."""
 COMMENT_ROWS = 8
 """Rows of a table in a comment on a pull request, which is to have less than 25 lines."""
 
@@ -75,9 +77,9 @@ def write_answer(
             print(csv_text(next(iter(tables)) if rows is None else rows()), end="")
         else:
             print_lines([*with_own_notes(lines), ""], form)
-            most = most_rows(form)
-            for table in filter(lambda table: table.cells, tables):
-                shown = table._replace(cells=table.cells[: _screenful(table, most)])
+            filled_tables = [table for table in tables if table.cells]
+            for table, most in zip(filled_tables, _rows_shown(filled_tables, form), strict=True):
+                shown = table._replace(cells=table.cells[:most])
                 if form == "markdown":
                     print(markdown_text(shown))
                 else:
@@ -88,12 +90,23 @@ def write_answer(
                     )
 
 
-def _screenful(table: PrintedTable, most: int | None) -> int | None:
-    """Return how many rows of a table are shown: by default as many as need `ROWS` lines."""
+def _rows_shown(tables: Sequence[PrintedTable], form: str) -> list[int | None]:
+    """Return how many rows of each table are shown: by default as many as `ROWS` lines have room for, which
+    tables share."""
+    most = most_rows(form)
     if most != ROWS:
-        return most
-    lines = sum(1 for _ in table_lines(table.headings, table.cells[:ROWS], terminal_width())) - 1
-    return max(1, min(ROWS, len(table.cells[:ROWS]) * ROWS // lines))
+        return [most] * len(tables)
+    width, left = terminal_width(), ROWS
+    needed = [
+        sum(1 for _ in table_lines(*table._replace(cells=table.cells[:ROWS]), width)) - 1 for table in tables
+    ]
+    shown: list[int | None] = [None] * len(tables)
+    shortest_first = sorted(range(len(tables)), key=needed.__getitem__)
+    for sharing, at in zip(range(len(tables), 0, -1), shortest_first, strict=True):
+        lines = min(needed[at], max(left // sharing, ROWS // _LEAST_SHARE))
+        shown[at] = max(1, len(tables[at].cells[:ROWS]) * lines // needed[at])
+        left -= lines
+    return shown
 
 
 def print_names(names: Iterable[str]) -> None:

@@ -231,7 +231,7 @@ def _top_option() -> click.Option:
         if value is not None:
             context.meta[TOP] = row_count(context, option, value)
 
-    text = f"Show the first N rows of a table; by default {ROWS}, and all in -o wide."
+    text = f"Show the first N rows of each table; by default tables share {ROWS} lines, and -o wide has all."
     return SharedOption(
         ["--top"], heading=OUTPUT, metavar=f"N|{ALL}", expose_value=False, callback=keep, help=text
     )

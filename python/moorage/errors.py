@@ -291,13 +291,18 @@ def located(
 
 
 NO_NODE = "The input has no node"
+AMOUNTS = "; write 1, 500m or 2Gi"
+_QUANTITIES = "quantities must match the regular expression"
 _MISSING = re.compile(
     r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
 )
 
 
 def with_hint(message: str) -> str:
-    """Return a text of the API server, with the command that gets the object that it misses."""
+    """Return a text of the API server, with the command that gets the object that it misses, or amounts as
+    it reads them."""
+    if _QUANTITIES in message and not message.endswith(AMOUNTS):
+        return message + AMOUNTS
     match = _MISSING.search(message)
     if match is None:
         return message

@@ -109,7 +109,9 @@ CALLS: dict[str, Callable[[mo.Scheduler, Any], object]] = {
 
 @pytest.mark.parametrize("verb", CALLS)
 def test_a_wrong_field_is_refused_and_nothing_changes(verb: str, scheduler: mo.Scheduler) -> None:
-    with pytest.raises(InputError, match=r'^input: Pod p: unknown field "spec.nodename"$'):
+    with pytest.raises(
+        InputError, match=r'^input: Pod p: unknown field "spec.nodename"; nearest: nodeName, '
+    ):
         CALLS[verb](scheduler, pod("p", nodename="n"))
     assert scheduler.cache.node_info("n").pods == []
     assert scheduler.client.list(mo.Pod)[0] == []

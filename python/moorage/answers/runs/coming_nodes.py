@@ -38,7 +38,7 @@ from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
-from moorage.errors import InputError, examples, number_of
+from moorage.errors import InputError, examples, nearest_or_known, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
 
 from ..new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
@@ -412,9 +412,10 @@ def kinds_of_new_nodes(
         There are none, or none has an instance type or a node.
     """
     pools = stored_pools(scheduler.client)
-    if not pools and autoscaling.groups is None:
-        raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
+    if not pools and autoscaling.groups is None:
+        there = nearest_or_known("", (node.name for node in nodes))
+        raise InputError(f"name a node to copy, or give an input with NodePools, or node groups{there}")
     types = stored_types(autoscaling.types, scheduler.client)
     wanted = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     options = autoscaling.options or KarpenterOptions()

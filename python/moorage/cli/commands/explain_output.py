@@ -124,10 +124,10 @@ def _heading(target: Target, explanation: Explanation) -> str:
     if count == 1:
         return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
     if workload.kind != "Pod":
-        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is"
+        return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}; one of them is shown"
     names = [key.rpartition("/")[2] for key in target.pods]
     names[FACTS:] = [f"and {count - FACTS} others"] if count > FACTS + 1 else names[FACTS:]
-    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is"
+    return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is shown"
 
 
 def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Iterator[Block]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import msgspec
 
-from moorage.errors import InputError, shorten
+from moorage.errors import InputError, nearest, shorten
 
 from ..model.cluster import Cluster, EndedObject, RefusedObject
 from ..model.meta import Object, ObjectMeta
@@ -19,7 +19,16 @@ from ..model.workload import full_kind
 from ..read.decode import decode, is_json
 from ..read.object_defaults import default_namespace
 from ..releases import DEFAULT
-from .unknown_fields import ANY, EVERY, Path, has_only_known_fields, path_text, struct_of, unknown_fields
+from .unknown_fields import (
+    ANY,
+    EVERY,
+    Path,
+    has_only_known_fields,
+    known_at,
+    path_text,
+    struct_of,
+    unknown_fields,
+)
 
 # ---- origins -----------------------------------------------------------------------------------------------
 #
@@ -449,7 +458,7 @@ class FieldValidation:
             problems += [(path, "duplicate") for path in _duplicates(document)]
         problems.sort()
         if problems and is_manifest and self.mode == "strict":
-            raise InputError(_texts(problems))
+            raise InputError(_texts(problems, struct))
         for path, what in problems:
             self._warn(kind, path, what, f"{source}: {label(kind, meta.namespace, meta.name, Origin())}")
         return is_manifest and unsteady != unknown
@@ -464,9 +473,10 @@ class FieldValidation:
             if argument <= cluster:
                 continue
             kind, api_version, namespace, name = names
-            paths = _unknown(document, struct_of(kind, api_version), release())
+            struct = struct_of(kind, api_version)
+            paths = _unknown(document, struct, release())
             if self.mode == "strict" and paths:
-                error = InputError(_texts([(path, "unknown") for path in paths]))
+                error = InputError(_texts([(path, "unknown") for path in paths], struct))
                 refused.append((origin, refused_object(error, names, source)))
                 continue
             for path in paths:
@@ -551,8 +561,12 @@ def _decoded(text: bytes | msgspec.Raw) -> Any:
         return json.loads(bytes(text), parse_int=str)
 
 
-def _texts(problems: Sequence[tuple[Path, str]]) -> str:
+def _texts(problems: Sequence[tuple[Path, str]], struct: str) -> str:
+    """Return what is wrong with fields of a struct; of an unknown one alone, also the nearest."""
     texts = [_text(path, what) for path, what in problems[:_SHOWN]]
+    if [what for _, what in problems] == ["unknown"]:
+        *parents, name = problems[0][0]
+        texts[0] += nearest(str(name), known_at(struct, parents) - {name})
     more = [f"and {len(problems) - _SHOWN} more"] * (len(problems) > _SHOWN)
     return ", ".join(texts + more)
 

@@ -322,6 +322,14 @@ def _parts(value: Any, form: str) -> Iterator[tuple[Path, Any]]:
         yield (), value
 
 
+def known_at(struct: str, path: Iterable[str | int]) -> set[str]:
+    """Return the fields of what stands at a path of a struct."""
+    for part in path:
+        if target := fields_of(struct).get(str(part)):  # else an index, or the key of a map
+            struct = target.rstrip(LISTS + MAPS)
+    return {*fields_of(struct)}
+
+
 def path_text(path: Iterable[str | int]) -> str:
     """Return a path as the API server writes it, such as ``spec.containers[0].image``.
 

@@ -13,7 +13,7 @@ from msgspec import field
 
 from moorage._core.base.quantity import Quantity, parse, parse_value
 from moorage._core.base.selectors import requirement_error
-from moorage.errors import InputError, shorten
+from moorage.errors import AMOUNTS, InputError, shorten
 
 # ---- field rules -------------------------------------------------------------------------------------------
 #
@@ -167,7 +167,7 @@ def quantity(raw: str | int | float | None) -> None:
     try:
         parse_value(raw)
     except ValueError as error:
-        raise InputError(f'"{raw}" is not a quantity: {error}; write 1, 500m or 2Gi') from None
+        raise InputError(f'"{raw}" is not a quantity: {error}{AMOUNTS}') from None
     negative = raw.startswith("-") if isinstance(raw, str) else raw < 0
     if negative and Quantity(raw).sign() < 0:
         raise InputError(f'Invalid value: "{Quantity(raw)}": must be greater than or equal to 0')

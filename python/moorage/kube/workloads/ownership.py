@@ -293,7 +293,7 @@ class Workload(NamedTuple):
     def text(self) -> str:
         """As kubectl names it: ``deployment/web``, ``raycluster.ray.io/rc``."""
         kind = f"{self.kind}.{self.group}" if self.group else self.kind
-        return f"{kind.lower()}/{self.name}"
+        return f"{kind.lower()}/{self.name}" if kind else self.name
 
 
 @cache

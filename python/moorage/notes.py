@@ -46,6 +46,11 @@ def reworded(note: str, text: str) -> str:
     return RoutineNote(text, note.short) if isinstance(note, RoutineNote) else text
 
 
+def as_sentence(note: str) -> str:
+    """Return a note as a sentence, of its rank."""
+    return reworded(note, f"{note[:1].upper()}{note[1:].removesuffix('.')}.")
+
+
 def of_kinds(warnings: Iterable[str], facts: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return notes with their kinds, facts first."""
     return [*((FACT, text) for text in facts), *((WARNING, text) for text in warnings)]

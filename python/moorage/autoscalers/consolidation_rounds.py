@@ -19,6 +19,7 @@ from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
 from moorage.kube.strict_documents import parse_moment
+from moorage.notes import as_sentence
 from moorage.store.deletion import timestamp
 from moorage.table import Table, Tabular
 
@@ -382,7 +383,7 @@ class ConsolidationRounds:
         self._left = left_pods(scheduler, scheduler.run())
         question = self.karpenter.question([*self._left])
         self.karpenter.now = question.situation.now if at is None else at
-        self.notes = [f"{each[:1].upper()}{each[1:]}." for each in (question.source, *question.notes) if each]
+        self.notes = [as_sentence(text) for text in (question.source, *question.notes) if text]
         self.steps: list[RemovalStep] = []
 
     def view(self) -> ClusterView:

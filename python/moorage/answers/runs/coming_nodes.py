@@ -40,6 +40,7 @@ from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, nearest_or_known, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
+from moorage.notes import RoutineNote, as_sentence
 
 from ..new_nodes import Asked, NodesNeeded, admitted_pods, asked_pods
 from ..scheduler import Scheduler
@@ -257,7 +258,7 @@ class ScaleUpReport(NamedTuple):
 
     def gaps(self) -> Iterator[str]:
         """Yield which pools and groups can get no node, and what is not known or simulated."""
-        yield from self.coming.notes
+        yield from (note for note in self.coming.notes if not isinstance(note, RoutineNote))
         if self.up.waiting and self.coming.sources.get(KARPENTER, "").startswith(SEEN):
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
@@ -424,7 +425,7 @@ def kinds_of_new_nodes(
     templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
     kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
     kinds.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
-    kinds.notes += [f"{text}." for text in types.notes]
+    kinds.notes += map(as_sentence, types.notes)
     kinds.notes += foreign_zones(nodes, types.every())
     if autoscaling.groups is not None:
         scaler = GroupScaler(scheduler, autoscaling)

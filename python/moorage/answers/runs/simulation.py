@@ -47,7 +47,7 @@ from moorage.kube.workloads.ownership import (
     has_made_up_uid,
     is_active,
 )
-from moorage.notes import basis_of
+from moorage.notes import RoutineNote, as_sentence, basis_of
 from moorage.store import find_object
 
 from ..scheduler import Scheduler
@@ -473,6 +473,8 @@ class Simulation(Struct, dict=True):
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
         yield from self.setup.warnings
+        notes = () if self.scale_up is None else self.scale_up.coming.notes
+        yield from (as_sentence(note) for note in notes if isinstance(note, RoutineNote))  # others: its lines
         workloads = (outcome.workload for outcome in self.outcomes if outcome.status == REFUSED)
         listed = {f"{each.kind} {each.namespace}/{each.name}" for each in workloads}
         yield from template_warnings(self.scheduler.client, listed)

@@ -15,6 +15,7 @@ from moorage.engine.requirements import whole
 from moorage.errors import InputError, examples, first_of, number_of
 from moorage.kube import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
 from moorage.kube.model.autoscaling import KarpenterSettings
+from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
@@ -114,6 +115,8 @@ _OPTIONAL = "vpc.amazonaws.com/"
 """Resources that nodes have only where the network of the cluster is set up for them."""
 _NOTHING = Quantity("0")
 _STORAGE = "ephemeral-storage"
+_VARYING = ("cpu ", "memory ", f"{_STORAGE} ")
+"""Of these nodes often have somewhat more than Karpenter believes."""
 
 
 def size_notes(by_pool: Mapping[str, Sequence[InstanceType]], nodes: Iterable[Node]) -> Iterator[str]:
@@ -160,11 +163,13 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
     if smaller:
         prices = list(filter(None, map(prices_by([kind]), nodes)))
         count = number_of(len(nodes), "node", "nodes")
+        smaller.sort(key=lambda text: text.startswith(_VARYING))
+        head = f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)})"
         lost = f", {unused * sum(prices):.2g} $/h" if prices and unused else ""
-        yield (
-            f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)}): room of "
-            f"{count} is paid for and not used{lost}"
-        )
+        if smaller[0].startswith(_VARYING):
+            yield RoutineNote(f"{head}: room of {count} is paid for and not used{lost}")
+        else:
+            yield f"{head}: pods that would fit one wait, or more nodes come than are needed{lost}"
 
 
 def _fitting_overhead(shown: Mapping[str, ShownSizes]) -> Iterator[str]:
@@ -179,7 +184,7 @@ def _fitting_overhead(shown: Mapping[str, ShownSizes]) -> Iterator[str]:
     lacking = max(0.0, *(1 - amount / shown[name].sold for name, amount in memory.items()))
     worst = max(wrong, key=lambda name: (off[name] > 0, abs(off[name])))
     believes, have = compared("memory", shown[worst].estimated, memory[worst])
-    yield (
+    yield RoutineNote(
         f"the nodes of {examples(sorted(memory), 3)} fit a vmMemoryOverheadPercent of "
         f"{ceil(lacking * 1000) / 1000:g}, not {shown[worst].overhead:g}: until a first {worst} is there, "
         f"Karpenter believes that it has {believes} of memory, and nodes have {have}"

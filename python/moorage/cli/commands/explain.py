@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located, no_node, with_hint
+from moorage.notes import as_sentence
 
 from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
@@ -145,7 +146,8 @@ def explain(
         _add_outcomes(setup, coming, explained if by is None else ())
     unmade_texts = [*pinned, *(line for group in unmade for line in _unmade_lines(setup, group))]
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
-    warnings = [*setup.warnings, *([] if output == "table" else [*outcomes, *unmade_texts])]
+    warnings = [*setup.warnings, *map(as_sentence, coming.coming.notes if coming is not None else ())]
+    warnings += [] if output == "table" else [*outcomes, *unmade_texts]
     from moorage.kube.workloads.input_facts import facts_of
 
     facts = facts_of(
@@ -235,10 +237,14 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         verdict = explain_node(scheduler, autoscaling, name, options["at"])
     if verdict is None:
         return _show_node(setup, scheduler, name, output)
-    lines = [*verdict.lines(), *(coming.notes if coming is not None else ())]
+    lines = [*verdict.lines()]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
-    warnings = [*setup.warnings, *verdict.notes]
+    warnings = [
+        *setup.warnings,
+        *verdict.notes,
+        *map(as_sentence, coming.notes if coming is not None else ()),
+    ]
     about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
     write_answer(

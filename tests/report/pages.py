@@ -14,6 +14,7 @@ COMMANDS = {
     "explain": ["explain", "--all-pending", "-f", "examples"],
     "replay": ["replay", *TRACE],
     "check": ["check", "-f", "examples"],
+    "nodes": ["nodes", "-f", "examples"],
     "plan": ["plan", "nodes", "-f", "examples", "--like", "node-1"],
     "sweep": ["sweep", "tests/data/openb/sweep.yaml", "--executor", "serial"],
 }

@@ -228,6 +228,7 @@ MADE = [
     ("replay", (), "Replay: tests/data/openb/nodes.csv + tests/data/openb/pods.csv"),
     ("sweep", (), "Sweep: tests/data/openb/sweep.yaml"),
     ("check", ("--scale", "deployment/nginx-deploy=9"), "Check: examples, scale deployment/nginx-deploy=9"),
+    ("nodes", ("--by", "workload"), "Nodes by workload: examples"),
     ("plan", (), "New nodes that pods need: examples"),
 ]
 
@@ -246,7 +247,7 @@ def test_warnings_stand_on_the_page_and_folders_do_not(run: Any, tmp_path: Path)
     (tmp_path / "empty.yaml").write_text("kind: Unknown\napiVersion: example.com/v1\nmetadata: {name: a}\n")
     page = run("simulate", "-f", str(cluster), "-f", str(tmp_path / "empty.yaml"), "-o", "html")
     found = Read(page)
-    assert "Warnings (2)" in found.headings
+    assert {"Warnings (1)", "Notes (1)"} <= found.headings
     assert "Unknown.example.com" in found.text
     assert "empty.yaml has nothing that moorage reads" in found.text
     assert found.title == "Simulation: cluster.yaml + empty.yaml"

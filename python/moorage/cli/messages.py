@@ -127,6 +127,13 @@ def basis_of_answer() -> list[str]:
     return [text for kind, text in notes if kind == BASIS]
 
 
+def ranked(texts: Iterable[str]) -> list[str]:
+    """Return notes that a document has as plain texts with the ranks that the command gives them."""
+    notes: list[CommandNote] = _meta().get(_NOTES, [])
+    known = {each.text: each.text for each in notes}
+    return [known.get(text, text) for text in texts]
+
+
 _OF_PLUGINS = "moorage.framework"
 
 

@@ -215,7 +215,7 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 @prices_option
 @after_run_option
 @output_option(
-    ["table", "wide", "json", "yaml", "csv", "markdown", "name"],
+    ["table", "wide", "json", "yaml", "csv", "markdown", "html", "name"],
     "wide adds all resources, taints, and the workloads that request most; csv has the "
     "same in millicores and bytes.",
 )

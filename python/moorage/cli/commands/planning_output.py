@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -250,8 +251,8 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) ->
 
     Parameters
     ----------
-    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
-        ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "html", "name"}
+        ``wide``, ``html`` and ``csv`` have all resources, taints and holders; csv in base units.
     by : str
         The label that the rows are for; "" for nodes.
     """
@@ -259,9 +260,18 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, about: AboutInput) ->
         print_names(f"node/{room.name}" for room in rooms)
         return
 
-    answer, tables = NodesDocument(by=by or "node", items=rooms), [_table(rooms, by, form == "wide")]
-    lines = [_nodes_headline(rooms)]
-    write_answer(form, lambda: (answer, about), lines, tables, lambda: _raw_table(rooms, by))
+    answer = NodesDocument(by=by or "node", items=rooms)
+    table, lines = _table(rooms, by, form in ("wide", "html")), [_nodes_headline(rooms)]
+    page = partial(_page, f"Nodes by {by}" if by else "Nodes", lines, [table], about)
+    write_answer(form, lambda: (answer, about), lines, [table], lambda: _raw_table(rooms, by), page)
+
+
+def _page(title: str, lines: Sequence[str], tables: Iterable[PrintedTable], about: AboutInput) -> PageOf:
+    """Return the page of an answer whose tables have the names of their first columns."""
+    from moorage.answers.answer_pages import answer_page
+
+    titled = [(table.headings[0].capitalize(), *table) for table in tables]
+    return answer_page(title, lines, None, titled), [about.release], about.warnings
 
 
 def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> None:
@@ -289,13 +299,8 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     tables = [*_blocked(plan), moves, held]
 
-    def page() -> PageOf:
-        from moorage.answers.answer_pages import answer_page
-
-        titled = [(table.headings[0].capitalize(), *table) for table in tables]
-        return answer_page(f"Node {room.name}", lines, None, titled), [about.release], about.warnings
-
     document = NodeReport.from_object(plan, room=room)
+    page = partial(_page, f"Node {room.name}", lines, tables, about)
     write_answer(form, lambda: (document, about), lines, tables, page=page)
 
 
@@ -363,10 +368,11 @@ def write_uses(
 
     Parameters
     ----------
-    form : {"table", "wide", "json", "yaml", "csv", "markdown"}
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "html"}
     """
     answer, line, table = _OF_USES[by](uses)
-    write_answer(form, lambda: (answer, about), [line], [table], lambda: table)
+    page = partial(_page, f"Nodes by {by}", [line], [table], about)
+    write_answer(form, lambda: (answer, about), [line], [table], lambda: table, page)
 
 
 def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:

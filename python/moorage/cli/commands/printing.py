@@ -21,8 +21,9 @@ import msgspec
 from moorage.answers.text_tables import CommandLine, PrintedTable, filled, prose_lines, table_lines
 from moorage.errors import number_of, printable
 from moorage.kube.read.python_values import dump_yaml
+from moorage.notes import reworded
 
-from ..messages import ROWS, basis_of_answer, most_rows, terminal_width, with_own_notes
+from ..messages import ROWS, basis_of_answer, most_rows, ranked, terminal_width, with_own_notes
 from ..options.change_options import ChangingCommand, requested_changes
 from ..options.option_types import ARGUMENTS, TITLE
 
@@ -276,8 +277,9 @@ def write_page(page: Page, releases: Iterable[DecidingRelease | None], warnings:
     if given := context.meta.get(TITLE):
         page.title, page.subject = given, ""
     folders = {f"{os.path.dirname(name)}/" for name in _files(context.params) if os.path.isabs(name)}
+    warnings = ranked(warnings)
     for folder in sorted(folders, key=len, reverse=True):
-        warnings = [text.replace(folder, "") if folder in text else text for text in warnings]
+        warnings = [reworded(text, text.replace(folder, "")) if folder in text else text for text in warnings]
     page.warnings = list(dict.fromkeys(warnings))
     print(page.html(), end="")
 

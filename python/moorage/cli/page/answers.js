@@ -55,25 +55,31 @@ function fold(part, most = 3) {
   }
 }
 
+// What is the same at every question is a line until it is opened.
+function folded(part) {
+  const [title, ...rest] = part.children;
+  return element("details", {}, element("summary", {}, title.textContent), ...rest);
+}
+
 // The headline of a page, and its sections as elements of this one. Quotes of texts are escaped, so what the
 // expressions find are tags.
 export function pageParts(html, opens) {
   const plain = html.replace(/<style>.*?<\/style>/s, "").replace(/ style="[^"]*"/g, "");
   const page = new DOMParser().parseFromString(plain, "text/html");
-  const sections = [...page.querySelectorAll("main > section")].filter((one) => !/^Warnings/.test(one.textContent.trim())); // they are among the notes
-  const parts = sections.map(copied).filter((part) => part.textContent.trim());
+  const parts = [...page.querySelectorAll("main > section")].map(copied).filter((part) => part.textContent.trim());
   for (const part of parts) {
     part.removeAttribute("aria-labelledby");
     for (const table of part.querySelectorAll("table")) linked(table, opens);
     for (const line of part.querySelectorAll("p")) if (line.textContent.startsWith("why: moorage ")) line.remove(); // names ask that
     fold(part);
   }
-  if (parts[0]?.firstElementChild.textContent === "Answer") parts[0].firstElementChild.remove();
-  const isTitle = (part) => part.children.length === 1 && part.firstElementChild.tagName === "H3";
-  return {headline: page.querySelector(".headline")?.textContent ?? "", parts: parts.filter((part) => !isTitle(part))};
+  const titled = (part) => part.firstElementChild.tagName === "H3" ? part.firstElementChild.textContent : "";
+  for (const part of parts) if (titled(part) === "Answer") part.firstElementChild.remove();
+  const shown = parts.filter((part) => !(titled(part) && part.children.length === 1));
+  return {headline: page.querySelector(".headline")?.textContent ?? "", parts: shown.map((part) => /^Notes/.test(titled(part)) ? folded(part) : part)};
 }
 
-// Show an answer: its headline, the command, the link, what the twin notes, its parts, and what else may be asked.
+// Show an answer: its headline, the command, the link, its parts with the notes, and what else may be asked.
 export function show(question, answer, {headline, parts, others = []}, {open, close}) {
   const isGate = question.path === "check" || question.path === "explain";
   const tone = isGate ? answer.failed ? "bad" : "good" : undefined;
@@ -89,13 +95,12 @@ export function show(question, answer, {headline, parts, others = []}, {open, cl
       isInLink(question) ? element("a", {href: address.href}, "Link to this question") : element("span", {class: "note"}, "The manifest is too large for a link.")),
     age || lacking ? element("div", {class: "note"}, age, lacking) : null,
     answer.versions ? element("details", {}, element("summary", {}, "Resource versions"), element("p", {class: "note"}, answer.versions)) : null);
-  const notes = answer.notes.length ? element("details", {open: answer.notes.length < 4}, element("summary", {}, "Notes"), element("ul", {}, answer.notes.map((text) => element("li", {class: "note"}, text)))) : null;
   const box = byId("answer");
   box.hidden = false;
   box.setAttribute("aria-busy", "false");
   const more = others.length ? [element("div", {class: "tools"}, "Also ask: ", others.map(([text, other]) => element("button", {type: "button", onclick: () => open(other)}, text)))] : [];
   document.title = `${headline} · Moorage twin`;
-  box.replaceChildren(head, about, ...more, ...(notes ? [notes] : []), ...parts);
+  box.replaceChildren(head, about, ...more, ...parts);
 }
 
 // Show that an answer is awaited, or why there is none.

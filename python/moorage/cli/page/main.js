@@ -1,5 +1,5 @@
 // The page: the state of the cluster, its nodes and waiting pods, and the question of the address.
-import {nodeDetails, Squares} from "./squares.js";
+import {nodeDetails, priceText, Squares} from "./squares.js";
 import {pageParts, show, showState, targetOf} from "./answers.js";
 import {ChangeForm, changesOf} from "./change.js";
 import {announce, byId, count, element, link, scrolled, table, theme} from "./dom.js";
@@ -168,7 +168,7 @@ function suggest(more = []) {
 
 function showWaiting({document: found, command}) {
   const waits = found.findings.reduce((sum, one) => sum + one.names.length, 0);
-  const says = [count(nodes.length, "node"), waits ? `${count(waits, "pod waits", "pods wait")}` : "every pod that should run has a node"];
+  const says = [count(nodes.length, "node"), ...[priceText(nodes)].filter(Boolean), waits ? `${count(waits, "pod waits", "pods wait")}` : "every pod that should run has a node"];
   if (found.placed) says.push(`${count(found.placed, "pod has no node yet and would find one", "pods have no node yet and would find one")}`);
   byId("headline").textContent = `${says.join("; ")}.`;
   suggest(found.findings);

@@ -198,11 +198,11 @@ export class Squares {
     const resource = byId("resource").value;
     const row = ([node, before, after]) => {
       const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
-      return [link(node.name, () => this.open(node)), node.zone, node.pool, ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
+      return [link(node.name, () => this.open(node)), node.zone, node.pool, node.type, node.price?.toFixed(3) ?? "", ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
     };
     const fullest = (one) => percent(one[0], resource) ?? -1, rows = [...this.nodes.values()].sort((one, other) => fullest(other) - fullest(one));
     const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
-    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], rows, row)));
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", "type", "$/h", ...uses, "allocatable", "cordoned"], rows, row)));
   }
 }
 
@@ -215,16 +215,25 @@ function square(name) {
   return button;
 }
 
+// What a node uses of a resource, as its metrics say.
+const used = (node, name) => node.use?.[name] ? amount(name, node.use[name].used) : "";
+
+// What nodes cost, and how much of that is idle; "" where no price is known.
+export function priceText(nodes) {
+  const sum = (kind) => nodes.reduce((total, node) => total + (node[kind] ?? 0), 0), price = sum("price");
+  return price ? `$${price.toFixed(2)} an hour, ${Math.round(100 * sum("idle") / price)}% of it idle` : "";
+}
+
 // What there is to say about one node.
 export function nodeDetails(node, explain) {
-  const room = (name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name))];
+  const room = (name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name)), used(node, name)];
   const holder = (one) => [one.workload.startsWith("node/") ? one.workload : explain(one.namespace, one.workload), one.namespace, String(one.pods),
     Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")];
   const largest = Object.entries(node.largest).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
   return [
-    element("p", {}, [place(node), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
+    element("p", {}, [place(node), node.type === node.pool ? "" : node.type, priceText([node]), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
     element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
-    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "use"], resourcesOf([node]), room, [1, 2, 3, 4])),
+    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "requested share", ...(node.use ? ["in use"] : [])], resourcesOf([node]), (name) => room(name).slice(0, node.use ? 6 : 5), [1, 2, 3, 4, 5])),
     node.holders.length ? scrolled("Workloads", ...table("Workloads, those that hold most first", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),
   ];
 }

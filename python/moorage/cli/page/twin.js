@@ -42,7 +42,6 @@ export async function ask({path, query = [], body = ""}, signal = undefined) {
     versions: header("Resource-Versions"),
     unreadable: header("Unreadable"),
     leftOut: header("Left-Out"),
-    notes: JSON.parse(header("Notes") || "[]"),
   };
 }
 

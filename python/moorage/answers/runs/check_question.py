@@ -15,7 +15,7 @@ from moorage.kube import Cluster, Job
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import RELEASES
 from moorage.kube.workloads.expand_kinds import suspended_names
-from moorage.kube.workloads.input_facts import facts_of
+from moorage.kube.workloads.input_facts import told_facts
 
 from ..scheduler import Scheduler
 from .check_answer import CheckAnswer
@@ -158,7 +158,7 @@ class CheckQuestion:
             verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
         warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
         warnings += self._not_checked(done.scheduler, verdict.is_about_pods)
-        return CheckAnswer(done, verdict, removed, warnings, facts_of(self.after))
+        return CheckAnswer(done, verdict, removed, warnings, told_facts(done.setup.loaded.facts))
 
     def _not_checked(self, scheduler: Scheduler, is_about_pods: bool) -> Iterator[str]:
         """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""

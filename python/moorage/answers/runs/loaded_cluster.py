@@ -28,6 +28,7 @@ from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.files import read_file, source_name
 from moorage.kube.read.read_objects import Listed
 from moorage.kube.releases import FeatureGates, changed_gates, selected_gates
+from moorage.kube.workloads.input_facts import InputFact, input_facts
 from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
@@ -298,12 +299,18 @@ class LoadedCluster:
         self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
         self._whole = cluster
         self._completed_before = self.__dict__.pop("completed", None)  # to free it would copy it, in a fork
+        self.__dict__.pop("facts", None)
         return True
 
     @cached_property
     def completed(self) -> Cluster:
         """The cluster, and what was joined to it, with what controllers have made at once."""
         return with_objects(self._whole, self.scheduler.client)
+
+    @cached_property
+    def facts(self) -> list[InputFact]:
+        """What the objects of the cluster, and what was joined to it, say of themselves."""
+        return input_facts(self._whole)
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:
@@ -362,7 +369,7 @@ class LoadedCluster:
     def look_ahead(self) -> None:
         """Find now what is found when it is needed otherwise."""
         self.cluster.siblings.look_ahead()
-        for name in ("running", "_lost", "_rollouts", "_awaited", "_namespaces"):
+        for name in ("running", "_lost", "_rollouts", "_awaited", "_namespaces", "facts"):
             getattr(self, name)
         classes = self.scheduler.cache.state.classes
         for pod_class in range(len(classes)):

@@ -788,7 +788,7 @@ class SimulationSetup:
         self.loaded, scheduler = loaded, loaded.scheduler
         controllers = scheduler.controllers
         self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
-        nodes = {node.name for node in cluster.nodes} if changes else set()
+        nodes = self._asked_nodes()
         for change in changes:
             scheduler.context.let_pods_stop()
             before = loaded.pods.changed(loaded.since(scheduler))
@@ -840,12 +840,18 @@ class SimulationSetup:
 
     def _made(self) -> Scheduler:
         scheduler = Scheduler(self.cluster, **self.settings)
-        nodes = {node.name for node in self.cluster.nodes}
+        nodes = self._asked_nodes()
         for change in self.changes:
             scheduler.context.let_pods_stop()
             change.make(scheduler, nodes)
         scheduler.sync()
         return scheduler
+
+    def _asked_nodes(self) -> set[str]:
+        """Return the names of the nodes before the changes, if one selects nodes."""
+        if not any(change.verb.is_of_nodes for change in self.changes):
+            return set()
+        return {node.name for node in self.cluster.nodes}
 
     def run(
         self, stages: Progress | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop

@@ -16,7 +16,7 @@ from moorage.errors import first_of, located, number_of
 from moorage.kube import Node, Pod, parse_selector
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import DecidingRelease, LeftOutWorkload, NotAsked, RefusedObject
-from moorage.kube.workloads.input_facts import facts_of
+from moorage.kube.workloads.input_facts import told_facts
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import of_kinds, with_notes
 
@@ -229,7 +229,7 @@ def simulation_answer(
     if stages is not None:
         stages()
     shown = None if is_shown is None else [each for each in done.outcomes if is_shown(each.pod)]
-    return SimulationAnswer(done, shown, [*done.warnings()], facts_of(setup.cluster))
+    return SimulationAnswer(done, shown, [*done.warnings()], told_facts(setup.loaded.facts))
 
 
 def _pod_row(outcome: PodOutcome) -> OutcomeRow:

@@ -257,9 +257,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         rows, source = _rows(scheduler, of, selector, options)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
-    from moorage.kube.workloads.input_facts import facts_of
+    from moorage.kube.workloads.input_facts import told_facts
 
-    facts = facts_of(cluster, ())
+    facts = told_facts(setup.loaded.facts, ())
     notes = [*setup.warnings, *filter(None, [source, "" if is_run else stray_metrics(scheduler)])]
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)

@@ -148,10 +148,10 @@ def explain(
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
     warnings = [*setup.warnings, *map(as_sentence, coming.coming.notes if coming is not None else ())]
     warnings += [] if output == "table" else [*outcomes, *unmade_texts]
-    from moorage.kube.workloads.input_facts import facts_of
+    from moorage.kube.workloads.input_facts import told_facts
 
-    facts = facts_of(
-        setup.cluster, {target.workload for target in named} | {group.workload for group in unmade}
+    facts = told_facts(
+        setup.loaded.facts, {target.workload for target in named} | {group.workload for group in unmade}
     )
     unasked = setup.run().not_asked if setup.cluster.is_reviewed else []
     basis = None if coming is None else setup.run().basis(warnings)
@@ -259,11 +259,11 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
 
 def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: str) -> int:
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
-    from moorage.kube.workloads.input_facts import facts_of
+    from moorage.kube.workloads.input_facts import told_facts
 
     from .planning_output import write_node
 
-    facts = [fact for fact in facts_of(setup.cluster, ()) if fact.startswith(f"node {name}: ")]
+    facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
     plan = scheduler.drain_plan([name])
     print_notes(setup.warnings, setup.cluster, facts=facts)
     about = setup.cluster.about([*facts, *setup.warnings])

@@ -357,7 +357,7 @@ def _answer(
     from moorage.answers.runs.simulation import not_asked, refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
     from moorage.cluster.pod_scheduler import with_objects
-    from moorage.kube.workloads.input_facts import facts_of
+    from moorage.kube.workloads.input_facts import told_facts
 
     from .planning_output import write_plan
 
@@ -389,7 +389,7 @@ def _answer(
     warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += asked_nodes(options).makes_none(cluster, "plan", can_grow="autoscale" in options)
-    facts = [] if drained is None else facts_of(cluster)
+    facts = [] if drained is None else told_facts(setup.loaded.facts)
     moved = {move.pod for move in getattr(answer, "moves", ())}
     unasked = not_asked(cluster, scheduler, moved=moved)
     print_notes(warnings, cluster, facts=facts, not_asked=unasked)

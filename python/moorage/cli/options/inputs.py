@@ -62,7 +62,7 @@ def print_notes(
     Parameters
     ----------
     facts : iterable of str, optional
-        See `facts_of`.
+        See `told_facts`.
     not_asked : iterable of NotAsked, optional
         Who decides and cannot be asked, unless the answer says it.
     basis : iterable of str, optional

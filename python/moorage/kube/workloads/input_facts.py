@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -233,20 +234,17 @@ def _is_bad(condition: Condition) -> bool:
 
 def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
-    numbers, ready = Counter[Workload](), Counter[Workload]()
+    started = [pod for pod in pods if pod.spec.node_name and pod.status.conditions and is_active(pod)]
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
     since: dict[tuple[Workload, str], str] = {}
-    for pod in pods:
-        if not (pod.spec.node_name and pod.status.conditions and is_active(pod)):
-            continue
-        workload = workloads.of(pod)
-        numbers[workload] += 1
-        if is_healthy(pod):
-            ready[workload] += 1
-        elif (reason := _why_not_ready(pod)) is not None:
-            why, when = reason
+    for pod in started:
+        if not is_healthy(pod) and (reason := _why_not_ready(pod)) is not None:
+            workload, (why, when) = workloads.of(pod), reason
             reasons[workload][why] += 1
             since[workload, why] = min(filter(None, (since.get((workload, why)), when)), default="")
+    counted = started if reasons else []
+    numbers = Counter(map(workloads.of, counted))
+    ready = Counter(workloads.of(pod) for pod in counted if is_healthy(pod))
     for workload, counts in reasons.items():
         facts = [
             f"{why}{f' since {since[workload, why]}' if since[workload, why] else ''} ({number})"
@@ -363,16 +361,20 @@ def _of_workload(obj: Object) -> Iterator[str]:
 def _selecting_nothing(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
     """Yield the objects of a cluster that select no pod, neither one that is there nor one of a template, and
     what is to say of them."""
-    labels: dict[str, set[frozenset[tuple[str, str]]]] = defaultdict(set)
-    for pod in (*cluster.pods, *cluster.finished):
-        labels[pod.namespace].add(frozenset(pod.metadata.labels.items()))
     templates = [(obj, _template(obj)) for obj in cluster.others if isinstance(obj, (*MAKERS, Deployment))]
-    for obj, template in templates:
-        labels[obj.namespace].add(frozenset(template.metadata.labels.items()))
+
+    @cache
+    def labels() -> dict[str, set[frozenset[tuple[str, str]]]]:
+        by_namespace: dict[str, set[frozenset[tuple[str, str]]]] = defaultdict(set)
+        for pod in (*cluster.pods, *cluster.finished):
+            by_namespace[pod.namespace].add(frozenset(pod.metadata.labels.items()))
+        for obj, template in templates:
+            by_namespace[obj.namespace].add(frozenset(template.metadata.labels.items()))
+        return by_namespace
 
     def matches_none(namespace: str, selector: LabelSelector) -> bool:
         matcher = LabelSelectorMatcher(selector)
-        return not any(matcher.matches(dict(its)) for its in labels[namespace])
+        return not any(matcher.matches(dict(its)) for its in labels()[namespace])
 
     for obj in cluster.others:
         about = Workload(obj.namespace, obj.kind, obj.name)
@@ -415,7 +417,7 @@ def _rules(selector: LabelSelector) -> str:
 MOST_FACTS = 12
 
 
-def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list[str]:
+def told_facts(facts: Iterable[InputFact], about: Container[Workload] | None = None) -> list[str]:
     """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
 
     Parameters
@@ -423,11 +425,6 @@ def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list
     about : container of Workload, optional
         The workloads that an answer is about; nodes are always told.
     """
-    facts = [
-        fact
-        for fact in input_facts(cluster)
-        if about is None or fact.workload is None or fact.workload in about
-    ]
-    texts = [fact.text for fact in facts]
+    texts = [fact.text for fact in facts if about is None or fact.workload is None or fact.workload in about]
     more = len(texts) - MOST_FACTS
     return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]

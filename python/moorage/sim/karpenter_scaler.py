@@ -188,9 +188,9 @@ class Disrupter:
 
     def _begin(self, method: Method, command: Command, now: float) -> bool:
         """Taint nodes that go, and launch what comes in their place; False if that is not possible."""
-        state, claims = self.state, command.new_claims()
-        if any(claim.launched is None for claim in claims):
+        if not command.is_launchable:
             return False
+        state, claims = self.state, command.new_claims()
         going = command.going
         self._scheduler.taint([*going.values()], _TAINT)
         why = f"replaces {number_of(len(going), 'node', 'nodes')}: {method.reason}"

@@ -105,12 +105,14 @@ class DisruptionPass:
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
 
     def results(self, only: str = "") -> list[MethodResult]:
-        """Play the methods up to the first that acts; `only` names a node that alone may go."""
+        """Play the methods up to the first that acts; `only` names a node that alone may go. A command that
+        would be given up is left out."""
         results = list[MethodResult]()
         for method in METHODS:
-            results.append(self.play(method, only))
-            if results[-1].command is not None:
+            results.append(result := self.play(method, only))
+            if result.command is not None and result.command.is_launchable:
                 break
+            result.command = None
         return results
 
     def play(self, method: Method, only: str = "") -> MethodResult:
@@ -427,6 +429,7 @@ METHODS: tuple[Method, ...] = (EMPTINESS, DRIFT, MultiNodeConsolidation(), SINGL
 
 # ---- why nodes of pools stay: Karpenter's own message, or what it leaves unsaid ----------------------------
 
+NOT_LAUNCHED = "Karpenter would replace it, but no offering of the new node can be launched"
 _REFUSALS = ("DisruptionBlocked", "Unconsolidatable", "ConsolidationRejected")
 
 
@@ -453,7 +456,10 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
     disruption = DisruptionPass(view)
     results = {method: disruption.play(method, only) for method in METHODS}
     commands = [result.command for result in results.values() if result.command is not None]
-    going = {candidate.name for command in commands for candidate in command.candidates}
+    going, given_up = set[str](), set[str]()
+    for command in commands:
+        names = going if command.is_launchable else given_up
+        names.update(candidate.name for candidate in command.candidates)
     events: dict[str, NodeEvent] = {}
     for result in results.values():
         for event in result.events:
@@ -461,7 +467,7 @@ def _stays(view: ClusterView, only: str) -> tuple[StayingNode, ...]:
                 known = events.get(event.object)
                 if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
                     events[event.object] = event
-    silent = _silent(view, results)
+    silent = _silent(view, results) | dict.fromkeys(given_up, NOT_LAUNCHED)
     staying_nodes = []
     for state in view.states:
         if state.claim is None or state.name in going:

@@ -59,6 +59,11 @@ class Command(Struct, eq=False):
         return {each.claim.name: each.state.node.name for each in self.candidates if each.state.node}
 
     @property
+    def is_launchable(self) -> bool:
+        """Whether something can be launched for each node that comes; otherwise the command is given up."""
+        return all(replacement.launched is not None for replacement in self.replacements)
+
+    @property
     def source_price(self) -> float:
         return sum(candidate.price for candidate in self.candidates)
 

@@ -44,6 +44,13 @@ def test_evictions_that_a_budget_refuses_are_tried_again() -> None:
     assert names(one) == ["a-1", "b-1"]
 
 
+def test_a_budget_counts_the_pods_that_a_new_node_has_taken() -> None:
+    one = running(4)
+    one.apply(workload("Deployment", "web", 5, {"cpu": 2}))  # the fifth waits until a new node is there
+    assert one.upgrade_nodes("pool=x").kept == {}
+    assert names(one) == ["a-1", "b-1"]
+
+
 def test_an_upgrade_ends_at_a_node_whose_pods_stay() -> None:
     one = running(4)
     made = one.upgrade_nodes(["a", "b"])

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from msgspec import Meta, field
 
 from moorage.cluster import ChangingScheduler
+from moorage.cluster.cluster_changes import empty_nodes
 from moorage.document import Amount, Count, Document
-from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, first_of, number_of
 from moorage.kube import NodePool, Pod
 from moorage.kube.strict_documents import parse_moment
@@ -412,11 +412,12 @@ class ConsolidationRounds:
         there = {pod.key: pod for candidate in command.candidates for pod in candidate.pods}
         before = self._places()
         new_nodes, _ = karpenter.make(command.new_claims(), len(self.steps) + 1)
-        kept, result = self._drained(names)
+        _, unfinished = empty_nodes(scheduler, names, force=True)
+        kept = {name.removeprefix("Pod "): why for name, why in unfinished.items()}
         stuck = {there[key].spec.node_name for key in kept if key in there}
         remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
         karpenter.marked |= stuck
-        result = scheduler.run() if scheduler.pods.pending else result
+        result = scheduler.run()
         now_left = left_pods(scheduler, result)
         pending = scheduler.pods.pending
         stayed = {key: why for key, why in self._left.items() if key in pending}
@@ -453,16 +454,3 @@ class ConsolidationRounds:
         """By key, the nodes of pods."""
         pods: list[Pod] = self._scheduler.client.list(Pod)[0]
         return {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
-
-    def _drained(self, names: Sequence[str]) -> tuple[dict[str, str], ScheduleResult]:
-        """Evict the pods of nodes as budgets allow it; those that can never go, and the last run."""
-        scheduler = self._scheduler
-        kept = scheduler.drain(names, force=True).unfinished
-        result = scheduler.run()
-        while kept:
-            pods: list[Pod] = scheduler.client.list(Pod)[0]
-            again = scheduler.evict([pod for pod in pods if f"Pod {pod.key}" in kept])
-            if not again.deleted:
-                break
-            kept, result = again.unfinished, scheduler.run()
-        return {name.removeprefix("Pod "): why for name, why in kept.items()}, result

@@ -482,7 +482,7 @@ class ChangingScheduler(PodScheduler):
         parts = [self.add_nodes(1, name) for name in old[:surge]]
         for at in range(0, len(old), at_once):
             names = old[at : at + at_once]
-            emptied, kept = self._empty(names)
+            emptied, kept = empty_nodes(self, names)
             parts += emptied
             if kept:
                 after = f"is upgraded after {', '.join(names)}"
@@ -615,19 +615,24 @@ class ChangingScheduler(PodScheduler):
         controllers = self.controllers
         return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
-    def _empty(self, nodes: Sequence[str]) -> tuple[list[Change], dict[str, str]]:
-        """Drain nodes, and place their pods, until all are gone or none can go; return the pods that stay.
 
-        It ends: each round evicts a pod that stayed before.
-        """
-        parts = [self.drain(nodes)]
-        while True:
-            parts.append(preemptions(self.run()))
-            kept = parts[-2].unfinished
-            if not kept or not parts[-2].deleted:
-                return parts, kept
-            pods = [self.client.get(Pod, *name.removeprefix("Pod ").split("/")[::-1]) for name in kept]
-            parts.append(self.evict(pods))
+def empty_nodes(
+    scheduler: ChangingScheduler, nodes: Sequence[str], force: bool = False
+) -> tuple[list[Change], dict[str, str]]:
+    """Drain nodes, and place their pods, until all are gone or none can go; return what was done, and why
+    pods stay.
+
+    It ends: each round evicts a pod that stayed before.
+    """
+    parts = [scheduler.drain(nodes, force=force)]
+    while kept := parts[-1].unfinished:
+        parts.append(preemptions(scheduler.run()))
+        pods: list[Pod] = scheduler.client.list(Pod)[0]
+        parts.append(scheduler.evict([pod for pod in pods if pod.full_name in kept]))
+        if not parts[-1].deleted:
+            return parts, parts[-1].unfinished
+    parts.append(preemptions(scheduler.run()))
+    return parts, {}
 
 
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:

@@ -231,16 +231,9 @@ def _nodes(probe: Probe) -> Iterator[HelpfulChange]:
 
 def _copies(probe: Probe, node: Node, labels: dict[str, str]) -> Iterator[HelpfulChange]:
     """Yield the change that adds a copy of a node, with labels, or as many as place all pods that wait."""
-    where = f", with {', '.join(f'{key}={value}' for key, value in labels.items())}" if labels else ""
 
     def added(number: int) -> Iterator[HelpfulChange]:
-        endings = [f"-copy-{at}" for at in range(1, number + 1)] if number > 1 else ["-copy"]
-        edits = [edit for ending in endings for edit in copied(probe, node, ending, labels)]
-        many = "a node" if number == 1 else f"{number} nodes"
-        text = f"add {many} like {node.name} ({size_of(node)}){where}"
-        values: dict[str, Any] = {"like": node.name, "allocatable": node.status.allocatable}
-        values |= ({"nodes": number} if number > 1 else {}) | ({"label": labels} if labels else {})
-        return probe.tried(HelpfulChange(Kind.NODE, text, tuple(edits), values=values))
+        return probe.tried(more_nodes(probe, node, number, labels))
 
     waiting = len(probe.waiting)
     for change in added(1):
@@ -259,13 +252,21 @@ def fewest(is_enough: Callable[[int], bool], most: int) -> int:
     return most - largest(most - 2, lambda spared: is_enough(most - spared))
 
 
-def copied(probe: Probe, node: Node, ending: str, labels: Mapping[str, str] = {}) -> tuple[ObjectEdit, ...]:
-    """Return the edits that add a copy of a node with its devices and with labels; its name ends as given."""
-    copy = probe.copy_of(node, ending, labels)
-    return put(copy, *probe.slices_of_copy(node, copy))
+def more_nodes(probe: Probe, node: Node, number: int, labels: Mapping[str, str] = {}) -> HelpfulChange:
+    """Return the proposal to add copies of a node with its devices and with labels."""
+    edits = list[ObjectEdit]()
+    for ending in (f"-copy-{at}" for at in range(1, number + 1)) if number > 1 else ["-copy"]:
+        copy = probe.copy_of(node, ending, labels)
+        edits += put(copy, *probe.slices_of_copy(node, copy))
+    many = "a node" if number == 1 else f"{number} nodes"
+    where = f", with {', '.join(f'{key}={value}' for key, value in labels.items())}" if labels else ""
+    values: dict[str, Any] = {"like": node.name, "allocatable": node.status.allocatable}
+    values |= ({"nodes": number} if number > 1 else {}) | ({"label": {**labels}} if labels else {})
+    text = f"add {many} like {node.name} ({_size_of(node)}){where}"
+    return HelpfulChange(Kind.NODE, text, tuple(edits), values=values)
 
 
-def size_of(node: Node) -> str:
+def _size_of(node: Node) -> str:
     """What people look for in the size of a node."""
     room = node.status.allocatable
     cpu, memory = (Quantity(room.get(name, 0)) for name in ("cpu", "memory"))

@@ -30,7 +30,7 @@ from moorage.kube.model.pod_group import (
     unit_name,
 )
 
-from .changes import copied, fewest, size_of
+from .changes import fewest, more_nodes
 from .explain_document import Explanation
 from .explain_pod import explain
 from .explanation import AlikeNodes, ExplainedGroup, GroupEvictions
@@ -446,23 +446,14 @@ def _more_nodes(
     finds, at most one for each pod that is lacking."""
     for node in like:
 
-        def count(nodes: int, node: Node = node) -> int:
-            return _with_copies(trial, probe, node, nodes)
+        def added(number: int, node: Node = node) -> Iterator[HelpfulChange]:
+            change = more_nodes(probe, node, number)
+            return tried(probe, change, partial(_placed, trial, change))
 
-        number = 1 if count(1) else fewest(lambda nodes: bool(count(nodes)), max(lacking, 1))
+        number = 1 if any(added(1)) else fewest(lambda number: any(added(number)), max(lacking, 1))
         if number:
-            many = "a node" if number == 1 else f"{number} nodes"
-            text = f"add {many} like {node.name} ({size_of(node)})"
-            values = {"nodes": number, "like": node.name}
-            yield HelpfulChange(Kind.NODE, text, values=values, placed=count(number))
+            yield from added(number)
             return
-
-
-def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> int:
-    """Return how many members have a node if the group is placed with some copies of a node; else 0."""
-    edits = [edit for at in range(1, number + 1) for edit in copied(probe, node, f"-copy-{at}")]
-    with probe.changed(edits):
-        return trial.places()
 
 
 def _same_for_all(trial: GroupTrial, probe: Probe, change: HelpfulChange) -> Iterator[HelpfulChange]:

@@ -16,9 +16,11 @@ from msgspec import structs
 
 from moorage._core.decide.decider import num_feasible_nodes_to_find
 from moorage._core.devices.claims_of_pods import ClaimError
+from moorage._core.state.images import normalized_image_name
 from moorage.cluster.helpful_changes import HelpfulChange, cost
 from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, Status, StatusError
+from moorage.engine.framework.evidence import readable
 from moorage.engine.framework.group_index import PodGroups
 from moorage.engine.framework.in_tree_plugins import ClaimPlugin, NativePlugin
 from moorage.engine.framework.kernels import rejection
@@ -27,6 +29,7 @@ from moorage.engine.preemption.default_preemption import preemption_plugins
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.engine import Engine
 from moorage.engine.scheduler.cycle.examine import examine, examine_preemption
+from moorage.engine.scheduler.cycle.results import Examination
 from moorage.errors import InputError, MoorageError, examples, number_of
 from moorage.kube import CompositePodGroup, PodGroup, group_of
 from moorage.kube.model.pod import Pod, PodStatus
@@ -228,7 +231,8 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Cont
         enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),
     )
     if fits_filters or examination.error:
-        return replace(explanation, notes=list(_of_other_os(probe, examination.feasible)))
+        notes = [*_of_other_os(probe, examination.feasible), *_of_images(probe, examination)]
+        return replace(explanation, notes=notes)
     notes, rollout = _of_rollout(probe)
     notes += _of_run(probe, placed)
     changes = [*rollout, *find_changes(probe)]
@@ -342,6 +346,29 @@ def _of_other_os(probe: Probe, feasible: Iterable[str]) -> Iterator[Note]:
             f"{OS}={system.name}"
         )
         yield Note("other-os", text, nodes=tuple(nodes))
+
+
+def _of_images(probe: Probe, examination: Examination) -> Iterator[Note]:
+    """Yield why the images of the pod that nodes have make no difference."""
+    scores = examination.normalized.get("ImageLocality")
+    if scores is None or scores.any():
+        return
+    nodes, fits = probe.nodes(probe.rows()), frozenset(examination.feasible)
+    listed = [(node.name, each) for node in nodes for each in node.status.images]
+    containers = *probe.pod.spec.init_containers, *probe.pod.spec.containers
+    for name in dict.fromkeys(normalized_image_name(each.image) for each in containers if each.image):
+        sizes = {node: each.size_bytes for node, each in listed if name in each.names}
+        ending = f"/{name}"
+        others = (other for _, each in listed for other in each.names if other.endswith(ending))
+        if there := [node for node in sizes if node in fits]:
+            size, share = sizes[there[0]], len(sizes) / len(nodes)
+            whole, counted = (readable("memory", int(each)) for each in (size, size * share))
+            where = f"on {len(sizes)} of {len(nodes)} nodes"
+            text = f"{whole} of image {name} {where} count as {counted}, and scores begin above 23Mi"
+            yield Note("image-locality", f"ImageLocality is 0: {text}", nodes=tuple(there))
+        elif other := next(others, ""):
+            text = f"nodes have {other}; the scheduler compares names, and the pod asks for {name}"
+            yield Note("image-locality", f"ImageLocality is 0: {text}")
 
 
 # ---- verdicts ----------------------------------------------------------------------------------------------

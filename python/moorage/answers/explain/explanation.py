@@ -169,11 +169,16 @@ class Note(Document, frozen=True):
     """A fact about the pod that no filter compares, and that decides whether it runs."""
 
     kind: Annotated[
-        str, Meta(extra_json_schema={"enum": ["own-old-pods", "placed-before", "held-devices", "other-os"]})
+        str,
+        Meta(
+            extra_json_schema={
+                "enum": ["own-old-pods", "placed-before", "held-devices", "other-os", "image-locality"]
+            }
+        ),
     ]
     """own-old-pods: a rollout waits for the old pods of its own workload. placed-before: pods that the run
     has placed have its room. held-devices: preemption does not free devices. other-os: nodes have another
-    operating system than the pod is for."""
+    operating system than the pod is for. image-locality: images that nodes have make no difference."""
     text: str
     pods: tuple[str, ...] = ()
     """The old or placed pods, as ``namespace/name``, or the users of the devices."""

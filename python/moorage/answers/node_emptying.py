@@ -7,23 +7,28 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product
+from math import fsum
 from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
-from moorage.document import Document
+from moorage.document import Amount, Document
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
 from moorage.kube.admission.request import RefusedError
+from moorage.kube.model.node import Node
 from moorage.kube.model.pod import Pod
+from moorage.store import ObjectClient
 from moorage.table import Table, Tabular
 
 from .asked_pods import checked_needs, free_amounts
 from .drain_blockers import with_changes
+from .nodes.node_prices import node_prices
 from .nodes.node_room import Room
 from .pod_moves import Blocker, Move, Mover, RoomMaker, must_move
 from .room_for_all import RoomForAll
@@ -55,6 +60,8 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     """What would let all nodes be drained, each tried alone."""
     drained_alone: int = 0
     """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
+    price: Amount | UnsetType = UNSET
+    """What the emptied nodes cost per hour, where that is known of all."""
 
 
 class NodeReport(Document, frozen=True, kw_only=True):
@@ -100,6 +107,10 @@ class EmptyingPlan(Tabular):
     drained_alone : int
         How many nodes were drained, each without the others and with none of `moves`; 0 where nodes are
         emptied together.
+    price : float or UNSET
+        What the emptied nodes cost per hour, where a command asks for it, and it is known of all.
+    notes : tuple of str
+        Where prices are from.
     """
 
     status: str
@@ -110,6 +121,8 @@ class EmptyingPlan(Tabular):
     resource: str = ""
     changes: tuple[HelpfulChange, ...] = ()
     drained_alone: int = 0
+    price: float | UnsetType = UNSET
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -122,7 +135,20 @@ class EmptyingPlan(Tabular):
         if self.drained_alone:
             number = len(self.nodes)
             counts = f"{number} of {self.drained_alone} nodes can be drained, each alone"
+        if self.price is not UNSET:
+            counts += f"; ${self.price:.2f} an hour less without {'it' if len(self.nodes) == 1 else 'them'}"
         return "; ".join(filter(None, (counts, self.obstacle())))
+
+    def with_prices(self, client: ObjectClient, types: Types | None) -> EmptyingPlan:
+        """Return the plan with what its nodes cost; see `node_prices`."""
+        if self.drained_alone or not self.nodes:
+            return self
+        price_of, source = node_prices(client, types)
+        prices = [price_of(client.get(Node, name)) for name in self.nodes]
+        known = [price for price in prices if price is not None]
+        if len(known) < len(prices):
+            return self
+        return replace(self, price=fsum(known), notes=(source,) if source else ())
 
     def obstacle(self) -> str:
         """Return what prevents nodes from being emptied in one line; "" where nothing does."""

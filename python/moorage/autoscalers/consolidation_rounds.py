@@ -302,7 +302,7 @@ def consolidate(
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
-        others = "of node groups, explain node/NAME --group-sizes and plan drain --count tell what can go"
+        others = "plan drain --count tells which nodes of groups can go, and their price"
         raise InputError(
             f"there is no NodePool, so Karpenter leaves all nodes alone; {others}", source="cluster"
         )

@@ -212,8 +212,8 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
 def drain(
     names: tuple[str, ...], count: int | None, all_nodes: bool, gate: bool, force: bool, **options: Any
 ) -> int:
-    """Find an order in which nodes can be drained so that every pod finds a node, and the moves; or the pods
-    that stay, and which changes let them go, each tried alone.
+    """Find an order in which nodes can be drained so that every pod finds a node, the moves, and the price of
+    the nodes; or the pods that stay, and which changes let them go, each tried alone.
 
     Pods move one at a time, while all nodes of the plan are cordoned. Disruption budgets are respected.
 
@@ -227,7 +227,12 @@ def drain(
         raise click.UsageError(
             f"--autoscale needs the nodes that are drained: give them in place of {source}"
         )
-    plan = _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source, drained=names)
+
+    def ask(scheduler: Scheduler, _: object) -> Tabular:
+        plan = scheduler.drain_plan(which, force)
+        return plan.with_prices(scheduler.client, asked_nodes(options).types())
+
+    plan = _answer(options, ask, source, drained=names)
     return 1 if gate and not plan else 0
 
 
@@ -353,6 +358,7 @@ def _answer(
     are drained.
     """
     from moorage.answers.new_nodes import NodesNeeded
+    from moorage.answers.node_emptying import EmptyingPlan
     from moorage.answers.runs.pod_templates import read_templates
     from moorage.answers.runs.simulation import not_asked, refuse_failing_plugins
     from moorage.autoscalers.consolidation_rounds import Consolidation
@@ -384,7 +390,7 @@ def _answer(
                 nodes = select_nodes(scheduler.client, names[0] if len(names) == 1 else names)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
             answer = ask(scheduler, [(template.pod, template.share) for template in read.pods])
-    if isinstance(answer, NodesNeeded | Consolidation):
+    if isinstance(answer, NodesNeeded | Consolidation | EmptyingPlan):
         notes += answer.notes
     warnings = [*setup.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from moorage.autoscalers.providers.instance_type import CAPACITY_TYPE, InstanceType
-from moorage.autoscalers.providers.pool_types import ProvidedTypes, Types, stored_types
-from moorage.autoscalers.providers.prices import prices_by
 from moorage.cluster import PodScheduler
-from moorage.kube import Pod
+from moorage.kube import NodePool, Pod
 from moorage.kube.model.node import INSTANCE_TYPE, REGION, Node
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
+
+if TYPE_CHECKING:
+    from moorage.autoscalers.providers.pool_types import Types
 
 PriceOf = Callable[[Node], float | None]
 
@@ -61,21 +62,15 @@ class PaidRoom:
         return float(max(shares, default=0))
 
 
-_EKS_CAPACITY = "eks.amazonaws.com/capacityType"
-
-
 def node_prices(client: ObjectClient, types: Types | None) -> tuple[PriceOf, str]:
     """Return what a node costs, None if that is not known, and where prices are from.
 
     Without types it is what those of the NodePools cost, and what AWS lists on demand, where the region of a
     node is in its list.
     """
-    every: Iterable[InstanceType] = stored_types(types, client).every()  # also checks them
-    if types is not None and not isinstance(types, ProvidedTypes):
-        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
-    of_types = prices_by(every)
+    of_types = _prices_of(client, types)
     nodes: list[Node] = client.list(Node)[0]
-    others = [node for node in nodes if of_types(node) is None and not _is_spot(node)]
+    others = [node for node in nodes if of_types(node) is None]
     listed, date = _listed_by_aws(others) if types is None else ({}, "")
     short = f"prices that AWS lists on demand ({date})"
     source = RoutineNote(f"Prices are those{short.removeprefix('prices')}.", short) if listed else ""
@@ -84,9 +79,18 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[PriceOf, str
     return (lambda node: listed[node.name] if node.name in listed else of_types(node)), source
 
 
-def _is_spot(node: Node) -> bool:
-    labels = node.metadata.labels
-    return "spot" in (labels.get(CAPACITY_TYPE, "").lower(), labels.get(_EKS_CAPACITY, "").lower())
+def _prices_of(client: ObjectClient, types: Types | None) -> PriceOf:
+    """Return what a node costs by the instance types that are given, or that NodePools have."""
+    if types is None and not client.list(NodePool)[0]:
+        return lambda node: None
+    from moorage.autoscalers.providers.instance_type import InstanceType
+    from moorage.autoscalers.providers.pool_types import ProvidedTypes, stored_types
+    from moorage.autoscalers.providers.prices import prices_by
+
+    every: Iterable[InstanceType] = stored_types(types, client).every()  # also checks them
+    if types is not None and not isinstance(types, ProvidedTypes):
+        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
+    return prices_by(every)
 
 
 def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
@@ -99,10 +103,13 @@ def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
     if not regions:
         return {}, ""
     from moorage.autoscalers.providers.aws.ec2_answers import DATE, price_list
+    from moorage.autoscalers.providers.instance_type import node_offered_as
 
     lists = {region: price_list(region) for region in {*regions.values()}}
     prices = dict[str, float]()
     for node in nodes:
+        if "spot" in node_offered_as(node):
+            continue
         listed = lists.get(regions.get(node.name, ""))
         kind = node.metadata.labels.get(INSTANCE_TYPE, "")
         if listed is not None and listed.region == regions[node.name] and kind in listed.prices:

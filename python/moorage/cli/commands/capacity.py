@@ -233,7 +233,7 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     from moorage.answers.nodes.measured_use import forget_metrics, stray_metrics
     from moorage.answers.runs.simulation import SimulationSetup, not_asked, refuse_failing_plugins
 
-    from .planning_output import write_nodes, write_uses
+    from .nodes_output import write_nodes, write_uses
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace")):

@@ -261,7 +261,7 @@ def _show_node(setup: SimulationSetup, scheduler: Scheduler, name: str, output: 
     """Show what is on a node that no autoscaler removes, and what a drain would meet."""
     from moorage.kube.workloads.input_facts import told_facts
 
-    from .planning_output import write_node
+    from .nodes_output import write_node
 
     facts = [fact for fact in told_facts(setup.loaded.facts, ()) if fact.startswith(f"node {name}: ")]
     plan = scheduler.drain_plan([name])

@@ -106,7 +106,7 @@ class ComingNodes(NamedTuple):
         }
         zones = _several_zones(known if up.waiting else {node.pool for node in up.nodes}, nodes, group_of)
         facts = [*PoolFacts(scheduler, self.autoscaling, up).lines()] if KARPENTER in self.sources else []
-        facts += template_facts(scheduler, self.autoscaling, up)
+        facts += [*template_facts(scheduler, self.autoscaling, up), *_filled_by_pods(scheduler, up)]
         return ScaleUpReport(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
@@ -170,6 +170,23 @@ def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
     kinds = f" ({kinds_of(up.nodes)})" if up.nodes else ""
     return [f"{coming.makers}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
+
+
+def _filled_by_pods(scheduler: Scheduler, up: ScaleUp) -> Iterator[str]:
+    """Yield that new nodes are filled by the number of pods rather than by their requests."""
+    table, new = scheduler.table, {node.name for node in up.nodes}
+    rows = [row for row, name in enumerate(table.names) if name in new] if len(new) > 1 else []
+    if not rows:
+        return
+    sums = {
+        name: (int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
+        for name in ("pods", "cpu", "memory")
+    }
+    pods, cpu, memory = (used / max(has, 1) for used, has in sums.values())
+    if pods > max(cpu, memory, 0.5):  # fewer nodes would not have the slots
+        used, has = sums["pods"]
+        text = f"{used} of {has} are used, with {cpu:.0%} of cpu and {memory:.0%} of memory"
+        yield f"slots for pods run out first on the new nodes: {text}"
 
 
 class EarlierPrice(Document, frozen=True):

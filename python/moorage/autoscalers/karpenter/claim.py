@@ -226,7 +226,7 @@ Refusal = object
 """Why a pod cannot be on a claim; its text is Karpenter's."""
 
 
-class TriedPod(Struct, eq=False):
+class TriedPod(Struct, eq=False, gc=False):
     """A pod that is being placed.
 
     Attributes
@@ -256,6 +256,7 @@ class ClaimWithPod(NamedTuple):
 
     requirements: RequirementSet
     types: int
+    amounts: dict[str, int]
     reserved: list[KnownOffering]
 
 
@@ -384,7 +385,7 @@ class Claim(Struct, eq=False):
             )
         for name, have in lacking.items():
             requirements = requirements.having(requirements.by_key[name].with_min_values(have))
-        return ClaimWithPod(requirements, left, [])
+        return ClaimWithPod(requirements, left, amounts, [])
 
     def add(
         self,
@@ -398,10 +399,9 @@ class Claim(Struct, eq=False):
         self.pods.append(candidate)
         if placement.requirements is not self.host.requirements:
             self.host = self.host._replace(requirements=placement.requirements)
-        self.types = placement.types
+        self.types, self.amounts = placement.types, placement.amounts
         if candidate.volumes:
             self.volumes = joined(self.volumes, candidate.volumes)
-        self.amounts = _sum(self.amounts, shape.amounts)
         topology.hosts.append(self.host.host.by_key[HOSTNAME].mask)
         topology.record(candidate.groups, self.host)
         if shape.ports:
@@ -412,9 +412,10 @@ class Claim(Struct, eq=False):
 
 
 def _sum(amounts: dict[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    if not more:
-        return amounts
-    return {**amounts, **{name: amounts.get(name, 0) + amount for name, amount in more.items()}}
+    both = dict(amounts)
+    for name, amount in more.items():
+        both[name] = both.get(name, 0) + amount
+    return both
 
 
 def _too_many_volumes(columns: TypeColumns, types: int, volumes: Volumes) -> str:

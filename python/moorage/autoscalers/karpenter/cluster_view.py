@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import attrgetter, or_
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from moorage.kube import (
     CSINode,
@@ -157,7 +159,7 @@ class Removal:
     most_claims: int | None = None
 
 
-class KnownPod(NamedTuple):
+class KnownPod(Struct, frozen=True, gc=False):
     """What all passes over a cluster know of a pod that is placed.
 
     Attributes
@@ -175,10 +177,12 @@ class KnownPod(NamedTuple):
 
     def tried(self, topology: Topology, leaving: Collection[str]) -> TriedPod:
         """The pod in a pass, in which some pods, by key, leave nodes that are removed."""
-        pod, constraints, located = self.pod, self.shape.constraints, self.is_located
+        pod, shape, located = self.pod, self.shape, self.is_located
+        constraints = shape.constraints
         groups = topology.groups(constraints) if located else ConstraintGroups(topology, constraints)
         moves = bool(leaving) and pod.key in leaving and pod.status.phase != "Pending"
-        return TriedPod(*self[:5], groups, moves, int(located))
+        parts = pod, self.uid, shape, self.volumes, self.alternatives
+        return TriedPod(*parts, groups, moves, int(located))
 
 
 class NoPoolsError(Exception):

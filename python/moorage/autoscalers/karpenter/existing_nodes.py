@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any, TypeVar
@@ -277,7 +277,8 @@ class ExistingNode:
 
     def copied(self) -> ExistingNode:
         """The node, for a pass that places pods there."""
-        return replace(self, free=dict(self.free), ports=[*self.ports], pods=[*self.pods])
+        parts = self.state, self.host, self.requirements, dict(self.free), [*self.ports]
+        return ExistingNode(*parts, self.volumes, self.volume_limits, [*self.pods])
 
     def as_host(self, requirements: RequirementSet) -> Host:
         return Host(self.state.host, self.state.taints, requirements, self.host, False)
@@ -287,14 +288,18 @@ class ExistingNode:
         shape = candidate.shape
         if shape.constraints.taint_refusal(self.state.taints):
             return None
-        volumes = joined(self.volumes, candidate.volumes)
-        if any(len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()):
-            return None
+        if candidate.volumes or self.volumes:
+            volumes = joined(self.volumes, candidate.volumes)
+            if any(
+                len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()
+            ):
+                return None
         if shape.ports and conflicts(candidate.pod.key, shape.ports, self.ports):
             return None
         free = self.free
-        if any(amount > free.get(name, 0) for name, amount in shape.amounts.items()):
-            return None
+        for name, amount in shape.amounts.items():
+            if amount > free.get(name, 0):
+                return None
         if min(free.values(), default=0) < 0:
             return None
         host = self.as_host(self.requirements)
@@ -313,7 +318,8 @@ class ExistingNode:
         topology.record(candidate.groups, self.as_host(requirements))
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
-        self.volumes = joined(self.volumes, candidate.volumes)
+        if candidate.volumes:
+            self.volumes = joined(self.volumes, candidate.volumes)
 
 
 class NodeContents(Struct, frozen=True, dict=True):

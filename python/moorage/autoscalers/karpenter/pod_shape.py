@@ -93,8 +93,7 @@ _SLACK = 1e-12
 
 def room_of(amounts: Mapping[str, int]) -> tuple[float, ...]:
     """The most that a pod may request of a host, which has amounts in units of 10**-9."""
-    left = [float(amounts.get(name, 0)) for name in RESOURCES]
-    return tuple([amount + abs(amount) * _SLACK for amount in left])
+    return tuple([(left := amounts.get(name, 0)) + abs(left) * _SLACK for name in RESOURCES])
 
 
 class HostPort(NamedTuple):

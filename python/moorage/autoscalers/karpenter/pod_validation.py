@@ -247,14 +247,19 @@ def is_provisionable(pod: Pod) -> bool:
 
 def problems(pod: Pod, constraints: PodConstraints, storage: Storage) -> str:
     """Why Karpenter ignores a pod; "" if it does not."""
-    problems = []
+    problems: list[str] | None = constraints.memo.get("problems")
+    if problems is None:
+        problems = constraints.memo["problems"] = list(_constraint_problems(pod, constraints))
+    claims = claim_problems(pod, storage) if pod.spec.volumes else ""
+    return "; ".join([*problems, claims] if claims else problems)
+
+
+def _constraint_problems(pod: Pod, constraints: PodConstraints) -> Iterator[str]:
     pool = constraints.requirements.by_key.get(POOL)
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
-        problems.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
-    problems += _selector_problems(pod.spec, constraints.vocabulary.known_labels)
-    problems.append(claim_problems(pod, storage))
-    return "; ".join(filter(None, problems))
+        yield with_values(text, requirement=f"{POOL} DoesNotExist")
+    yield from _selector_problems(pod.spec, constraints.vocabulary.known_labels)
 
 
 def _selector_problems(spec: PodSpec, known: KnownLabels) -> Iterator[str]:

@@ -192,7 +192,7 @@ class Solver:
         self._order = np.zeros(16, np.int32)
         self._counts = np.zeros(16)
         self._rows = np.arange(len(self.nodes.hosts), dtype=np.int32)
-        self._open = np.delete(self._rows, self.closed)
+        self._open = np.delete(self._rows, self.closed) if self.closed else self._rows
 
     @property
     def claims(self) -> list[Claim]:
@@ -336,6 +336,8 @@ def waits_for_reservation(refusal: Refusal) -> bool:
 
 def _is_lowered(claim: Claim, placement: ClaimWithPod) -> bool:
     """Whether minValues of some label is lower than the pool asks for."""
+    if not claim.requirements.has_min_values:
+        return False
     for name, before in claim.requirements.by_key.items():
         now = placement.requirements.get(name).min_values
         if before.min_values is not None and now is not None and now < before.min_values:

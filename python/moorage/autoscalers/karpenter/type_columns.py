@@ -132,15 +132,19 @@ class Thresholds:
             from_here = [*accumulate((bit for _, bit in reversed(pairs)), or_)][::-1]
             self._sorted[name] = [amount for amount, _ in pairs], [*from_here, 0]
 
-    def at_least(self, name: str, amount: int) -> int:
-        if amount <= 0:
-            return self._all
-        amounts, masks = self._sorted.get(name, ([], [0]))
-        return masks[bisect_left(amounts, amount)]
+    def with_all(self, amounts: Mapping[str, int], among: int) -> int:
+        """Those of a mask that have at least each amount."""
+        for name, amount in amounts.items():
+            if amount > 0:
+                column = self._sorted.get(name)
+                if column is None:
+                    return 0
+                among &= column[1][bisect_left(column[0], amount)]
+        return among
 
     def at_most(self, name: str, amount: int) -> int:
         """Those without the resource have nothing of it."""
-        return self._all & ~self.at_least(name, amount + 1) if amount >= 0 else 0
+        return self._all & ~self.with_all({name: amount + 1}, self._all) if amount >= 0 else 0
 
     def largest(self, name: str, among: int) -> int:
         """The largest amount of those in a mask."""
@@ -247,11 +251,7 @@ class TypeColumns:
     def fitting(self, amounts: Mapping[str, int], requirements: RequirementSet) -> int:
         """Types with an available offering that can meet requirements, and has the amounts."""
         rows = self._offered_rows(requirements) & ~self._negative
-        for name, amount in amounts.items():
-            rows &= self._rows.at_least(name, amount)
-            if not rows:
-                return 0
-        return self._types_of(rows)
+        return self._types_of(self._rows.with_all(amounts, rows))
 
     def largest_allocatable(self, types: int) -> dict[str, int]:
         """The most that a node of some types has of each resource that tables compare, whatever its

@@ -9,8 +9,7 @@ from moorage.autoscalers.cluster_autoscaler.expanders import Option as Option
 from moorage.autoscalers.cluster_autoscaler.expanders import _price_score as _price_score
 from moorage.autoscalers.cluster_autoscaler.expanders import narrow as narrow
 
-# The page names all expanders; hints say where pods were last. What loops keep of nodes is left out, which
-# has to change nothing.
+# The page names all expanders; hints say where pods were last. What loops keep of nodes has rules.
 from moorage.autoscalers.cluster_autoscaler.flags import EXPANDERS as EXPANDERS
 from moorage.autoscalers.cluster_autoscaler.flags import Flags as Flags
 from moorage.autoscalers.cluster_autoscaler.flags import Instance as Instance

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
 from moorage import Timeline
 from moorage.kube import Cluster
-from tests.doors.autoscalers import NodeFacts
+from tests.doors.autoscalers import Flags, NodeFacts
 from tests.sim.autoscaling.made import budget, deployment, group, pod, scalings, sizes, spec, tiny
 
 TIMES = st.integers(0, 900)
@@ -87,10 +86,16 @@ def test_time_travel_leads_to_the_same_nodes(timeline: Timeline, time: int) -> N
     assert then == sorted(name for name, is_there in there.items() if is_there)
 
 
-@settings(max_examples=15, deadline=None)
-@given(timelines())
-def test_what_loops_keep_of_nodes_changes_nothing(timeline: Timeline) -> None:
-    history = mo.replay(timeline)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NodeFacts, "kept", lambda _facts, _question, _parts, find: find())
-        assert scalings(mo.replay(timeline)) == scalings(history)
+def test_what_a_loop_has_found_of_a_node_holds_while_it_is_the_same() -> None:
+    facts, flags, there = NodeFacts(), Flags(), [pod("p")]
+
+    def found(answer: str, flags: Flags = flags) -> str:
+        facts.begin_loop(flags)
+        return facts.kept("n", (there,), lambda: answer)
+
+    assert [found("first"), found("second")] == ["first", "first"]
+    there = [pod("q")]
+    assert found("third") == "third"
+    assert found("fourth", Flags(min_replica_count=1)) == "fourth"
+    facts.begin_loop(flags)
+    assert found("fifth") == "fifth"

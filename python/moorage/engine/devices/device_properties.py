@@ -398,7 +398,7 @@ class SelectorValidation:
         InputError
             The object is a manifest, and an expression does not compile.
         """
-        for path, selector in _selectors(obj):
+        for path, selector in _selectors(obj) if isinstance(obj, _WITH_SELECTORS) else ():
             from .device_selector import compile_selector
 
             expression = "" if selector.cel is None else selector.cel.expression
@@ -409,6 +409,9 @@ class SelectorValidation:
             if not (obj.metadata.uid or obj.metadata.resource_version):
                 raise InputError(message, path=path)
             self.warnings.append(f"{obj.full_name}: {path}: {message}: pods that need it fail.")
+
+
+_WITH_SELECTORS = DeviceClass, ResourceClaim, ResourceClaimTemplate
 
 
 def _selectors(obj: Object) -> Iterator[tuple[str, DeviceSelector]]:

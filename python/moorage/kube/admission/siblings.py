@@ -269,6 +269,7 @@ class Siblings:
         before: Mapping[str, Object] | None = None,
     ) -> None:
         self._pods, self._objects, self._before = pods, objects, before or {}
+        self._by_revision: dict[Workload, dict[Revision, list[Pod]]] = {}
         self._differences: dict[tuple[Workload, Revision], TemplateDifference | None] = {}
         self._noted: dict[
             tuple[Workload, str], tuple[TemplateDifference | None, str]
@@ -282,7 +283,7 @@ class Siblings:
 
     def look_ahead(self) -> None:
         """Find now what is found with the first new pod otherwise."""
-        for name in ("_made_of", "_revisions"):
+        for name in ("_made_of", "_pods_of"):
             getattr(self, name)
 
     def difference_for(self, pod: Pod) -> TemplateDifference | None:
@@ -299,10 +300,10 @@ class Siblings:
         top = self._policies.workloads.of(pod)
         if top.kind == Job.__name__:  # the next run of a CronJob is like the last
             cron_job = Workload(top.namespace, CronJob.__name__, top.name.removesuffix(RUN))
-            top = cron_job if cron_job in self._revisions else top
-        revisions = self._revisions.get(top)
-        if revisions is None:
+            top = cron_job if cron_job in self._pods_of else top
+        if top not in self._pods_of:
             return None
+        revisions = self._revisions(top)
         if revision not in revisions:
             revision = max(revisions, key=lambda each: by_creation(revisions[each][0]))
         key = top, revision
@@ -339,14 +340,23 @@ class Siblings:
         return MadeOf(self._current)
 
     @cached_property
-    def _revisions(self) -> dict[Workload, dict[Revision, list[Pod]]]:
-        """The pods of each workload by revision, those that have not ended and the newest first."""
-        workloads: dict[Workload, dict[Revision, list[Pod]]] = {}
-        for pod in sorted(self._pods, key=lambda pod: (is_active(pod), by_creation(pod)), reverse=True):
-            if (revision := _revision(pod)) is not None:
-                revisions = workloads.setdefault(self._policies.workloads.of(pod), {})
-                revisions.setdefault(revision, []).append(pod)
+    def _pods_of(self) -> dict[Workload, list[Pod]]:
+        """The pods of each workload."""
+        workloads: dict[Workload, list[Pod]] = {}
+        for pod in self._pods:
+            if pod.metadata.controller() is not None:
+                workloads.setdefault(self._policies.workloads.of(pod), []).append(pod)
         return workloads
+
+    def _revisions(self, workload: Workload) -> dict[Revision, list[Pod]]:
+        """Return the pods of a workload by revision, those that have not ended and the newest first."""
+        if workload not in self._by_revision:
+            revisions = self._by_revision[workload] = {}
+            pods = self._pods_of[workload]
+            for pod in sorted(pods, key=lambda pod: (is_active(pod), by_creation(pod)), reverse=True):
+                if (revision := _revision(pod)) is not None:
+                    revisions.setdefault(revision, []).append(pod)
+        return self._by_revision[workload]
 
     def _difference(self, pods: Sequence[Pod]) -> TemplateDifference | None:
         """Return how the newest pod of a revision differs, or the newest whose resources are as created."""

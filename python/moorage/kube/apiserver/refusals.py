@@ -7,6 +7,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import msgspec
@@ -97,7 +98,11 @@ class Origins(Sequence[Origin]):
 
     def __getitem__(self, at: int | slice) -> Origin | Sequence[Origin]:
         if isinstance(at, slice):
-            return [self[index] for index in range(*at.indices(len(self)))]
+            part, (first, _, step) = copy(self), at.indices(len(self))
+            assert step == 1
+            part._starts = [max(0, start - first) for start in self._starts]
+            part._documents, part._items = self._documents[at], self._items[at]
+            return part
         file = bisect_right(self._starts, at) - 1
         item = self._items[at]
         argument = self._arguments[file]

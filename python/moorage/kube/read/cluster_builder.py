@@ -366,6 +366,10 @@ def _check_changes(
     """
     listed = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
     known = {"", *listed}
+    named = ((at, obj, default_namespace(obj)) for at, obj in enumerate(objects) if _is_manifest(obj))
+    missing = [(at, obj, name) for at, obj, name in named if name not in known]
+    if not missing:
+        return
     if not _is_whole(listed):
         of_cluster = [*overlay.before.values()]
         of_cluster += [
@@ -374,8 +378,8 @@ def _check_changes(
         if not (refusals.has_cluster and any(isinstance(obj, Namespace) for obj in of_cluster)):
             return
         known |= _ALWAYS_THERE | {obj.namespace for obj in of_cluster}
-    for at, obj in enumerate(objects):
-        if _is_manifest(obj) and (name := default_namespace(obj)) not in known:
+    for at, obj, name in missing:
+        if name not in known:
             refusals.add(InputError(_NOT_FOUND.format(name)), obj, places[at])
     refusals.raise_any()
 

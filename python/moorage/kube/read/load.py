@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from moorage.errors import InputError
@@ -174,7 +176,7 @@ def load_before_and_after(
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     first = read.origins[0].argument if read.objects else 0
-    number = sum(origin.argument == first for origin in read.origins)
+    number = bisect_right(read.origins, first, key=attrgetter("argument"))
     release = partial(_release, check, read, first)
     objects, origins, texts, unserved = _served(read, namespace, first, release)
     refusals = Refusals(first, check, partial(_release_at, check, read.server_version))

@@ -109,6 +109,11 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
     return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
 
 
+def _has_started(pod: Pod) -> bool:
+    """Whether a pod is on a node, and its kubelet has reported on it."""
+    return bool(pod.spec.node_name and pod.status.conditions) and is_active(pod)
+
+
 def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:
     """Return the templates whose bound pods are all reported not to be ready, and how many these are.
 
@@ -124,17 +129,13 @@ def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mar
     dict of (str, str, str, str) to int
         By `template_mark`.
     """
-    sick: Counter[Mark] = Counter()
-    well: set[Mark] = set()
-    for pod in pods:
-        mark = template_mark(pod) if pod.status.conditions and pod.spec.node_name and is_active(pod) else None
-        if mark is None:
-            continue
-        if is_healthy(pod) or is_coming(pod, rollouts):
-            well.add(mark)
-        else:
-            sick[mark] += 1
-    return {mark: number for mark, number in sick.items() if mark not in well}
+    started = [pod for pod in pods if _has_started(pod)]
+    sick = [pod for pod in started if not (is_healthy(pod) or is_coming(pod, rollouts))]
+    marks = Counter(mark for pod in sick if (mark := template_mark(pod)) is not None)
+    if not marks:
+        return {}
+    well = {template_mark(pod) for pod in started if is_healthy(pod) or is_coming(pod, rollouts)}
+    return {mark: number for mark, number in marks.items() if mark not in well}
 
 
 def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
@@ -234,7 +235,7 @@ def _is_bad(condition: Condition) -> bool:
 
 def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
-    started = [pod for pod in pods if pod.spec.node_name and pod.status.conditions and is_active(pod)]
+    started = [pod for pod in pods if _has_started(pod)]
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
     since: dict[tuple[Workload, str], str] = {}
     for pod in started:

@@ -327,14 +327,19 @@ class Workloads:
             Workload(obj.namespace, obj.kind, obj.name): obj.metadata.controller() for obj in objects
         }
         self._of_controller: dict[tuple[Workload, str], Workload] = {}
+        self._of_pods: dict[tuple[str, ...], Workload] = {}
 
     def of(self, pod: Pod) -> Workload:
         """Return the workload of a pod."""
         meta = pod.metadata
-        controller = controller_of(pod)
-        if controller is None:
+        owner, template = meta.controller(), meta.labels.get(HASH_LABEL, "")
+        if owner is None:
             return Workload(meta.namespace, "Pod", meta.name)
-        return self.top(controller, meta.labels.get(HASH_LABEL, ""))
+        key = meta.namespace, owner.kind, owner.name, owner.api_version, template
+        workload = self._of_pods.get(key)
+        if workload is None:
+            workload = self._of_pods[key] = self.top(_workload(meta.namespace, owner), template)
+        return workload
 
     def top(self, controller: Workload, template: str) -> Workload:
         """Return the workload of the pods of a controller.

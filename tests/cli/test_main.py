@@ -112,15 +112,16 @@ def test_a_twin_of_files_needs_no_client_of_a_server() -> None:
     assert line.startswith("http://127.0.0.1:"), line
 
 
-def test_a_check_loads_few_modules() -> None:
+@pytest.mark.parametrize(("command", "most"), [("check", 240), ("nodes", 245)])
+def test_a_command_loads_few_modules(command: str, most: int) -> None:
     """Each costs a start some time: what few inputs need is imported where it is needed."""
     code = (
-        "import sys; from moorage.cli import main; main(['check', '-f', 'examples']); "
+        f"import sys; from moorage.cli import main; main(['{command}', '-f', 'examples']); "
         "names = [name for name in sys.modules if name.startswith('moorage') and '_core' not in name]; "
         "print(len(names), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert 100 < int(done.stderr.splitlines()[-1]) <= 240
+    assert 100 < int(done.stderr.splitlines()[-1]) <= most
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,17 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.wait(60) == 0
     assert "Traceback" not in errors
     assert "BrokenPipe" not in errors
+
+
+def test_use_that_was_measured_before_a_run_is_not_shown_after_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = {"cpu": "4", "memory": "8Gi", "pods": "9"}
+    node = {"kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": room}}
+    usage = {"kind": "NodeMetrics", "metadata": {"name": "a"}, "usage": {"cpu": "1"}}
+    (file := tmp_path / "in.json").write_text(json.dumps({"kind": "List", "items": [node, usage]}))
+    for command, is_shown in (("nodes", True), ("simulate", False)):
+        assert main([command, "-f", str(file), "-o", "json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        (row,) = answer["items" if is_shown else "nodes"]
+        assert ("use" in row) is is_shown

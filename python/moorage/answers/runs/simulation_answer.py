@@ -20,6 +20,7 @@ from moorage.kube.workloads.input_facts import told_facts
 from moorage.kube.workloads.ownership import Workload
 from moorage.notes import of_kinds, with_notes
 
+from ..nodes.measured_use import forget_metrics
 from ..nodes.node_room import Room
 from ..text_tables import PrintedTable, answer_text
 from .gate import GroupFit, group_fits, group_tables, removed_pods, rests_on
@@ -135,6 +136,7 @@ class SimulationAnswer:
         simulation, outcomes = self.simulation, self.outcomes
         pods = dict[str, Any]()
         if outcomes is not None:
+            forget_metrics(simulation.scheduler)
             pods = {
                 "workloads": [self._placed(*item) for item in by_workload(outcomes).items()],
                 "pods": [_pod_row(outcome) for outcome in outcomes],

@@ -512,12 +512,15 @@ class ExplainedTarget(Struct):
         explanations are told as one.
     outcomes : list of str
         What autoscalers do for the pods.
+    runs : bool
+        Whether the pods run once new nodes have come.
     """
 
     target: Target
     explanation: Explanation
     own: dict[str, list[str]] = msgspec.field(default_factory=dict)
     outcomes: list[str] = msgspec.field(default_factory=list)
+    runs: bool = False
 
 
 def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:

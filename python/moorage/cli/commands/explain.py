@@ -176,6 +176,7 @@ def _add_outcomes(
     for entry in explained:
         if not entry.explanation.has_place:
             entry.outcomes = coming.outcomes(setup.run().scheduler, entry.target.pods, shown)
+            entry.runs = coming.up.placed.keys() >= {*entry.target.pods}
 
 
 def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:

@@ -26,7 +26,7 @@ from moorage.answers.explain.explanation import (
     NodeExplanation,
     ScoredNode,
 )
-from moorage.answers.explain.targets import ExplainedTarget, Target
+from moorage.answers.explain.targets import ExplainedTarget
 from moorage.answers.runs.simulation import skip_reason
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, tried_text
 from moorage.engine.devices.request_survey import RequestSurvey
@@ -76,7 +76,7 @@ def write_explanations(
     with ignore_broken_pipe():
         if form == "table":
             shown = [
-                [*([[_heading(entry.target, entry.explanation)]] if is_list else []), *of_entry]
+                [*([[_heading(entry)]] if is_list else []), *of_entry]
                 for entry, of_entry in zip(explained, blocks, strict=True)
             ]
             first, *rest = chain.from_iterable(shown) if explained else [["every pod has a node or gets one"]]
@@ -117,10 +117,11 @@ def _item(entry: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Ex
     return ExplainedPods(workload.namespace, workload.text, entry.target.pods, entry.own, explanation)
 
 
-def _heading(target: Target, explanation: Explanation) -> str:
+def _heading(entry: ExplainedTarget) -> str:
+    target, explanation = entry.target, entry.explanation
     workload, count = target.workload, len(target.pods)
     pods = number_of(count, "pod", "pods") if target.of <= count else f"{count} of {target.of} pods"
-    outcome = "" if explanation.has_place else " without a node"
+    outcome = "" if explanation.has_place or entry.runs else " without a node"
     if count == 1:
         return f"{workload.text} in namespace {workload.namespace}: {pods}{outcome}"
     if workload.kind != "Pod":

@@ -26,14 +26,20 @@ from moorage.table import Table, Tabular
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
-from .karpenter.disruption_candidates import consolidatable_at, consolidate_after, is_fresh, price_of
+from .karpenter.disruption_candidates import (
+    consolidatable_at,
+    consolidate_after,
+    is_fresh,
+    nodes_of_pools,
+    price_of,
+)
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_shape import RESOURCES
 from .karpenter.pod_validation import is_reschedulable
 from .launched_nodes import assume_claims, remove_claims
 from .pool_scaler import PoolScaler
-from .providers.instance_type import POOL, refuse_unoffered
+from .providers.instance_type import refuse_unoffered
 from .providers.prices import NodesPrice, foreign_zones
 from .scale_up_answer import ComingNode, NewNode, UnplacedPod, UnplacedPodDocument, kinds_of
 from .scaling_rounds import grow, left_pods
@@ -393,13 +399,11 @@ class ConsolidationRounds:
     def young(self) -> dict[str, float]:
         """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
         view = self.view()
-        pools, now = {pool.name: pool for pool in view.objects.list(NodePool)}, view.situation.now
-        over = {}
-        for state in view.states:
-            pool = pools.get(state.labels.get(POOL, ""))
-            if state.claim and pool and is_fresh(pool, state, now) and not state.is_leaving:
-                over[state.name] = consolidatable_at(pool, state)
-        return over
+        return {
+            state.name: consolidatable_at(pool, state)
+            for pool, state in nodes_of_pools(view)
+            if is_fresh(pool, state, view.situation.now)
+        }
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""

@@ -35,8 +35,6 @@ from moorage.store import find_object
 from moorage.store.deletion import timestamp
 from moorage.store.informer import HandlerFunctions
 
-from .event_columns import Event, Verb
-
 if TYPE_CHECKING:
     from .event_columns import KarpenterTimes
     from .replay.replayer import Replayer
@@ -228,10 +226,10 @@ class KarpenterNodes(PoolScaler):
             labels = {key: value for key, value in node.metadata.labels.items() if key != INITIALIZED}
             taints = (*node.spec.taints, *claim.spec.startup_taints, NOT_READY)
             metadata = replace(node.metadata, labels=labels)
-            self._join(replace(node, metadata=metadata, spec=replace(node.spec, taints=taints)), now)
+            self.replayer.join([replace(node, metadata=metadata, spec=replace(node.spec, taints=taints))])
             return
         if not launching.is_registered:
-            self._join(node, now)
+            self.replayer.join([node])
         elif (there := self.find(Node, node.name)) is not None:
             metadata = replace(node.metadata, resource_version="")
             self.client.update(replace(there, spec=node.spec, metadata=metadata))
@@ -239,9 +237,6 @@ class KarpenterNodes(PoolScaler):
             self.client.delete(NodeClaim, claim.name)
             return
         self.client.update(ready_since(claim, self.stamp(now)))
-
-    def _join(self, node: Node, now: float) -> None:
-        self.replayer.apply(Event(now, Verb.CREATE, f"node/{node.name}", node))
 
     # ---- what controllers write on claims ------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from moorage.autoscalers.karpenter.disruption_candidates import (
     consolidatable_at,
     expires_at,
     next_change,
+    nodes_of_pools,
 )
 from moorage.autoscalers.karpenter.disruption_moves import Command
 from moorage.autoscalers.karpenter.existing_nodes import is_true
@@ -113,13 +114,11 @@ class Disrupter:
 
     def _wakes(self, view: ClusterView, now: float) -> float:
         """Return when a pass may find something though nothing has changed."""
-        began, pools = self._nodes.began, {pool.name: pool for pool in view.objects.list(NodePool)}
+        began = self._nodes.began
         times = [began + end for end in self.state.nominated.values()]
-        times += [next_change(pool, began + now) for pool in pools.values()]
-        for node in view.states:
-            pool = pools.get(node.labels.get(POOL, ""))
-            if node.claim is not None and pool is not None and not node.is_leaving:
-                times += [consolidatable_at(pool, node), node.offered_until]
+        times += [next_change(pool, began + now) for pool in view.objects.list(NodePool)]
+        for pool, node in nodes_of_pools(view):
+            times += [consolidatable_at(pool, node), node.offered_until]
         return min((time - began for time in times if time > began + now), default=math.inf)
 
     # ---- acts ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import moorage as mo
 from moorage import Timeline
 from moorage.errors import InputError
 from moorage.kube import Cluster, Node, Object, decode_object
+from tests import make as kit
 from tests.doors.sim import AutoscalerSpec, checked, spec_value
 from tests.house.source import ROOT
 from tests.sim.autoscaling.made import pod, scalings, tiny
@@ -114,6 +115,14 @@ def test_a_pool_may_come_later() -> None:
     made.measure(400, "end")
     history = mo.replay(made)
     assert [step[:3] for step in scalings(history)] == [(101, "add", "general")]
+
+
+def test_a_node_whose_name_the_timeline_has_given_away_is_an_error() -> None:
+    made = timeline()
+    made.create(0, pod("p"))
+    made.create(20, kit.node("general-1"))
+    with pytest.raises(InputError, match=r'nodes that join at 41 s: .*"general-1" already exists'):
+        mo.replay(made)
 
 
 def test_it_stands_alone_and_is_written_as_read() -> None:

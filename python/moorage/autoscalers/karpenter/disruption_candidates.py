@@ -5,7 +5,7 @@ they cost, what it costs to move their pods, and why the others are none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta
@@ -70,6 +70,15 @@ def consolidatable_at(pool: NodePool, state: StateNode) -> float:
     """When a node may be consolidated if no pod comes or goes (seconds since 1970); infinite for never."""
     after = consolidate_after(pool)
     return float("inf") if after is None else state.last_change + after
+
+
+def nodes_of_pools(view: ClusterView) -> Iterator[tuple[NodePool, StateNode]]:
+    """Yield the nodes that have a claim and are not leaving, each after its pool."""
+    pools = {pool.name: pool for pool in view.objects.list(NodePool)}
+    for state in view.states:
+        pool = pools.get(state.labels.get(POOL, ""))
+        if state.claim is not None and pool is not None and not state.is_leaving:
+            yield pool, state
 
 
 def expires_at(claim: NodeClaim) -> float:

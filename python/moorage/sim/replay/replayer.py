@@ -460,7 +460,8 @@ class Replayer(Policy):
         """Have nodes join at once, as one batch of events."""
         if nodes:
             self._last_join = self.clock.now
-            self.store.create_many(nodes)
+            with located(ApiError, path=f"nodes that join at {self.clock.now:g} s"):
+                self.store.create_many(nodes)
             self.scheduler.sync()
 
     def _patch(self, subject: str, patch: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.engine.framework import interface
 from moorage.errors import InputError
 from moorage.kube.releases import DEFAULT, RELEASES, Release
+from moorage.lazy import lazy_attribute
 
 from .configuration.profile_plugins import extension_error
 from .extension_points import SCORE_ERROR
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _ALIKE = 0.8
 
 
+@cache
 def misspelt_method(kind: type[Plugin]) -> str:
     """Return what is wrong with the name of a method of a plugin's class: it is that of a method of an
     extension point but for capitals and underscores, or is like one that the class lacks.
@@ -149,10 +151,6 @@ class Profile:
         `plugins`.
     asks_volume_plugins : bool
         Whether plugins about volumes and claims are called; see `complete`.
-    complete : Profile
-        The profile for pods for which no plugin is skipped: those with volumes, claims or extended resources
-        of device classes. For all other pods the plugins about them are skipped, as upstream skips plugins
-        whose PreFilter returns Skip.
     names : frozenset of str
         The names of the plugins.
     volume_plugins : tuple of VolumePlugin
@@ -256,7 +254,13 @@ class Profile:
         self._device_plugins = self._overriding("concerns")
         self._delegating = self._overriding("delegated_resources")
         self._with_demand_version = self._overriding("demand_version")
-        self.complete: Profile = replace(self, asks_volume_plugins=True) if self.reads_volumes else self
+
+    @lazy_attribute
+    def complete(self) -> Profile:
+        """The profile for pods for which no plugin is skipped: those with volumes, claims or extended
+        resources of device classes. For all other pods the plugins about them are skipped, as upstream skips
+        plugins whose PreFilter returns Skip."""
+        return replace(self, asks_volume_plugins=True) if self.reads_volumes else self
 
     def _check_weights(self) -> None:
         by_name = {plugin.name: plugin for plugin in self.plugins}
@@ -535,7 +539,9 @@ class Profile:
             narrows="NodeAffinity" in narrowing,
             narrows_to_named="NodeName" in narrowing,
             externals=() if before is None else before.externals,
-            with_skipped=partial(self.complete.compile, state, bridge) if self.reads_volumes else None,
+            with_skipped=(lambda plan: self.complete.compile(state, bridge, plan))
+            if self.reads_volumes
+            else None,
             **arguments,
         )
 

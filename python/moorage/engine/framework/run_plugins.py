@@ -120,8 +120,6 @@ class Framework:
         Runs native plugins on single nodes; None without a decider.
     plugins : CalledPlugins
         Those that are called for pods without volumes and claims.
-    complete : CalledPlugins
-        Those that are called for the others.
     columns : CycleColumns
         Columns of the node table, for vectorised plugins.
     """
@@ -141,8 +139,12 @@ class Framework:
         self._preemptor: Preemptor | None = None
         self.columns = CycleColumns(handle.cache.state)
         self.plugins = CalledPlugins(profile)
-        self.complete = CalledPlugins(profile.complete) if profile.reads_volumes else self.plugins
         self.pre_enqueues = profile.at(interface.PreEnqueuePlugin)
+
+    @lazy_attribute
+    def complete(self) -> CalledPlugins:
+        """Those that are called for pods with volumes or claims."""
+        return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
 
     def plugins_of(self, target: Target) -> CalledPlugins:
         """Return the plugins that are called for the pods of a key (`target_of`)."""

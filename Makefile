@@ -26,7 +26,7 @@ build: .venv/ready ## makes .venv, the compiled core and .venv/bin/moorage, as f
 
 # The benchmark plugin would warn that it stands back for xdist, and warnings are errors.
 test: tools ## the tests
-	$(PY) -m pytest -n auto -q -p no:benchmark
+	$(PY) -m pytest -n auto --dist worksteal -q -p no:benchmark
 
 lint: tools ## style, types and arrows between rooms
 	$(PY) -m ruff check .

@@ -1,7 +1,8 @@
 """Profiles of the suite: the default one is quick, the nightly one is thorough.
 
 ``MOORAGE_PROFILE=nightly`` gives each test of hypothesis all of its examples, new ones each time. By default
-it gets an eighth, always the same ones: a test that fails by day is one that a change has broken.
+it gets a sixteenth, always the same ones: a test that fails by day is one that a change has broken. A test
+that is marked ``share(every)`` has so much of its parameters.
 A test that repeats what a faster one shows is marked ``nightly``, and left out by default (``addopts`` in
 pyproject.toml).
 """
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from tests.doors.answers import highs_process
+
 NIGHTLY = os.environ.get("MOORAGE_PROFILE") == "nightly"
-SHARE = 1 if NIGHTLY else 8
+SHARE = 1 if NIGHTLY else 16
 EXAMPLES = 100 // SHARE
 
 # No test asserts how long it takes: machines are busy, and sanitized builds slow.
@@ -23,13 +27,39 @@ settings.register_profile("untimed", deadline=None, max_examples=EXAMPLES, deran
 settings.load_profile("untimed")
 
 # Looking for cycles after 700 new objects, as by default, took a quarter of the time: most objects of a test
-# are gone when it ends.
-gc.set_threshold(5000)
+# are gone when it ends, and what is imported stays.
+gc.set_threshold(100_000)
+gc.disable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--accept``, for the cases in tests/cases."""
     parser.addoption("--accept", action="store_true", help="write what commands print into the text cases")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_old_objects() -> Iterator[None]:
+    """What a module leaves is not looked at again: neither by a full collection, nor in the processes that a
+    twin forks, where a look would copy it."""
+    yield
+    gc.collect(1)
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def solver_in_this_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Linear programs are solved without a process for each, which takes 0.2 s to import HiGHS; but for the
+    tests of that process."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.path.name != "test_highs_process.py":
+            patch.setattr("moorage.answers.linear_program._ask_solver", highs_process.solve)
+        yield
+
+
+def is_by_day(item: pytest.Item) -> bool:
+    """Whether a test is of the share of its parameters that its mark ``share`` keeps by day."""
+    mark, spec = item.get_closest_marker("share"), getattr(item, "callspec", None)
+    return mark is None or spec is None or sum(spec.indices.values()) % mark.args[0] == 0
 
 
 def share_of(wanted: settings) -> settings:
@@ -41,6 +71,8 @@ def share_of(wanted: settings) -> settings:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Apply the profile. A state machine keeps its settings in its class, a function in an attribute."""
+    if not NIGHTLY:
+        items[:] = [item for item in items if is_by_day(item)]
     tests = [getattr(item, "obj", None) for item in items]
     for test in {getattr(test, "__func__", test) for test in tests if is_hypothesis_test(test)}:
         if hasattr(test, "_hypothesis_state_machine_class"):
@@ -58,5 +90,5 @@ def pytest_collection_finish() -> None:
     A full collection would walk these 400,000 objects, and waits until a quarter as many are new: for the
     garbage of hundreds of tests, native memory included.
     """
-    gc.collect()
     gc.freeze()
+    gc.enable()

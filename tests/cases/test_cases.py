@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -105,7 +105,15 @@ def _outputs(page: str, folder: Path, columns: int) -> Iterator[tuple[tuple[int,
             yield (block.start, block.end), masked(changes.played(block.info, block.body, folder), folder)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.relative_to(HERE).with_suffix("").as_posix())
+def parameters() -> Iterator[Any]:
+    """The cases; ``nightly: WHY`` in the text of one leaves it out by day."""
+    for case in CASES:
+        is_nightly = re.search(r"^nightly: \S", case.read_text(), re.M) is not None
+        name = case.relative_to(HERE).with_suffix("").as_posix()
+        yield pytest.param(case, id=name, marks=pytest.mark.nightly if is_nightly else ())
+
+
+@pytest.mark.parametrize("case", [*parameters()])
 def test_a_case_prints_what_it_shows(case: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     page = played(case, tmp_path)
     if pytestconfig.getoption("--accept"):

@@ -1,5 +1,8 @@
 """What tests need of the inside of answers."""
 
+# Programs are solved without starting a process for each.
+from moorage.answers import highs_process as highs_process
+
 # Changes are tried on fresh schedulers, to see that those of an explanation help.
 # How many squares a picture and how many rows a table may have is lowered.
 from moorage.answers import page as page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +12,22 @@ from tests.house.source import ROOT
 
 DOORS = ROOT / "tests/doors"
 ROOM_NAMES = ROOMS
+IMPORTS = ast.Import | ast.ImportFrom
 ALL = [path for path in sorted((ROOT / "tests").rglob("*.py")) if DOORS not in path.parents]
 
 
 @cache
 def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    """Those of a file, in functions as well."""
+    return [node for node in statements(ast.parse(path.read_text())) if isinstance(node, IMPORTS)]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a node: expressions are many, and hold none."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in held if isinstance(held := getattr(node, field, ()), list) else ():
+            yield each
+            yield from statements(each)
 
 
 def imports(path: Path) -> list[ast.ImportFrom]:

@@ -259,7 +259,7 @@ def checked_case(seed: int) -> Counter[str]:
     return check(world.scheduler(*waiting).explain(asked), world, asked, waiting)
 
 
-@settings(max_examples=2000 if NIGHTLY else 25 * SHARE)
+@settings(max_examples=2000 if NIGHTLY else 12 * SHARE)
 @given(st.integers(0, 2**32))
 def test_numbers_are_those_of_the_objects(seed: int) -> None:
     checked_case(seed)

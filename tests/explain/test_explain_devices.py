@@ -201,7 +201,7 @@ def random_case(seed: int) -> Counter[str]:
     return Counter(change.kind for change in found.changes)
 
 
-@settings(max_examples=1000 if NIGHTLY else 10 * SHARE)
+@settings(max_examples=1000 if NIGHTLY else 5 * SHARE)
 @given(st.integers(0, 2**32))
 def test_changes_that_place_a_pod_in_random_clusters(seed: int) -> None:
     random_case(seed)

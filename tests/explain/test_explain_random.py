@@ -28,7 +28,7 @@ from moorage.answers.explain import Explanation
 from moorage.engine.framework import FilterPlugin, Plugin, Profile
 from moorage.kube import Node, Pod, Toleration
 
-SEEDS = range(1000 if NIGHTLY else 20)
+SEEDS = range(1000 if NIGHTLY else 10)
 GATES = PodGates()
 
 
@@ -159,8 +159,8 @@ def test_conflicts_are_minimal(case: Case) -> None:
 
 
 def test_a_raised_priority_evicts_whom_it_says_and_a_lower_one_nobody() -> None:
-    raised = [seed for seed in range(1500 if NIGHTLY else 60) if priority_is_raised(seed)]
-    assert len(raised) >= (100 if NIGHTLY else 5)
+    raised = [seed for seed in range(1500 if NIGHTLY else 30) if priority_is_raised(seed)]
+    assert len(raised) >= (100 if NIGHTLY else 2)
 
 
 def priority_is_raised(seed: int) -> bool:
@@ -188,7 +188,7 @@ def native_filters() -> list[Plugin]:
     return [plugin for plugin in default_profile().at(FilterPlugin) if isinstance(plugin, NativePlugin)]
 
 
-@pytest.mark.parametrize("case", SEEDS if NIGHTLY else SEEDS[:15], indirect=True)
+@pytest.mark.parametrize("case", SEEDS, indirect=True)
 def test_every_filter_speaks_for_itself(case: Case) -> None:
     world, pending, explanation = case
     plugins = default_profile().plugins

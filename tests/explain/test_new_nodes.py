@@ -24,7 +24,7 @@ from moorage.kube import (
     Toleration,
 )
 
-SEEDS = range(600 if NIGHTLY else 30)
+SEEDS = range(600 if NIGHTLY else 15)
 
 
 def daemon_set(name: str, spec: PodSpec) -> DaemonSet:

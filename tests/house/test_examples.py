@@ -120,7 +120,12 @@ def in_process(command: str) -> str:
     return f"{command} --executor serial" if is_parallel else command
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def by_cost(command: str) -> Any:
+    """A command; sweeps take seconds, and their parts run in other commands."""
+    return pytest.param(command, marks=pytest.mark.nightly if command.startswith("moorage sweep ") else ())
+
+
+@pytest.mark.parametrize("command", [*map(by_cost, COMMANDS)])
 def test_a_command_prints_what_the_pages_show(command: str) -> None:
     answer = run(in_process(command), ROOT)
     assert answer.code < 2

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.house.source import ROOT, files, name
 
@@ -15,6 +16,7 @@ PACKAGE = ROOT / "python"
 MODULES = PACKAGE / "moorage"
 EMPTY = {"one", "found", "made", "told", "asked"}
 """Names that say nothing of what they hold."""
+MAYBE_EMPTY = re.compile(rf"\b(?:{'|'.join(EMPTY)})\b")
 FORMATS = ("compat", "engine/framework/configuration", "engine/extenders/extender_wire", "kube/model")
 """Where classes are named after those of a format, of upstream or of a seed."""
 TWO_MEANINGS = {
@@ -59,10 +61,27 @@ def test_a_name_that_recurs_is_seen() -> None:
     assert recurring([one, other, one.with_name("errors.py"), other.with_name("errors.py")]) == {"units"}
 
 
-def sources() -> Iterable[tuple[str, ast.Module]]:
+class Module(NamedTuple):
+    """What the tests below look for in a module of the package: it is parsed once."""
+
+    empty: list[str]
+    classes: list[str]
+    unused: list[str]
+
+
+@cache
+def modules() -> dict[str, Module]:
+    facts = {}
     for path in sorted(MODULES.rglob("*.py")):
         if "_core" not in path.parts:
-            yield path.relative_to(MODULES).as_posix(), ast.parse(path.read_text())
+            tree = ast.parse(text := path.read_text())
+            is_asked = MAYBE_EMPTY.search(text) is not None
+            names = {bound(node) for node in ast.walk(tree)} if is_asked else set()
+            classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+            facts[path.relative_to(MODULES).as_posix()] = Module(
+                sorted(names & EMPTY), classes, unused(tree, text)
+            )
+    return facts
 
 
 def bound(node: ast.AST) -> str | None:
@@ -75,10 +94,8 @@ def bound(node: ast.AST) -> str | None:
 
 
 def test_a_name_says_what_it_holds() -> None:
-    empty = [
-        (file, bound(node)) for file, tree in sources() for node in ast.walk(tree) if bound(node) in EMPTY
-    ]
-    assert empty == [], "name what is held"
+    empty = {file: module.empty for file, module in modules().items() if module.empty}
+    assert empty == {}, "name what is held"
 
 
 def test_what_a_node_binds() -> None:
@@ -89,27 +106,26 @@ def test_what_a_node_binds() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     files = defaultdict[str, list[str]](list)
-    for file, tree in sources():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not file.startswith(FORMATS):
-                files[node.name].append(file)
+    for file, module in modules().items():
+        for label in () if file.startswith(FORMATS) else module.classes:
+            files[label].append(file)
     assert {name for name, held in files.items() if len(held) > 1} == TWO_MEANINGS
 
 
 def unused(tree: ast.Module, text: str) -> list[str]:
     """Private functions, classes and constants of a module that nothing in it names again."""
     private = (bound(node) for top in tree.body for node in [top, *getattr(top, "targets", ())])
+    uses = Counter(re.findall(r"\w+", text))
     return [
         label
         for label in private
         if label is not None and label.startswith("_") and not label.startswith("__")
-        if len(re.findall(rf"\b{label}\b", text)) == 1
+        if uses[label] == 1
     ]
 
 
 def test_private_names_are_used() -> None:
-    left = {file: unused(tree, (ROOT / "python/moorage" / file).read_text()) for file, tree in sources()}
-    assert {file: labels for file, labels in left.items() if labels} == {}
+    assert {file: module.unused for file, module in modules().items() if module.unused} == {}
 
 
 def test_a_private_name_that_nothing_uses_is_seen() -> None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PY = ".venv/bin/python"
 # The benchmark plugin would warn that it stands back for xdist, and warnings are errors.
 PYTEST = ("-m", "pytest", "-q", "-p", "no:benchmark")
-PARALLEL = (*PYTEST, "-n", "auto")
+PARALLEL = (*PYTEST, "-n", "auto", "--dist", "worksteal")
 ALONE = (*PYTEST, "-p", "no:xdist")
 
 

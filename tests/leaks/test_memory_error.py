@@ -197,6 +197,7 @@ def fits(memory: Memory, allocations: int, made: Scheduler, operation: Operation
     return True
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("transaction", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_failed_allocation_changes_nothing(

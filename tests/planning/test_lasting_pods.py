@@ -105,6 +105,7 @@ def objects(meta: dict[str, Any], owner: str) -> Iterator[Any]:
     yield pod("urgent", requests={"cpu": 4}, priority=9)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
 @pytest.mark.parametrize("meta", KEPT.values(), ids=KEPT)

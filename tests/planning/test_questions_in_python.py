@@ -84,6 +84,7 @@ def test_simulate_answers_as_the_command(
     same_as_the_command(answer, ["simulate", *of_files(files), *words.split()], capsys)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("file", "alternatives", "options", "words"),
     [

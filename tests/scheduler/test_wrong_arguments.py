@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.conftest import NIGHTLY
 from tests.make import node, pod
 from tests.scheduler.transactions.test_transactions import everything, world
 
@@ -40,7 +41,7 @@ def test_a_wrong_argument_is_refused(name: str) -> None:
     before = everything(one)
     verb = getattr(one, name)
     for parameter in inspect.signature(verb).parameters.values():
-        for told, value in WRONG.items():
+        for told, value in list(WRONG.items())[:: 1 if NIGHTLY else 2]:
             args, kwargs = arguments(verb, parameter, value)
             try:
                 verb(*args, **kwargs)

@@ -26,6 +26,7 @@ RECORDS = sorted(DATA.glob("*.json.gz"))
 Json = dict[str, Any]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_pods_are_those_of_a_recorded_control_plane(path: Path) -> None:
     assert record_failures(path) == []
@@ -45,11 +46,8 @@ class Server:
         return [decode_as(json.dumps(one).encode(), kind) for one in its], "1"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(one, marks=[] if at % 4 == 0 else pytest.mark.nightly) for at, one in enumerate(RECORDS)],
-    ids=lambda path: path.name.removesuffix(".json.gz"),
-)
+@pytest.mark.share(4)
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_record_agrees_with_a_dump_of_moorage_in_place_of_kubectls(path: Path) -> None:
     record = read(path)
     objects, _ = list_cluster(Server(record["dump"]["items"]))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from moorage import Scheduler, edit
 from moorage.kube import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
 
 DRIVER = "disk.example.com"
-SEEDS = range(200 if NIGHTLY else 12)
+SEEDS = range(200 if NIGHTLY else 6)
 Pairs = set[tuple[str, str]]
 CLASS = storage_class("disk", DRIVER)
 

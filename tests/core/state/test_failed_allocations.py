@@ -169,6 +169,7 @@ READING = {"a counter", "a counter of a new label"}
 TRANSACTIONS = ["none", "goes on", "rolled back"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("transaction", TRANSACTIONS)
 def test_a_change_without_memory_can_be_made_again(name: str, transaction: str) -> None:

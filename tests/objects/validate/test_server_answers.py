@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.admission import as_applied, names
+from tests.conftest import NIGHTLY
 
 from moorage import expanded, load
 
@@ -35,14 +36,14 @@ def refusal(setup: list[Any], document: dict[str, Any], is_whole: bool = True) -
 
 @pytest.mark.parametrize("families", [("validate",), ("update",), ("quota", "range", "both")])
 def test_objects_are_refused_with_the_texts_of_the_server(families: tuple[str, ...]) -> None:
-    answers = [each for each in ANSWERS if each["name"].startswith(families)]
+    answers = [each for each in ANSWERS if each["name"].startswith(families)][:: 1 if NIGHTLY else 2]
     told = {
         each["name"]: refusal(each["setup"], each["object"], "[apply]" not in each["note"])
         for each in answers
     }
     differing = [each for each in answers if told[each["name"]] != each["refused"]]
     assert [(each["name"], each["note"], told[each["name"]]) for each in differing] == []
-    assert sum(bool(each["refused"]) for each in answers) > 60
+    assert sum(bool(each["refused"]) for each in answers) > (60 if NIGHTLY else 30)
 
 
 SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"

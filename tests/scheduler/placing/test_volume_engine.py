@@ -347,6 +347,7 @@ def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> N
         assert placed == placed_in_turn(bound, asked, [limit, None, None], "first", whole())
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("only", [(), *VOLUME_PLUGINS])
 @pytest.mark.parametrize("volumes", VOLUMES)
 def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, ...], only: str) -> None:

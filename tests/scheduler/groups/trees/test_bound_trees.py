@@ -73,7 +73,7 @@ def state_of(scheduler: Scheduler) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("tie_break", ["first", "go-heap", "random"])
-@pytest.mark.parametrize("seed", range(16 if NIGHTLY else 6))
+@pytest.mark.parametrize("seed", range(16 if NIGHTLY else 3))
 def test_what_is_remembered_changes_no_decision(seed: int, tie_break: str) -> None:
     options: dict[str, Any] = {"tie_break": tie_break}
     fast = bound_trees(seed, **options)

@@ -206,7 +206,8 @@ class Profile:
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
-            if not plugin.in_core and (why := misspelt_method(type(plugin))):
+            kind = type(plugin)  # whose hash mypy takes for that of its objects
+            if not plugin.in_core and (why := misspelt_method(kind)):  # type: ignore[arg-type]
                 raise InputError(f"plugin {plugin.name} {why}")
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:

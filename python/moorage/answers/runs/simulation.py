@@ -650,10 +650,17 @@ def not_asked(
     moved : container of str
         As ``namespace/name``, further pods that are made anew.
     """
-    if not cluster.is_reviewed:
+    has_custom = any(obj.custom_kind for obj in cluster.requested)
+    if not (cluster.is_reviewed or has_custom):
         return []
-    from moorage.kube.admission.policy.reviewers import Reviewers  # most clusters have none
+    from moorage.kube.admission.policy.reviewers import (
+        Reviewers,
+        schemas_not_asked,
+    )  # most clusters have none
 
+    schemas = schemas_not_asked(cluster.requested)
+    if not cluster.is_reviewed:
+        return schemas
     listed: list[Pod] = scheduler.client.list(Pod)[0]
     old = {pod.metadata.uid for pod in cluster.pods if not has_made_up_uid(pod)}
     workloads, named = workloads_of(scheduler.client), dict[str, Pod]()
@@ -661,7 +668,7 @@ def not_asked(
         if pod.metadata.uid not in old or pod.key in moved:
             workload = workloads.of(pod)
             named.setdefault(f"{workload.namespace}/{workload.text}", pod)
-    return Reviewers(cluster).not_asked(cluster.requested, named)
+    return [*schemas, *Reviewers(cluster).not_asked(cluster.requested, named)]
 
 
 def _workload_of(obj: RefusedObject | LeftOut) -> Workload:

@@ -72,8 +72,8 @@ class OutsidePolicy(NamedTuple):
 
 
 class NotAsked(Document, frozen=True):
-    """A webhook, or a policy of Kyverno or Gatekeeper, that decides about the change or its pods, and that
-    only a command with its server or its tool can ask."""
+    """A webhook, a policy of Kyverno or Gatekeeper, or the schema of a custom kind, that decides about the
+    change or its pods, and that only a command with its server or its tool can ask."""
 
     kind: str
     namespace: str
@@ -105,12 +105,15 @@ class RequestedObject(NamedTuple):
         That in which the object is; "" for an object without, and for a kind that is not read and names none.
     is_new : bool or None
         None where it is not known whether there is an object of its name.
+    custom_kind : str
+        Kind and group of a custom object from which pods are made, and whose rules are not known.
     """
 
     source: str
     document: bytes | msgspec.Raw | dict[str, Any]
     namespace: str
     is_new: bool | None
+    custom_kind: str = ""
 
     def value(self) -> dict[str, Any]:
         """Return the JSON value, with its namespace."""

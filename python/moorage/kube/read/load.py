@@ -26,7 +26,8 @@ from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import PriorityClass
+from ..model.workload import CustomObject, PriorityClass
+from ..workloads.kind_table import rule_of
 from ..workloads.ownership import Names
 from .cluster_builder import build_cluster, refuse_objects
 from .deciding_release import deciding_release
@@ -250,7 +251,10 @@ def _requested(
     for at, text in texts.items():
         obj, namespace = objects[at], default_namespace(objects[at])
         is_new = None if old is None else (obj.full_kind, namespace, obj.name) not in known
-        yield RequestedObject(origins[at].source, text, namespace, is_new)
+        rule = rule_of(obj.full_kind) if isinstance(obj, CustomObject) else None
+        makes_pods = rule is not None and (rule.why_none is None and rule.renders == "")
+        custom_kind = obj.full_kind if makes_pods else ""
+        yield RequestedObject(origins[at].source, text, namespace, is_new, custom_kind)
     for source, document in read.unread:
         yield RequestedObject(source, document, "", None)
 

@@ -126,6 +126,25 @@ class Reviewers:
         return listed
 
 
+def schemas_not_asked(objects: Sequence[RequestedObject]) -> list[NotAsked]:
+    """Return the schemas that decide about custom objects of a change."""
+    by_kind: dict[str, list[RequestedObject]] = {}
+    for each in objects:
+        if each.custom_kind:
+            by_kind.setdefault(each.custom_kind, []).append(each)
+    return [
+        NotAsked(
+            "CustomResourceDefinition",
+            "",
+            kind,
+            "",
+            [name_of(each.value()) for each in listed],
+            _SERVER.command([each.source for each in listed]),
+        )
+        for kind, listed in by_kind.items()
+    ]
+
+
 def name_of(value: Json) -> str:
     """Return kind, namespace and name of a JSON value."""
     kind, meta = value.get("kind"), value.get("metadata") or {}

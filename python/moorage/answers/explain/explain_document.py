@@ -130,12 +130,12 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     resource: str | UnsetType = UNSET
     """Of lower-request."""
     workload: str | UnsetType = UNSET
-    """Of change-rollout."""
+    """Of change-rollout, undo-rollout and fewer-replicas."""
     constraint: NamedConstraint | UnsetType | None = UNSET
     """Of drop and change-spread."""
     changed_field: str | UnsetType = field(default=UNSET, name="field")
     """Of change-spread: nodeTaintsPolicy, nodeAffinityPolicy, minDomains or maxSkew; of change-rollout:
-    maxSurge or matchLabelKeys."""
+    maxSurge or matchLabelKeys; of undo-rollout revision, of fewer-replicas replicas."""
     claim: str | UnsetType = UNSET
     """Of changes of claims for devices or storage."""
     request: str | UnsetType = UNSET

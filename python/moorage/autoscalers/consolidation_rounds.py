@@ -26,13 +26,7 @@ from moorage.table import Table, Tabular
 from .autoscaler_protocol import AutoscalerSettings
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode, staying
-from .karpenter.disruption_candidates import (
-    consolidatable_at,
-    consolidate_after,
-    is_fresh,
-    nodes_of_pools,
-    price_of,
-)
+from .karpenter.disruption_candidates import consolidate_after, price_of, young_nodes
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pod_shape import RESOURCES
@@ -321,7 +315,7 @@ def consolidate(
         notes += tuple(rounds.notes)
         refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
-        results, over = rounds.results(), rounds.young()
+        results, over = rounds.results(), young_nodes(rounds.view())
         if results[-1].command is not None:
             over = {}
         elif over:
@@ -395,15 +389,6 @@ class ConsolidationRounds:
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
         return self.karpenter.question([*self._left]).view()
-
-    def young(self) -> dict[str, float]:
-        """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
-        view = self.view()
-        return {
-            state.name: consolidatable_at(pool, state)
-            for pool, state in nodes_of_pools(view)
-            if is_fresh(pool, state, view.situation.now)
-        }
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""

@@ -102,7 +102,7 @@ class PoolScaler:
         if pods is not None:
             check_sequence(pods)
         self.scheduler.sync()
-        autoscaling, client = self.autoscaling, self.client
+        autoscaling, last, client = self.autoscaling, self.autoscaling.last, self.client
         stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
         stored[NodePool] = [*stored_pools(client)]
         given = None
@@ -119,19 +119,16 @@ class PoolScaler:
         )
         kinds: tuple[type[Object], ...] = (Node, *SOURCES)
         sources: list[object] = [autoscaling.types, *(client.list(kind)[0] for kind in kinds)]
-        if autoscaling.last.types is None or autoscaling.last.sources != sources:
-            autoscaling.last.sources, autoscaling.last.types = (
-                sources,
-                stored_types(autoscaling.types, client),
-            )
-        types = autoscaling.last.types
+        if last.types is None or last.sources != sources:
+            last.sources, last.types = sources, stored_types(autoscaling.types, client)
+        types = last.types
         flags = autoscaling.options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
         options = replace(flags, seed=autoscaling.seed, provider=flags.provider | types.provider)
         now = now_of(chain.from_iterable(stored.values())) if self.now is None else self.now
         situation = PassInput(
             types.by_pool, now, self.marked, chosen, nominated=self.nominated, launcher=launched
         )
-        return PassQuestion(stored, situation, options, autoscaling.last, types.source, types.notes)
+        return PassQuestion(stored, situation, options, last, types.source, types.notes)
 
     def decide(self, pods: Sequence[str]) -> RoundDecision:
         """Decide which nodes come for pods, given by key."""

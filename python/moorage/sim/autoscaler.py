@@ -94,7 +94,8 @@ class Autoscaler(GroupScaler):
     """The autoscaler of a replay.
 
     It scans the cluster at multiples of the interval, after the events and the attempts of that instant. A
-    scan at which nothing has changed and no time has run out would change nothing, and is left out.
+    scan at which nothing has changed and no time has run out would change nothing, and is left out. Once the
+    timeline has ended, nodes are added for pods that wait, but none is removed.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ class Autoscaler(GroupScaler):
 
     def _next_scan(self) -> float:
         state, interval = self.state, self._interval
-        later = self._after_delays if self._is_over() else self._after_waits
+        later = self._after_delays if self._replayer.is_over else self._after_waits
         if self._replayer.mark() == state.mark:
             return later
         return min(max(math.ceil(self._replayer.clock.now / interval), state.tick + 1) * interval, later)
@@ -171,10 +172,6 @@ class Autoscaler(GroupScaler):
             ticks += [math.ceil(time / interval) for time in delays if time > 0]
         ticks += [math.floor(end / interval) + 1 for end in ends]
         return ticks
-
-    def _is_over(self) -> bool:
-        """Whether the timeline has ended: then nodes are added for pods that wait, but none is removed."""
-        return self._replayer.cursor.time == math.inf
 
     # ---- acts ----------------------------------------------------------------------------------------------
 
@@ -226,7 +223,7 @@ class Autoscaler(GroupScaler):
 
     def _run_once(self, members: dict[str, str], now: float) -> bool:
         """Have one loop add nodes for pods that fit nowhere, and remove those that are not needed."""
-        removes = self.spec.scale_down is not None and not self._is_over()
+        removes = self.spec.scale_down is not None and not self._replayer.is_over
         replayer, state = self._replayer, self.state
         if not (replayer.recorder.pending or removes):
             return False

@@ -84,16 +84,12 @@ class Disrupter:
     def _note_loss(self, node: Node) -> None:
         self._changed |= self._expiries.keys()
 
-    @property
-    def _is_over(self) -> bool:
-        return self._replayer.cursor.time == math.inf
-
     # ---- time ----------------------------------------------------------------------------------------------
 
     def next_time(self) -> float:
         """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
         state = self.state
-        if self._is_over:
+        if self._replayer.is_over:
             return state.again
         return min(state.again, state.expires, state.proposal.time if state.proposal else state.due)
 
@@ -129,7 +125,7 @@ class Disrupter:
         state.nominated = {name: end for name, end in state.nominated.items() if end > now}
         changed, self._changed = self._changed, set()
         self._terminate(self._nodes_of(changed, self._is_lost), "Deleted", now)
-        if not self._is_over:
+        if not self._replayer.is_over:
             expired = [name for name, end in self._expiries.items() if end <= now]
             self._terminate(self._nodes_of(expired), "Expired", now)
             self._pass(now)

@@ -81,6 +81,12 @@ def nodes_of_pools(view: ClusterView) -> Iterator[tuple[NodePool, StateNode]]:
             yield pool, state
 
 
+def young_nodes(view: ClusterView) -> dict[str, float]:
+    """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
+    nodes, now = nodes_of_pools(view), view.situation.now
+    return {state.name: consolidatable_at(pool, state) for pool, state in nodes if is_fresh(pool, state, now)}
+
+
 def expires_at(claim: NodeClaim) -> float:
     """When a claim expires, whatever budgets say (seconds since 1970); infinite for never."""
     created, after = claim.metadata.creation_timestamp, claim.spec.expire_after

@@ -235,7 +235,7 @@ class Replayer(Policy):
         times = [waiting.deadline() for waiting in waits if waiting is not None]
         if scheduler.controllers is not None:
             times.append(scheduler.controllers.next_time())
-        queue, is_over = self.queue.next_event(), self.cursor.time == math.inf
+        queue, is_over = self.queue.next_event(), self.is_over
         if queue is not None and (not is_over or any(self.queue.pending_pods()[:3])):
             times.append(queue)
         when = max(now, min(times, default=math.inf))
@@ -246,6 +246,11 @@ class Replayer(Policy):
         """Return numbers that differ if the cluster has changed."""
         recorder = self.recorder
         return recorder.next_pod, recorder.ended, len(recorder.live), self.store.changes
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event is to come."""
+        return self.cursor.time == math.inf
 
     def waiting_pods(self) -> list[Pod]:
         """The pods without a node that the scheduler schedules."""

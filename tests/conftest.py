@@ -38,12 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def without_old_objects() -> Iterator[None]:
-    """What a module leaves is not looked at again: neither by a full collection, nor in the processes that a
-    twin forks, where a look would copy it."""
-    yield
-    gc.collect(1)
-    gc.freeze()
+def cheap_forks(request: pytest.FixtureRequest) -> None:
+    """What earlier tests left is not looked at in the processes that a twin forks: that would copy it."""
+    if request.node.path.parent.name == "twin":
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,7 @@ from moorage.errors import MoorageError
 from moorage.kube import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
 from tests.doors.answers import Simulation, SimulationSetup, judge
-from tests.doors.cluster import RequestedChange
+from tests.doors.cluster import BY_NAME, RequestedChange
 
 from .cluster_record import (
     ENDED,
@@ -60,6 +60,8 @@ class Deletion(NamedTuple):
     """A deletion of an object, which no option of a command asks for."""
 
     text: str
+    verb: Any = BY_NAME["restart"]
+    """Another verb that is not about nodes."""
 
     def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
         """Make the change; no selector is about nodes."""

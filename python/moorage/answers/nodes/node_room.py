@@ -89,6 +89,11 @@ HOLDERS = 3
 NO_LABEL, EMPTY = "(none)", "(empty)"
 
 
+def shown_rank(resource: str) -> tuple[bool, str]:
+    """Rank cpu and memory before other resources."""
+    return resource not in FIRST, resource
+
+
 class Holder(Document, frozen=True):
     """A workload that holds room on nodes."""
 
@@ -207,7 +212,7 @@ class _Rooms:
             for name, column in self.allocatable.items()
             if name == PODS or name in FIRST or column[every].any()
         ]
-        used.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+        used.sort(key=shown_rank)
         return [self._room(name, rows, used) for name, rows in groups.items()]
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:

@@ -108,7 +108,7 @@ class ComparedInputs:
                 try:
                     settings = self.configured(name).with_gates(settings["feature_gates"])
                 except ConfigurationError as error:
-                    raise InputError(error.message + error.hint, path=error.path) from None
+                    raise error.located() from None
         coming = self.coming(nodes, cluster)
         if from_scratch:
             cluster = without_bindings(cluster)

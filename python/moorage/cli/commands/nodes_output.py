@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -12,8 +13,7 @@ from msgspec import UNSET
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceShare, DeviceUse, HeldDevices
-from moorage.answers.nodes.measured_use import MeasuredUse
-from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room
+from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable
 from moorage.document import Document
@@ -21,6 +21,10 @@ from moorage.engine.framework.evidence import readable
 from moorage.errors import number_of
 
 from .printing import print_names, write_answer
+
+Row = Room | NamespaceUse | WorkloadUse
+Column = tuple[str, Callable[[Any], Any]]
+"""A heading, and the cell of a row."""
 
 if TYPE_CHECKING:
     from moorage.answers.node_emptying import EmptyingPlan
@@ -115,34 +119,24 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     return text + _in_use(rooms)
 
 
-def _in_use(rows: Sequence[Room | NamespaceUse | WorkloadUse]) -> str:
+def _in_use(rows: Sequence[Row]) -> str:
     """Return how much is used of what is requested; "" without metrics."""
-    measured, parts = [row.use for row in rows if row.use is not UNSET], list[str]()
-    for name in FIRST if measured else ():
-        used, requested = (sum(getattr(use[name], kind) for use in measured if name in use) for kind in _USE)
-        share = f" ({used / requested:.0%}{'' if parts else ' of requests'})" if requested else ""
-        parts.append(f"{readable(name, used)} {name}{share}")
-    return f"; {' and '.join(parts)} in use" if parts else ""
+    parts = [_used("cpu", rows, " cpu", " of requests"), _used("memory", rows, " memory")]
+    return f"; {' and '.join(filter(None, parts))} in use" if any(parts) else ""
 
 
-_USE = "used", "requested"
-
-
-def _used(name: str, use: MeasuredUse | None) -> str:
-    """Return an amount in use, and the share of what is requested that it is."""
-    if use is None:
+def _used(name: str, rows: Iterable[Row], what: str = "", of: str = "") -> str:
+    """Return how much of a resource is in use, and the share of what is requested that it is."""
+    uses = [row.use[name] for row in rows if row.use and name in row.use]
+    if not uses:
         return ""
-    share = f" ({use.used / use.requested:.0%})" if use.requested else ""
-    return f"{readable(name, use.used)}{share}"
+    used, requested = sum(use.used for use in uses), sum(use.requested for use in uses)
+    share = f" ({used / requested:.0%}{of})" if requested else ""
+    return f"{readable(name, used)}{what}{share}"
 
 
-def _uses(name: str, row: Room | NamespaceUse | WorkloadUse, is_measured: bool) -> list[str]:
-    """Return the cell of the use of a resource, if the table has such cells."""
-    return [_used(name, None if row.use is UNSET else row.use.get(name))] if is_measured else []
-
-
-def _is_measured(rows: Sequence[Room | NamespaceUse | WorkloadUse]) -> bool:
-    return any(row.use is not UNSET for row in rows)
+def _price(row: Row, form: str) -> str:
+    return "" if row.price is UNSET else format(row.price, form)
 
 
 def write_uses(
@@ -163,34 +157,20 @@ def write_uses(
 
 
 def _namespaces(uses: Sequence[NamespaceUse]) -> tuple[Document, str, PrintedTable]:
-    is_measured = _is_measured(uses)
-    rows = [[use.name, str(use.pods), *_amounts(use, is_measured), _quotas(use)] for use in uses]
-    titles = ["NAMESPACE", "PODS", *_amount_titles(is_measured), "QUOTA USED"]
-    return NamespacesDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
+    columns = ("NAMESPACE", attrgetter("name")), ("PODS", attrgetter("pods"))
+    table = _printed([*columns, *_amounts(uses), ("QUOTA USED", _quotas)], uses)
+    return NamespacesDocument(items=uses), _requested(uses), table
 
 
 def _workloads(uses: Sequence[WorkloadUse]) -> tuple[Document, str, PrintedTable]:
-    is_measured = _is_measured(uses)
-    rows = [
-        [use.namespace, use.workload, str(use.pods), str(use.nodes), *_amounts(use, is_measured)]
-        for use in uses
-    ]
-    titles = ["NAMESPACE", "WORKLOAD", "PODS", "NODES", *_amount_titles(is_measured)]
-    return WorkloadsDocument(items=uses), _requested(uses), PrintedTable(titles, rows)
+    columns = [(name.upper(), attrgetter(name)) for name in ("namespace", "workload", "pods", "nodes")]
+    return WorkloadsDocument(items=uses), _requested(uses), _printed([*columns, *_amounts(uses)], uses)
 
 
 def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
-    rows = [
-        [
-            use.resource,
-            use.model,
-            use.node,
-            str(use.devices),
-            str(use.free) if use.free is not UNSET else "shared" if use.model != UNLISTED else "",
-            ", ".join(map(_device_holder, use.holders)),
-        ]
-        for use in uses
-    ]
+    columns: list[Column] = [("DEVICE", attrgetter("resource"))]
+    columns += [(name.upper(), attrgetter(name)) for name in ("model", "node", "devices")]
+    columns += [("FREE", _free), ("HELD BY", lambda use: ", ".join(map(_device_holder, use.holders)))]
     counts, free = Counter[str](), Counter[str]()
     for use in uses:
         name = f"{use.resource} {use.model}".strip()
@@ -202,13 +182,23 @@ def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
         for name, count in counts.items()
     ]
     line = ", ".join(parts) or "No node has devices"
-    titles = ("DEVICE", "MODEL", "NODE", "DEVICES", "FREE", "HELD BY")
-    return DevicesDocument(items=uses), line, PrintedTable(titles, rows)
+    return DevicesDocument(items=uses), line, _printed(columns, uses)
+
+
+def _free(use: DeviceUse) -> str:
+    return str(use.free) if use.free is not UNSET else "shared" if use.model != UNLISTED else ""
 
 
 def _device_holder(holder: DeviceShare) -> str:
-    of_class = f" of class {holder.class_name}" if holder.class_name else ""
-    return f"{holder.namespace}/{holder.workload} ({holder.devices}{of_class})"
+    return f"{holder.namespace}/{holder.workload} ({holder.devices}{_of_class(holder)})"
+
+
+def _held(held: HeldDevices) -> str:
+    return f"{held.devices} {held.resource} {held.model}".strip() + _of_class(held)
+
+
+def _of_class(held: DeviceShare | HeldDevices) -> str:
+    return f" of class {held.class_name}" if held.class_name else ""
 
 
 _OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
@@ -218,21 +208,13 @@ _OF_USES: dict[str, Callable[[Any], tuple[Document, str, PrintedTable]]] = {
 }
 
 
-def _amount_titles(is_measured: bool) -> list[str]:
-    kinds = ("requests", *(["use"] if is_measured else []), "limits")
-    return ["PRICE", *(f"{name} {kind}".upper() for name in FIRST for kind in kinds), "DEVICES"]
-
-
-def _amounts(use: NamespaceUse | WorkloadUse, is_measured: bool) -> list[str]:
-    amounts = ["" if use.price is UNSET else f"{use.price:.3f}"]
+def _amounts(uses: Sequence[NamespaceUse | WorkloadUse]) -> Iterator[Column]:
+    yield "PRICE", lambda use: _price(use, ".3f")
     for name in FIRST:
-        amounts += [use.requests.get(name, "0"), *_uses(name, use, is_measured), use.limits.get(name, "")]
-    return [*amounts, ", ".join(map(_held, use.devices))]
-
-
-def _held(held: HeldDevices) -> str:
-    of_class = f" of class {held.class_name}" if held.class_name else ""
-    return f"{held.devices} {held.resource} {held.model}".strip() + of_class
+        yield f"{name} requests".upper(), _amount("requests", name, "0")
+        yield from _use_columns(f"{name} use".upper(), name, uses)
+        yield f"{name} limits".upper(), _amount("limits", name)
+    yield "DEVICES", lambda use: ", ".join(map(_held, use.devices))
 
 
 def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
@@ -250,44 +232,69 @@ def _quotas(use: NamespaceUse) -> str:
     )
 
 
+# ---- tables ------------------------------------------------------------------------------------------------
+
+
+def _printed(columns: Sequence[Column], rows: Iterable[Row | DeviceUse]) -> PrintedTable:
+    cells = [[str(cell(row)) for _, cell in columns] for row in rows]
+    return PrintedTable([title for title, _ in columns], cells)
+
+
+def _amount(kind: str, name: str, absent: str = "") -> Callable[[Any], str]:
+    return lambda row: getattr(row, kind).get(name, absent)
+
+
+def _use_columns(title: str, name: str, rows: Sequence[Row]) -> Iterator[Column]:
+    """Yield the column of the use of a resource, where there are metrics."""
+    if name in FIRST and any(row.use for row in rows):
+        yield title, lambda row: _used(name, [row])
+
+
 def _resources(rooms: Sequence[Room]) -> list[str]:
     """Return the resources of which some row has something, in the order of rows."""
-    return sorted({name for room in rooms for name in room.allocatable}, key=lambda name: (_rank(name), name))
-
-
-def _rank(name: str) -> int:
-    return FIRST.index(name) if name in FIRST else len(FIRST)
+    return sorted({name for room in rooms for name in room.allocatable}, key=shown_rank)
 
 
 def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
-    names = _resources(rooms)
-    # Disks are rarely what is short; devices are.
-    shown = [name for name in names if name != PODS and (is_wide or name in FIRST or "/" in name)]
-    rows, is_measured = [], _is_measured(rooms)
-    for room in rooms:
-        row = [room.name, *([str(room.nodes)] if by else [room.type])]
-        row += [room.zone] if is_wide else []
-        row += ["" if room.price is UNSET else f"{room.price:.3f}"]
-        row += [f"{room.requested[PODS]}/{room.allocatable[PODS]}"]
-        for name in shown:
-            total = room.allocatable.get(name)
-            if total is None:
-                row += [""] * (3 + is_wide)
-                continue
-            row += [readable(name, total), _share(room.requested[name], total)]
-            row += _uses(name, room, is_measured and name in FIRST)
-            row += [_share(room.limits[name], total) if name in room.limits else ""] if is_wide else []
-            more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
-            row += [f"{readable(name, room.free[name])}{more}" if total else "-"]
-        row += [_sizes(room.largest) if room.largest else "none"] if by or is_wide else []
-        rows.append([*row, *_more_nodes(room, is_wide)])
-    titles = []
-    for name in shown:
-        titles += [name.upper(), "REQ", *(["USE"] if is_measured and name in FIRST else [])]
-        titles += [*(["LIM"] if is_wide else []), "FREE"]
-    first = [by or "NODE", "NODES" if by else "TYPE", *(["ZONE"] if is_wide else []), "$/H", "PODS", *titles]
-    last = ["TAINTS", "HELD BY"] if is_wide else ["CORDONED"]
-    return PrintedTable([*first, *(["LARGEST POD"] if by or is_wide else []), *last], rows)
+    columns: list[Column] = [(by or "NODE", attrgetter("name"))]
+    columns += [("NODES", attrgetter("nodes")) if by else ("TYPE", attrgetter("type"))]
+    columns += [("ZONE", attrgetter("zone"))] if is_wide else []
+    columns += [("$/H", lambda room: _price(room, ".3f"))]
+    columns += [("PODS", lambda room: f"{room.requested[PODS]}/{room.allocatable[PODS]}")]
+    for name in _resources(rooms):
+        # Disks are rarely what is short; devices are.
+        if name != PODS and (is_wide or name in FIRST or "/" in name):
+            columns += _resource_columns(name, rooms, is_wide)
+    if by or is_wide:
+        columns.append(("LARGEST POD", lambda room: _sizes(room.largest) if room.largest else "none"))
+    if is_wide:
+        columns += [("TAINTS", lambda room: ", ".join(room.taints)), ("HELD BY", _held_by)]
+    else:
+        columns.append(("CORDONED", _cordoned))
+    return _printed(columns, rooms)
+
+
+def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterator[Column]:
+    def of_total(text: Callable[[Room, int], str]) -> Callable[[Room], str]:
+        return lambda room: text(room, room.allocatable[name]) if name in room.allocatable else ""
+
+    def limits(room: Room, total: int) -> str:
+        return _share(room.limits[name], total) if name in room.limits else ""
+
+    def free(room: Room, total: int) -> str:
+        more = f" (+{readable(name, room.restricted[name])})" if room.restricted[name] else ""
+        return f"{readable(name, room.free[name])}{more}" if total else "-"
+
+    yield name.upper(), of_total(lambda _, total: readable(name, total))
+    yield "REQ", of_total(lambda room, total: _share(room.requested[name], total))
+    yield from _use_columns("USE", name, rooms)
+    yield from [("LIM", of_total(limits))] if is_wide else []
+    yield "FREE", of_total(free)
+
+
+def _cordoned(room: Room) -> str:
+    cordoned = room.nodes - room.schedulable
+    return str(cordoned or "") if room.nodes > 1 else "yes" * cordoned
 
 
 def _share(part: int, whole: int) -> str:
@@ -303,39 +310,31 @@ def _sizes(amounts: Mapping[str, int]) -> str:
     return f"{cpu} cpu, {memory}"
 
 
-def _all_sizes(amounts: Mapping[str, int]) -> Iterator[str]:
-    """Yield amounts with those of extended resources."""
-    yield _sizes(amounts)
-    yield from (f"{amount} {name}" for name, amount in sorted(amounts.items()) if "/" in name)
-
-
-def _more_nodes(room: Room, is_wide: bool) -> list[str]:
-    cordoned = room.nodes - room.schedulable
-    if not is_wide:
-        return [str(cordoned or "") if room.nodes > 1 else "yes" * cordoned]
-    return [", ".join(room.taints), _held_by(room)]
-
-
 def _held_by(room: Room) -> str:
     return ", ".join(
-        f"{holder.namespace}/{holder.workload} ({holder.pods}: {', '.join(_all_sizes(holder.requested))})"
+        f"{holder.namespace}/{holder.workload} ({holder.pods}: {_all_sizes(holder.requested)})"
         for holder in room.holders
     )
 
 
+def _all_sizes(amounts: Mapping[str, int]) -> str:
+    """Return amounts with those of extended resources."""
+    extended = (f"{amount} {name}" for name, amount in sorted(amounts.items()) if "/" in name)
+    return ", ".join([_sizes(amounts), *extended])
+
+
 def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
-    names, rows = _resources(rooms), []
+    columns: list[Column] = [(by or "node", attrgetter("name")), ("nodes", attrgetter("nodes"))]
+    columns += [("cordoned", lambda room: room.nodes - room.schedulable)]
+    columns += [("type", attrgetter("type")), ("zone", attrgetter("zone"))]
+    columns += [("price", lambda room: _price(room, "g"))]
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
-    measured = FIRST if _is_measured(rooms) else ()
-    for room in rooms:
-        price = "" if room.price is UNSET else f"{room.price:g}"
-        row = [room.name, str(room.nodes), str(room.nodes - room.schedulable), room.type, room.zone, price]
-        row += [str(getattr(room, kind).get(name, "")) for name in names for kind in kinds]
-        row += [str(room.use[name].used) if room.use and name in room.use else "" for name in measured]
-        row += [str(room.largest.get(name, 0)) for name in FIRST]
-        rows.append([*row, ", ".join(room.taints), _held_by(room)])
-    columns = [f"{name}_{kind}" for name in names for kind in kinds]
-    columns += [f"{name}_used" for name in measured]
-    largest = [f"largest_pod_{name}" for name in FIRST]
-    first = [by or "node", "nodes", "cordoned", "type", "zone", "price"]
-    return PrintedTable([*first, *columns, *largest, "taints", "held_by"], rows)
+    columns += [(f"{name}_{kind}", _amount(kind, name)) for name in _resources(rooms) for kind in kinds]
+    if any(room.use for room in rooms):
+        columns += [(f"{name}_used", partial(_raw_use, name)) for name in FIRST]
+    columns += [(f"largest_pod_{name}", _amount("largest", name, "0")) for name in FIRST]
+    return _printed([*columns, ("taints", lambda room: ", ".join(room.taints)), ("held_by", _held_by)], rooms)
+
+
+def _raw_use(name: str, room: Room) -> str:
+    return str(room.use[name].used) if room.use and name in room.use else ""

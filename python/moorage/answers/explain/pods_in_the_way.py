@@ -86,11 +86,21 @@ def find_old_pods(probe: Probe) -> OldPods | None:
             own = _of_daemon_set(client, client.get(DaemonSet, owner.name, namespace), probe.pod.name)
     if own is None:
         return None
-    state = probe.engine.cache.state  # it has the nodes of pods that the store has not bound yet
-    cached = tuple(state.get_pod(pod) for pod in own.pods if is_active(pod) and state.has_pod(pod))
+    cached = _on_nodes(probe, own.pods)
     here = made_for(probe.pod)
     pods = cached if here is None else tuple(pod for pod in cached if pod.spec.node_name == here.about)
     return own._replace(pods=pods) if 0 < len(pods) <= MOST_OLD_PODS else None
+
+
+def _on_nodes(probe: Probe, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return those of pods of the store that are on nodes; the cache has also those that it has not bound."""
+    state = probe.engine.cache.state
+    return tuple(state.get_pod(pod) for pod in pods if is_active(pod) and state.has_pod(pod))
+
+
+def running_pods(probe: Probe, controllers: Sequence[Object]) -> tuple[Pod, ...]:
+    """Return the pods of controllers in a namespace that are on nodes."""
+    return _on_nodes(probe, _pods_of(cast(ObjectClient, probe.engine.handle.client), controllers))
 
 
 def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:

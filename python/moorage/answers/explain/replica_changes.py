@@ -12,16 +12,14 @@ from moorage.cluster.helpful_changes import HelpfulChange, Kind, of_pod, tried
 from moorage.kube import Deployment, Pod, ReplicaSet, StatefulSet
 from moorage.kube.model.workload import PodTemplateSpec
 from moorage.kube.workloads.deployment_rollout import revision_of
-from moorage.kube.workloads.ownership import Workload, is_active
+from moorage.kube.workloads.ownership import Workload
 from moorage.store import ObjectClient, find_object
 
-from .pods_in_the_way import sets_of, with_others
+from .pods_in_the_way import running_pods, sets_of, with_others
 from .probe import Probe
 
 MOST_OTHERS = 3
-_CONTROLLERS: dict[str, type[ReplicaSet] | type[StatefulSet]] = {
-    kind.__name__: kind for kind in (ReplicaSet, StatefulSet)
-}
+_CONTROLLERS = {kind.__name__: kind for kind in (ReplicaSet, StatefulSet)}
 
 
 class _Replicated(NamedTuple):
@@ -35,14 +33,11 @@ class _Replicated(NamedTuple):
         The controller of the pod.
     others : list of ReplicaSet
         Those of other revisions.
-    running : dict of str to list of Pod
-        The pods on nodes, by the name of their controller.
     """
 
     scaled: Any
     own: Any
     others: list[ReplicaSet]
-    running: dict[str, list[Pod]]
 
     @property
     def text(self) -> str:
@@ -69,13 +64,13 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
     if workload is None:
         return
     yield from _undone(probe, workload)
-    fits = len(workload.running[workload.own.name])
+    fits = len(running_pods(probe, [workload.own]))
     is_last = not isinstance(workload.own, StatefulSet) or probe.pod.name == f"{workload.own.name}-{fits}"
     if (
         is_last
         and others <= MOST_OTHERS
         and 0 < fits < workload.replicas
-        and not any(workload.running[each.name] for each in workload.others)
+        and not running_pods(probe, workload.others)
     ):
         text = f"scale {workload.text} to {fits}: {fits} of {workload.replicas} fit as it is"
         values = {"workload": workload.text, "field": "replicas"}
@@ -92,21 +87,14 @@ def _workload_of(probe: Probe) -> _Replicated | None:
     own: Any = kind and owner and find_object(client, kind, owner.name, probe.pod.namespace)
     if own is None:
         return None
-    scaled, sets, above = own, [own], own.metadata.controller()
-    if above is not None:  # no other kind than a Deployment scales by its own `replicas` alone
-        is_known = above.kind == Deployment.__name__
-        scaled = find_object(client, Deployment, above.name, own.namespace) if is_known else None
-        sets = sets_of(client, own.namespace, above.uid)
-    if scaled is None:
+    above = own.metadata.controller()
+    if above is None:
+        return _Replicated(own, own, [])
+    if above.kind != Deployment.__name__:  # no other kind scales by its own `replicas` alone
         return None
-    state = probe.engine.cache.state
-    running: dict[str, list[Pod]] = {each.name: [] for each in sets}
-    by_uid = {each.metadata.uid: running[each.name] for each in sets}
-    for pod in client.list(Pod, own.namespace)[0]:
-        controller = pod.metadata.controller()
-        if controller is not None and controller.uid in by_uid and is_active(pod) and state.has_pod(pod):
-            by_uid[controller.uid].append(state.get_pod(pod))
-    return _Replicated(scaled, own, [each for each in sets if each.name != own.name], running)
+    scaled = find_object(client, Deployment, above.name, own.namespace)
+    others = [each for each in sets_of(client, own.namespace, above.uid) if each.name != own.name]
+    return None if scaled is None else _Replicated(scaled, own, others)
 
 
 def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
@@ -116,7 +104,7 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
     before = max(workload.others, key=revision_of, default=None)
     if before is None or not 0 < revision_of(before) < now:
         return
-    runs = len(workload.running[before.name])
+    runs = len(running_pods(probe, [before]))
     lacking = max(0, workload.replicas - runs)
     of = f"of {workload.replicas} pods"
     parts = [f"{min(runs, workload.replicas)} {of} run"] if runs else []
@@ -137,7 +125,7 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         stored = probe.stored(pod)
         if stored is None or lacking > probe.most_tried(stored):
             return {}
-        with with_others(probe, workload.running[workload.own.name], []):
+        with with_others(probe, running_pods(probe, [workload.own]), []):
             feasible = probe.count_feasible(stored)
             if lacking and (not feasible or probe.count_placed(_numbered(stored, lacking)) < lacking):
                 return {}

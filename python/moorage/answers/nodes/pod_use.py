@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -104,14 +104,17 @@ class _Totals:
         self._usage = usage_by_name(scheduler)
         self._prices = {pod.key: part for pod, part in PaidRoom(scheduler, price_of).parts(rows)}
 
-    def amounts(self, pods: Sequence[Pod]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return their requests and limits."""
-        return _sum(map(pod_requests, pods)), _sum(map(pod_limits, pods))
-
-    def measures(self, pods: Sequence[Pod]) -> tuple[dict[str, MeasuredUse] | UnsetType, float | UnsetType]:
-        """Return their use and price."""
+    def of(self, pods: Sequence[Pod], devices: tuple[HeldDevices, ...]) -> dict[str, Any]:
+        """Return the fields that uses of namespaces and of workloads share."""
         prices = [self._prices[pod.key] for pod in pods if pod.key in self._prices]
-        return measured_use(self._usage, map(_requested, pods)), sum(prices) if prices else UNSET
+        return {
+            "pods": len(pods),
+            "requests": _sum(map(pod_requests, pods)),
+            "limits": _sum(map(pod_limits, pods)),
+            "devices": devices,
+            "use": measured_use(self._usage, map(_requested, pods)),
+            "price": sum(prices) if prices else UNSET,
+        }
 
 
 def _requested(pod: Pod) -> tuple[str, dict[str, int]]:
@@ -132,12 +135,9 @@ def namespace_use(
     admission, totals = admission_of(scheduler.client), _Totals(scheduler, price_of)
     return [
         NamespaceUse(
-            name,
-            len(pods[name]),
-            *totals.amounts(pods[name]),
-            tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
-            devices.get(name, ()),
-            *totals.measures(pods[name]),
+            name=name,
+            quotas=tuple([_use_of(quota) for quota in admission.quotas_of(name)]),
+            **totals.of(pods[name], devices.get(name, ())),
         )
         for name in sorted(names)
     ]
@@ -163,13 +163,10 @@ def workload_use(
             used[workload].add(row)
     uses = [
         WorkloadUse(
-            workload.namespace,
-            workload.text,
-            len(its),
-            len(used[workload]),
-            *totals.amounts(its),
-            devices.get((workload.namespace, workload.text), ()),
-            *totals.measures(its),
+            namespace=workload.namespace,
+            workload=workload.text,
+            nodes=len(used[workload]),
+            **totals.of(its, devices.get((workload.namespace, workload.text), ())),
         )
         for workload, its in pods.items()
     ]

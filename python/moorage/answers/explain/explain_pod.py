@@ -235,23 +235,20 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Cont
         return replace(explanation, notes=notes)
     notes, rollout = _of_rollout(probe)
     notes += _of_run(probe, placed)
-    changes = [*rollout, *find_changes(probe)]
-    conflicts, blocked = ([], "") if changes else find_conflicts(probe)
+    changes, waiting = find_changes(probe), len(probe.waiting)
+    conflicts, blocked = find_conflicts(probe) if not (rollout or changes) else ([], "")
     pairs = find_pairs(probe, conflicts) if conflicts else []
-    if ending := [*workload_changes(probe, len(changes))]:
-        placing = partial(cost, waiting=len(probe.waiting))
-        changes = [*rollout, *sorted([*changes[len(rollout) :], *ending], key=placing)]
-    waiting, more = len(probe.waiting), len(probe.alike) > len(probe.waiting)
+    changes += workload_changes(probe, len(rollout) + len(changes))
     explanation = replace(
         explanation,
-        changes=changes,
+        changes=[*rollout, *sorted(changes, key=partial(cost, waiting=waiting))],
         pairs=pairs,
         conflicts=conflicts,
         blocked=blocked,
         notes=notes,
         kinds=frozenset(probe.kinds),
         waiting=waiting,
-        wait_more=more,
+        wait_more=len(probe.alike) > waiting,
     )
     is_alone = not engine.handle.groups_pods or group_of(pod) is None  # a pod of a group evicts no other
     may_evict = is_alone and bool(preemption_plugins(engine.profile))

@@ -190,7 +190,7 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
         for text, names in by_text.items()
     ]
     grown = [run.simulation.scale_up for run in alternatives if run.simulation.scale_up is not None]
-    makers = {scale_up.source: "; ".join(scale_up.makers()) for scale_up in grown}
+    makers = {scale_up.source: "; ".join(scale_up.coming.makers) for scale_up in grown}
     warnings += (RoutineNote(text, short) for text, short in makers.items())
     return [*warnings, *_differing_disruption([run.simulation.cluster for run in alternatives])]
 

@@ -221,8 +221,7 @@ class CheckAnswer:
             if finding.counts and finding.group.status == KEPT
         ]
         selectors = BudgetSelectors(self.simulation.scheduler.client.list(PodDisruptionBudget)[0])
-        blocking = {pod.key: selectors.blocking(pod) for pod in kept}
-        budgets = {budget.key: budget for of_pod in blocking.values() for budget in of_pod}
+        budgets = {budget.key: budget for pod in kept for budget in selectors.blocking(pod)}
         numbers = [
             f"{budget.name} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
             for budget in budgets.values()

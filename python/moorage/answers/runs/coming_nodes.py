@@ -81,9 +81,9 @@ class ComingNodes(NamedTuple):
     names_pools: bool = False
 
     @property
-    def makers(self) -> str:
+    def makers(self) -> list[str]:
         """Who makes nodes, and with what."""
-        return "; ".join(f"{with_version(name)}, {source}" for name, source in self.sources.items())
+        return [f"{with_version(name)}, {source}" for name, source in self.sources.items()]
 
     def grow(
         self, scheduler: Scheduler, result: ScheduleResult, run: Callable[[], ScheduleResult]
@@ -169,7 +169,7 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
 def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
     kinds = f" ({kinds_of(up.nodes)})" if up.nodes else ""
-    return [f"{coming.makers}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
+    return [f"{'; '.join(coming.makers)}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
 
 
 def _filled_by_pods(scheduler: Scheduler, up: ScaleUp) -> Iterator[str]:
@@ -268,10 +268,6 @@ class ScaleUpReport(NamedTuple):
         if self.coming.draws > 1:
             yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
         yield from self.gaps()
-
-    def makers(self) -> list[str]:
-        """Return who makes nodes, and with what."""
-        return [f"{with_version(name)}, {source}" for name, source in self.coming.sources.items()]
 
     def gaps(self) -> Iterator[str]:
         """Yield which pools and groups can get no node, and what is not known or simulated."""

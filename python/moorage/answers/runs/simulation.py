@@ -256,7 +256,7 @@ class Simulation(Struct, dict=True):
 
     def basis(self, notes: Iterable[str]) -> list[str]:
         """Return what the answer rests on, in a few words each."""
-        release, makers = self.cluster.release, [] if self.scale_up is None else self.scale_up.makers()
+        release, makers = self.cluster.release, [] if self.scale_up is None else self.scale_up.coming.makers
         return basis_of([release.text] if release is not None else [], notes, [*makers, *self.rests_on])
 
     @cached_property

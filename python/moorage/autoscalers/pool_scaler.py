@@ -105,13 +105,11 @@ class PoolScaler:
         autoscaling, last, client = self.autoscaling, self.autoscaling.last, self.client
         stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
         stored[NodePool] = [*stored_pools(client)]
-        given = None
+        waiting: Sequence[Object] = stored[Pod]
         if pods is not None:
             known = {pod.key: pod for pod in stored[Pod]}
-            named = [known.get(pod, pod) if isinstance(pod, str) else pod for pod in pods]
-            given = pods_of(client, named)
-            stored[Pod] += [pod for pod in given if pod.key not in known]
-        waiting = stored[Pod] if given is None else given
+            waiting = pods_of(client, [known.get(pod, pod) if isinstance(pod, str) else pod for pod in pods])
+            stored[Pod] += [pod for pod in waiting if pod.key not in known]
         chosen = frozenset(
             pod.key
             for pod in waiting

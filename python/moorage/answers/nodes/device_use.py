@@ -123,12 +123,11 @@ def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[Devic
         if name in _NO_DEVICES or name.startswith("attachable-volumes-"):
             continue
         allocatable, requested = (table.column(kind, name) for kind in ("allocatable", "requested"))
+        is_of_driver = name in of_drivers or name.startswith(OF_DEVICE_CLASS)
         for row in scheduler.context.view_rows().tolist():
-            total, is_asked = int(allocatable[row]), bool(requested[row])
-            is_of_driver = name in of_drivers or name.startswith(OF_DEVICE_CLASS)
-            if not total and (
-                is_of_driver or not is_asked
-            ):  # of a plugin that has failed, pods still hold some
+            total = int(allocatable[row])
+            # Pods may hold devices of a plugin that has failed.
+            if not total and (is_of_driver or not requested[row]):
                 continue
             held = Counter[tuple[Workload, str]]()
             for pod in state.pods_of(row):
@@ -150,7 +149,7 @@ def _model_of_node(node: Node | None) -> str:
 
 def _of_drivers(scheduler: PodScheduler, workloads: Workloads) -> Iterator[DeviceUse]:
     specs: list[ResourceSliceSpec] = [each.spec for each in scheduler.client.list(ResourceSlice)[0]]
-    held = _held_devices(scheduler, workloads)
+    held = _users_by_device(scheduler, workloads)
     newest = defaultdict[_Pool, int](int)
     for spec in specs:
         newest[_pool(spec)] = max(newest[_pool(spec)], spec.pool.generation)
@@ -220,7 +219,7 @@ def _model(device: Device) -> str:
     return " ".join(filter(None, parts))
 
 
-def _held_devices(
+def _users_by_device(
     scheduler: PodScheduler, workloads: Workloads
 ) -> dict[tuple[str, str, str], list[tuple[Workload, str]]]:
     """By driver, pool and name, who holds a device, and the class by which it asked."""

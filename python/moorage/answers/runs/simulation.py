@@ -650,17 +650,10 @@ def not_asked(
     moved : container of str
         As ``namespace/name``, further pods that are made anew.
     """
-    has_custom = any(obj.custom_kind for obj in cluster.requested)
-    if not (cluster.is_reviewed or has_custom):
+    if not cluster.is_reviewed:  # like most
         return []
-    from moorage.kube.admission.policy.reviewers import (
-        Reviewers,
-        schemas_not_asked,
-    )  # most clusters have none
+    from moorage.kube.admission.policy.reviewers import Reviewers, schemas_not_asked
 
-    schemas = schemas_not_asked(cluster.requested)
-    if not cluster.is_reviewed:
-        return schemas
     listed: list[Pod] = scheduler.client.list(Pod)[0]
     old = {pod.metadata.uid for pod in cluster.pods if not has_made_up_uid(pod)}
     workloads, named = workloads_of(scheduler.client), dict[str, Pod]()
@@ -668,6 +661,7 @@ def not_asked(
         if pod.metadata.uid not in old or pod.key in moved:
             workload = workloads.of(pod)
             named.setdefault(f"{workload.namespace}/{workload.text}", pod)
+    schemas = schemas_not_asked(cluster.requested)
     return [*schemas, *Reviewers(cluster).not_asked(cluster.requested, named)]
 
 

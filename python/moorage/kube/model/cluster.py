@@ -426,8 +426,10 @@ class Cluster(Tabular):
 
     @property
     def is_reviewed(self) -> bool:
-        """Whether webhooks or policies of other projects decide about its objects."""
-        return bool(self.outside_policies) or any(isinstance(obj, WEBHOOKS) for obj in self.others)
+        """Whether webhooks, policies of other projects or schemas of custom kinds decide about it."""
+        if self.outside_policies or any(each.custom_kind for each in self.requested):
+            return True
+        return any(isinstance(obj, WEBHOOKS) for obj in self.others)
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

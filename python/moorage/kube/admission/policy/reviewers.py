@@ -97,9 +97,6 @@ class Reviewers:
         self._listed += _policies(cluster.outside_policies) if cluster.outside_policies else ()
         self._namespaces = {each.name: plain(each) for each in cluster.namespaces} if self._listed else {}
 
-    def __bool__(self) -> bool:
-        return bool(self._listed)
-
     def not_asked(self, objects: Sequence[RequestedObject], pods: Mapping[str, Pod]) -> list[NotAsked]:
         """Return who decides about objects of a change, or about new pods.
 

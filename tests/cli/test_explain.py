@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
 
 from moorage.cli import main
 from tests.cli.make import ITEMS, node, pod
+from tests.doors.answers import SimulationSetup
 from tests.make import manifest, workload
 
 BIG = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "5", "memory": "1Gi"}}}]}
@@ -95,6 +99,18 @@ def test_every_subject_that_check_prints_can_be_explained(
             if finding["status"] in ("refused", "skipped-kind"):
                 told = f"{finding['workload']}: {finding['pods']} {finding['status']}: {finding['reason']}"
                 assert told in out
+
+
+def test_one_run_serves_the_whole_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, node("a", "z1"), pod("refused", priorityClassName="gone"), BOAT)
+    calls = Counter[CodeType]()
+    sys.setprofile(lambda frame, event, _: calls.update([frame.f_code] if event == "call" else ()))
+    try:
+        assert main(["explain", "--all-pending", "-f", file]) == 1
+    finally:
+        sys.setprofile(None)
+    assert "skipped-kind" in capsys.readouterr().out
+    assert calls[SimulationSetup.run.__code__] == 1
 
 
 @pytest.mark.parametrize(

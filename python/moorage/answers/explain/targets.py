@@ -433,7 +433,7 @@ def pod_named(
     unmade = list[PodsAlike]()
     is_gone = not pods or pods[0].metadata.deletion_timestamp is not None
     if is_gone or any(pods[0].claim_keys()):
-        simulation = setup.run()
+        simulation = setup.simulation
         unmade = [
             group
             for group in groups_not_made(simulation)

@@ -854,6 +854,11 @@ class SimulationSetup:
             return set()
         return {node.name for node in self.cluster.nodes}
 
+    @cached_property
+    def simulation(self) -> Simulation:
+        """The pending pods placed, once for all that ask."""
+        return self.run()
+
     def run(
         self, stages: Progress | None = None, loop_over: Callable[[SchedulerState], Loop] = Loop
     ) -> Simulation:

@@ -140,7 +140,7 @@ def explain(
     explanations = SITUATIONS[situation](setup.make, keys)
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
-    coming = setup.run().scale_up if homeless and setup.coming is not None else None
+    coming = setup.simulation.scale_up if homeless and setup.coming is not None else None
     if coming is not None:
         homeless = [key for key in homeless if key not in coming.up.placed]
         _add_outcomes(setup, coming, explained if by is None else ())
@@ -153,8 +153,8 @@ def explain(
     facts = told_facts(
         setup.loaded.facts, {target.workload for target in named} | {group.workload for group in unmade}
     )
-    unasked = setup.run().not_asked if setup.cluster.is_reviewed else []
-    basis = None if coming is None else setup.run().basis(warnings)
+    unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
+    basis = None if coming is None else setup.simulation.basis(warnings)
     print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
     warnings = [*facts, *warnings]
     about = setup.cluster.about(warnings, unasked)
@@ -175,7 +175,7 @@ def _add_outcomes(
     shown = set[str]()
     for entry in explained:
         if not entry.explanation.has_place:
-            entry.outcomes = coming.outcomes(setup.run().scheduler, entry.target.pods, shown)
+            entry.outcomes = coming.outcomes(setup.simulation.scheduler, entry.target.pods, shown)
             entry.runs = coming.up.placed.keys() >= {*entry.target.pods}
 
 
@@ -184,7 +184,7 @@ def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:
     from moorage.answers.explain.refused_pods import refused_lines
 
     yield f"{group.workload.text}: {group.what}: {with_hint(group.reason)}"
-    yield from refused_lines(setup.run().scheduler, group)
+    yield from refused_lines(setup.simulation.scheduler, group)
 
 
 def _refusals(
@@ -200,7 +200,7 @@ def _refusals(
             "the input has no NodePool and no node group; --by node asks the nodes", source="--by"
         )
     targets = [entry.target for entry in explained if entry.target.key in homeless]
-    return refused_by_pools(setup.run().scheduler, setup.coming.autoscaling, targets)
+    return refused_by_pools(setup.simulation.scheduler, setup.coming.autoscaling, targets)
 
 
 def _write_refusals(output: str, answer: RefusalsDocument, about: AboutInput) -> None:
@@ -293,7 +293,7 @@ def _pinned(
     keys = {target.key for target in named}
     refused = [
         group
-        for group in groups_not_made(setup.run())
+        for group in groups_not_made(setup.simulation)
         if keys & {outcome.pod.key for outcome in group.outcomes}
     ]
     unmade += [group for group in refused if group not in unmade]
@@ -321,7 +321,7 @@ def _targets(
     workload = workload_named(setup, target or "", namespace)
     if target is not None and workload is None:
         return pod_named(setup, target, namespace)
-    simulation = setup.run()
+    simulation = setup.simulation
     if workload is not None:
         return *targets_of_workload(simulation, *workload), True
     unmade = [group for group in groups_not_made(simulation) if namespace in (None, group.workload.namespace)]

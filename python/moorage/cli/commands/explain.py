@@ -238,14 +238,10 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         verdict = explain_node(scheduler, autoscaling, name, options["at"])
     if verdict is None:
         return _show_node(setup, scheduler, name, output)
-    lines = [*verdict.lines()]
-    if coming is not None and coming.ignored:
-        lines.append(f"not simulated: {', '.join(coming.ignored)}")
-    warnings = [
-        *setup.warnings,
-        *verdict.notes,
-        *map(as_sentence, coming.notes if coming is not None else ()),
-    ]
+    lines, warnings = [*verdict.lines()], [*setup.warnings, *verdict.notes]
+    if coming is not None:
+        lines += [f"not simulated: {', '.join(coming.ignored)}"] if coming.ignored else []
+        warnings += map(as_sentence, coming.notes)
     about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
     write_answer(

@@ -4,7 +4,7 @@ pod."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -141,7 +141,9 @@ def _pods_of(client: ObjectClient, workload: Workload) -> list[Pod]:
     return [pod for pod in filter(is_active, listed) if workload in (workloads.of(pod), controller_of(pod))]
 
 
-def explain(engine: Engine, pod: Pod, skipped: str, placed: Container[str] = ()) -> Explanation:
+def explain(
+    engine: Engine, pod: Pod, skipped: str, placed: Container[str] = (), ended: Sequence[Pod] = ()
+) -> Explanation:
     """Explain a pod by an engine of its profile; see `Scheduler.explain`.
 
     Parameters
@@ -152,12 +154,14 @@ def explain(engine: Engine, pod: Pod, skipped: str, placed: Container[str] = ())
         Why the scheduler ignores the pod; "" where it does not.
     placed : container of str, optional
         The pods that a run has placed before it, as ``namespace/name``.
+    ended : sequence of Pod, optional
+        The pods that were terminating before that run.
     """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)
     devices = PodClaims.of(fork, waiting)
     if devices is None:
-        return _explain(fork, waiting, bound_to, skipped, placed)
+        return _explain(fork, waiting, bound_to, skipped, placed, ended)
     group = None
     with suppress(ClaimError):
         group = devices.state.consumers.group_of(waiting)
@@ -166,7 +170,7 @@ def explain(engine: Engine, pod: Pod, skipped: str, placed: Container[str] = ())
         skipped = ""  # its claims would be made with it
     claims = [*generated, *released_claims(devices)] if bound_to else generated
     with devices.state.assuming(claims):
-        return _explain(fork, waiting, bound_to, skipped, placed)
+        return _explain(fork, waiting, bound_to, skipped, placed, ended)
 
 
 def _is_stored(engine: Engine, pod: Pod) -> bool:
@@ -199,7 +203,9 @@ def _make_pending(cache: SchedulerCache, pod: Pod) -> tuple[Pod, str]:
     return structs.replace(cached, spec=spec, status=status), cached.spec.node_name
 
 
-def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Container[str]) -> Explanation:
+def _explain(
+    engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Container[str], ended: Sequence[Pod]
+) -> Explanation:
     """Explain a pending pod by an engine whose cluster may be changed."""
     view = engine.cache.state.view
     view.refresh()
@@ -231,7 +237,11 @@ def _explain(engine: Engine, pod: Pod, bound_to: str, skipped: str, placed: Cont
         enough=num_feasible_nodes_to_find(engine.decider.percentage, len(rows)),
     )
     if fits_filters or examination.error:
-        notes = [*_of_other_os(probe, examination.feasible), *_of_images(probe, examination)]
+        notes = [
+            *_of_ended(probe, ended),
+            *_of_other_os(probe, examination.feasible),
+            *_of_images(probe, examination),
+        ]
         return replace(explanation, notes=notes)
     notes, rollout = _of_rollout(probe)
     notes += _of_run(probe, placed)
@@ -310,6 +320,25 @@ def _of_run(probe: Probe, placed: Container[str]) -> Iterator[Note]:
         named = examples(list(in_the_way), _OLD_PODS)
         text = f"placed before it in this run, and it fits without: {named}"
         yield Note("placed-before", text, tuple(pod.key for pods in in_the_way.values() for pod in pods))
+
+
+def _of_ended(probe: Probe, ended: Sequence[Pod]) -> Iterator[Note]:
+    """Yield the terminating pods that are gone by now, and without which nodes fit."""
+    state = probe.engine.cache.state
+    gone = [pod for pod in ended if not state.has_pod(pod) and state.has_node(pod.spec.node_name)]
+    if not gone:
+        return
+    fits = probe.feasible(probe.pod)
+    with with_others(probe, [], gone):
+        lost = [node.name for node in probe.nodes(np.setdiff1d(fits, probe.feasible(probe.pod)))]
+    if lost:
+        there = [pod.key for pod in gone if pod.spec.node_name in lost] or [pod.key for pod in gone]
+        names = examples(there, _OLD_PODS)
+        was, it = (
+            ("is terminating and was", "it") if len(there) == 1 else ("are terminating and were", "them")
+        )
+        text = f"{names} {was} taken away; the pod fits on {examples(lost, _OLD_PODS)} only without {it}"
+        yield Note("taken-away", text, tuple(there), tuple(lost))
 
 
 def _of_held_devices(explanation: Explanation) -> Iterator[Note]:

@@ -172,16 +172,20 @@ class Note(Document, frozen=True):
         str,
         Meta(
             extra_json_schema={
-                "enum": ["own-old-pods", "placed-before", "held-devices", "other-os", "image-locality"]
+                "enum": [
+                    *("own-old-pods", "placed-before", "taken-away", "held-devices", "other-os"),
+                    "image-locality",
+                ]
             }
         ),
     ]
     """own-old-pods: a rollout waits for the old pods of its own workload. placed-before: pods that the run
-    has placed have its room. held-devices: preemption does not free devices. other-os: nodes have another
-    operating system than the pod is for. image-locality: images that nodes have make no difference."""
+    has placed have its room. taken-away: terminating pods, without which nodes fit, are gone. held-devices:
+    preemption does not free devices. other-os: nodes have another operating system than the pod is for.
+    image-locality: images that nodes have make no difference."""
     text: str
     pods: tuple[str, ...] = ()
-    """The old or placed pods, as ``namespace/name``, or the users of the devices."""
+    """The old, placed or terminating pods, as ``namespace/name``, or the users of the devices."""
     nodes: tuple[str, ...] = ()
 
 

@@ -26,6 +26,7 @@ from moorage.cluster.helpful_changes import (
 from moorage.controllers.store_control import admission_of
 from moorage.engine.requirements import changed_field, whole, with_containers
 from moorage.kube import Container, LimitRange, Pod, Quantity, ResourceQuota
+from moorage.kube.admission.pod_requests import violations, with_defaults
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.policy import LimitRangeItem
 
@@ -50,6 +51,7 @@ def refused_lines(scheduler: Scheduler, group: PodsAlike) -> Iterator[str]:
     if group.status != REFUSED or not group.outcomes:
         return
     refused = _RefusedPods(scheduler, [outcome.pod for outcome in group.outcomes], group.reason)
+    yield from (f"  refused by LimitRange {key}" for key in refused.limit_ranges())
     changes = sorted(refused.changes(), key=partial(cost, waiting=refused.count))
     yield from (
         f"  would help: {change.text} (places {change.placed} of {refused.count})" for change in changes
@@ -90,6 +92,15 @@ class _RefusedPods:
 
     def _try(self, change: HelpfulChange) -> Iterator[HelpfulChange]:
         yield from tried(self, change, lambda placed: {"placed": placed} if placed else {})
+
+    def limit_ranges(self) -> Iterator[str]:
+        """Yield the limit range that the message is of, as ``namespace/name``."""
+        ranges: list[LimitRange] = self._scheduler.client.list(LimitRange, self._namespace)[0]
+        pod = replace(self._pods[0], spec=with_defaults(self._pods[0].spec, ranges))
+        for limit_range in ranges:
+            if any(text in self._message for text in violations(pod, limit_range)):
+                yield limit_range.key
+                return  # it is the first that the server asks
 
     def changes(self) -> Iterator[HelpfulChange]:
         """Yield the changes that help."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -26,10 +26,11 @@ from moorage.engine.framework.evidence import (
     quantity_text,
     readable,
 )
-from moorage.engine.plugins.node_resources import resource_of
-from moorage.kube import Container, Node, Pod
-from moorage.kube.admission.pod_requests import defaulted_by_limit_range
+from moorage.engine.plugins.node_resources import NodeResourcesFit, resource_of
+from moorage.kube import Container, LimitRange, Node, Pod
+from moorage.kube.admission.pod_requests import container_defaults, defaulted_by_limit_range
 from moorage.kube.model.meta import Condition
+from moorage.store import ObjectClient
 
 # ---- who holds room ----------------------------------------------------------------------------------------
 # Nominated pods, pods that are being deleted, resizes that are not done, and init containers whose request
@@ -125,8 +126,14 @@ class Amounts:
         text = f"priority {priority}, nominated to {node}{of}, keeps {self.held(amount)}"
         return self._holder("nominated-pod", pod, node, text, amount, **values)
 
-    def own(self, pod: Pod) -> Fact | None:
-        """Return the parts of a pending pod's request; None if it is the sum of its containers'."""
+    def own(self, pod: Pod, limit_ranges: Iterable[LimitRange]) -> Fact | None:
+        """Return the parts of a pending pod's request; None if it is the sum of its containers'.
+
+        Parameters
+        ----------
+        limit_ranges : iterable of LimitRange
+            Of its namespace.
+        """
         if self.resource == "pods":
             return None
         amount = self.of(pod, False)
@@ -151,7 +158,10 @@ class Amounts:
         parts += [f"with {readable(self.resource, sidecars)} of {self._sidecars(pod)}"] if sidecars else []
         text = f"it asks for {compared_amount} {self.resource}"
         text += f", {', '.join(parts)}; its containers for {own}" if parts else ""
-        text += f"; a LimitRange has set it in {', '.join(by_default)}" if by_default else ""
+        ranges = (each.key for each in limit_ranges if self.resource in container_defaults(each)[1])
+        named = ", ".join(ranges) if by_default else ""
+        text += f"; {f'LimitRange {named}' if named else 'a LimitRange'} has set it in " * bool(by_default)
+        text += ", ".join(by_default)
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
 
     def _by_limit_range(self, pod: Pod) -> list[str]:
@@ -298,6 +308,7 @@ def room_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEv
     """Return the function that finds how much nodes lack of the resources that NodeResourcesFit names."""
     state = inquiry.search.state
     needs = {"pods": 1} | inquiry.state.shape.needs
+    client = cast("ObjectClient", plugins[NodeResourcesFit.name].required_handle().client)
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
         for resource in map(resource_of, status.reasons):
@@ -312,7 +323,7 @@ def room_evidence(plugins: Mapping[str, Plugin], inquiry: RejectedPod) -> FindEv
             yield RoomEvidence(resource, needs[resource], least, most, same, nodes=len(rows))
             for at in np.argsort(missing, kind="stable")[:NEAREST].tolist():
                 yield from _of_node(inquiry, amounts, int(rows[at]), int(allocatable[at]), int(missing[at]))
-            own = amounts.own(inquiry.pod)
+            own = amounts.own(inquiry.pod, client.list(LimitRange, inquiry.pod.namespace)[0])
             if own is not None:
                 yield dataclasses.replace(own, nodes=len(rows))
 

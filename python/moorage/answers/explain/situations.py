@@ -24,16 +24,18 @@ from .explain_pod import explain, pod_named
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
 
 
-def explain_now(scheduler: PodScheduler, pod: Source, placed: Container[str] = ()) -> Explanation:
+def explain_now(
+    scheduler: PodScheduler, pod: Source, placed: Container[str] = (), ended: Sequence[Pod] = ()
+) -> Explanation:
     """Explain a pod in the state of the cluster: see `Scheduler.explain`; `placed` are those that a run has
-    placed before it."""
+    placed before it, and `ended` those that were terminating, which it may have taken away."""
     if scheduler.options.owns_store:
         scheduler.context.enlist()
     scheduler.volumes.settle()
     named = pod_named(scheduler.client, pod) if isinstance(pod, str) else pod_of(scheduler.client, pod)
     check_readable((named,))
     skipped = scheduler.context.not_ours_with_group(named)
-    explained = explain(scheduler.context.engine_of(named), named, skipped, placed)
+    explained = explain(scheduler.context.engine_of(named), named, skipped, placed, ended)
     if not scheduler.queue.groups_pods:
         return explained
     return replace(explained, group=explain_group(scheduler.context, named))
@@ -104,7 +106,9 @@ Explanations = dict[str, Explanation]
 """By ``namespace/name`` of the pod."""
 
 
-def explain_in_turn(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
+def explain_in_turn(
+    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+) -> Explanations:
     """Explain pending pods in the state of the cluster at their attempts in a run, with the pods placed
     before on their nodes.
 
@@ -118,6 +122,8 @@ def explain_in_turn(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Ex
         Makes a scheduler over the cluster; all results must be equal. It is called up to three times.
     keys : sequence of str
         ``namespace/name`` of the pods.
+    ended : sequence of Pod, optional
+        The pods that were terminating on nodes at first, which changes and the run may have taken away.
 
     Returns
     -------
@@ -126,15 +132,15 @@ def explain_in_turn(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Ex
     """
     counted = Turns(make(), frozenset(keys))
     result = counted.loop.all()
-    explained = _explain_turns(make(), counted.decided, result) if counted.decided else {}
+    explained = _explain_turns(make(), counted.decided, result, ended) if counted.decided else {}
     others = [key for key in keys if key not in explained]
     if others:
-        explained |= explain_alone(make, others)
+        explained |= explain_alone(make, others, ended)
     return {key: explained[key] for key in keys}
 
 
 def _explain_turns(
-    scheduler: PodScheduler, decided: Mapping[str, int], result: ScheduleResult
+    scheduler: PodScheduler, decided: Mapping[str, int], result: ScheduleResult, ended: Sequence[Pod]
 ) -> Explanations:
     """Explain pods before their decisive attempts in a run, which ends when all are explained.
 
@@ -153,7 +159,7 @@ def _explain_turns(
         placements = turns.loop.result.placements
         placed = len(placements)
         situation = Situation(IN_TURN, placed, max(0, pending - 1 - placed), *_outcome(result, key))
-        explained[key] = replace(explain_now(scheduler, key, placements), situation=situation)
+        explained[key] = replace(explain_now(scheduler, key, placements, ended), situation=situation)
         if len(explained) == len(decided):
             raise AllExplainedError
 
@@ -163,13 +169,15 @@ def _explain_turns(
     return explained
 
 
-def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
+def explain_alone(
+    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+) -> Explanations:
     """Explain pods as if no other pod were pending; see `explain_in_turn`."""
     scheduler, explained = make(), Explanations()
     for key in keys:
         with suppress(NotFoundError):
             situation = Situation(ALONE, 0, _others(scheduler, key))
-            explained[key] = replace(explain_now(scheduler, key), situation=situation)
+            explained[key] = replace(explain_now(scheduler, key, (), ended), situation=situation)
     if len(explained) < len(keys):
         missing = min(set(keys) - explained.keys())
         raise InputError(
@@ -178,7 +186,9 @@ def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Expl
     return explained
 
 
-def explain_after_run(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
+def explain_after_run(
+    make: Callable[[], PodScheduler], keys: Sequence[str], ended: Sequence[Pod] = ()
+) -> Explanations:
     """Explain pods after a run, each removed from the node on which the run placed it; see
     `explain_in_turn`."""
     scheduler = make()
@@ -191,7 +201,7 @@ def explain_after_run(make: Callable[[], PodScheduler], keys: Sequence[str]) -> 
         others = max(0, pending[key] - placed)
         situation = Situation(AFTER_RUN, placed, others, *_outcome(result, key))
         of = pods[key] if key in result.evicted else key
-        explained[key] = replace(explain_now(scheduler, of), situation=situation)
+        explained[key] = replace(explain_now(scheduler, of, (), ended), situation=situation)
     return explained
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -13,11 +14,12 @@ from msgspec import Struct
 
 from moorage.cluster.change import WORKLOADS
 from moorage.engine.scheduler.place_group import pods_without_group
-from moorage.errors import InputError, about_nodes, nearest, same_or_nearest
+from moorage.errors import InputError, about_nodes, examples, nearest, number_of, same_or_nearest
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
 from moorage.kube.model.workload import CronJob, Job
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
+from moorage.notes import RoutineNote
 from moorage.store import kind_named
 
 from ..asked_pods import without_number
@@ -47,6 +49,8 @@ from .explain_pod import groups_instead
 
 SUSPENDED = "it is suspended, and has no pods; --unsuspend lets it run"
 NO_POD = "there is no such workload with a pod"
+_WORKLOADS = 3
+"""Maximum number of workloads that a note names."""
 
 
 def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str | None) -> str:
@@ -521,6 +525,28 @@ class ExplainedTarget(Struct):
     own: dict[str, list[str]] = msgspec.field(default_factory=dict)
     outcomes: list[str] = msgspec.field(default_factory=list)
     runs: bool = False
+
+
+def terminating_pods(setup: SimulationSetup) -> list[Pod]:
+    """Return the pods of the input that are being deleted and still on nodes."""
+    pods = setup.loaded.pods.values()
+    return [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is not None]
+
+
+def pods_to_make(setup: SimulationSetup, targets: Iterable[Target]) -> Iterator[str]:
+    """Yield a note if kubectl would not show explained pods: the input is of a running cluster, and their
+    controllers have not made them."""
+    if not any(node.metadata.resource_version for node in setup.cluster.nodes):
+        return
+    listed, lacking = {pod.key for pod in setup.cluster.pods}, Counter[str]()
+    for target in targets:
+        if count := sum(key not in listed for key in target.pods):
+            lacking[target.workload.text] += count
+    if lacking:
+        texts = [f"{number_of(count, 'pod', 'pods')} of {name}" for name, count in lacking.items()]
+        named = examples(texts, _WORKLOADS)
+        text = f"The input lacks {named}: controllers would make these."
+        yield RoutineNote(text, f"{named} that the input lacks")
 
 
 def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[ExplainedTarget]:

@@ -113,7 +113,7 @@ def explain(
         return _explain_node(target.partition("/")[2], output, options)
     from moorage.answers.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.answers.explain.situations import SITUATIONS
-    from moorage.answers.explain.targets import merge_alike
+    from moorage.answers.explain.targets import merge_alike, pods_to_make, terminating_pods
 
     from ..messages import with_own_notes
     from .explain_output import write_explanations
@@ -137,7 +137,7 @@ def explain(
     named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
-    explanations = SITUATIONS[situation](setup.make, keys)
+    explanations = SITUATIONS[situation](setup.make, keys, terminating_pods(setup))
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
     coming = setup.simulation.scale_up if homeless and setup.coming is not None else None
@@ -146,7 +146,11 @@ def explain(
         _add_outcomes(setup, coming, explained if by is None else ())
     unmade_texts = [*pinned, *(line for group in unmade for line in _unmade_lines(setup, group))]
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
-    warnings = [*setup.warnings, *map(as_sentence, coming.coming.notes if coming is not None else ())]
+    warnings = [
+        *setup.warnings,
+        *pods_to_make(setup, targets),
+        *map(as_sentence, coming.coming.notes if coming is not None else ()),
+    ]
     warnings += [] if output == "table" else [*outcomes, *unmade_texts]
     from moorage.kube.workloads.input_facts import told_facts
 

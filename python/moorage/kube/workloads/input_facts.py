@@ -109,9 +109,9 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
     return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
 
 
-def _has_started(pod: Pod) -> bool:
-    """Whether a pod is on a node, and its kubelet has reported on it."""
-    return bool(pod.spec.node_name and pod.status.conditions) and is_active(pod)
+def _started(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that are on a node, and on which its kubelet has reported."""
+    return [pod for pod in pods if pod.spec.node_name and pod.status.conditions and is_active(pod)]
 
 
 def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:
@@ -129,7 +129,7 @@ def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mar
     dict of (str, str, str, str) to int
         By `template_mark`.
     """
-    started = [pod for pod in pods if _has_started(pod)]
+    started = _started(pods)
     sick = [pod for pod in started if not (is_healthy(pod) or is_coming(pod, rollouts))]
     marks = Counter(mark for pod in sick if (mark := template_mark(pod)) is not None)
     if not marks:
@@ -235,7 +235,7 @@ def _is_bad(condition: Condition) -> bool:
 
 def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
-    started = [pod for pod in pods if _has_started(pod)]
+    started = _started(pods)
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
     since: dict[tuple[Workload, str], str] = {}
     for pod in started:

@@ -266,7 +266,9 @@ cdef class View:
             self.order_column()[at] = rows[at]
         self.position.reserve(self.table.name.capacity)
         self.scanned = -1
-        return _set_positions(self)
+        _make_room(self, self.size)
+        _set_positions(self)
+        return 0
 
     cpdef int follow_usage(self) except -1:
         """Update the columns, and the pointers to the table, whose memory may have moved."""
@@ -616,14 +618,17 @@ cdef bint _has_negative_counts(View view) except -1:
 
 
 cdef int _reorder(View view, bint is_anew) except -1:
-    """Update the node list after an entry LOG_ORDER."""
+    """Update the node list after an entry LOG_ORDER.
+
+    The list changes only when there is memory for all of it: a refresh that fails half-way is made again, and
+    finds out by the list what it has to do.
+    """
     view.scanned = -1
     if view.size and not is_anew and _reuse_list(view):
         return 0
-    _rebuild(view)
     if view.claim_counts is not None:
         view.claim_counts.start_anew()
-    return _set_positions(view)
+    return _rebuild(view)
 
 
 cdef int _reuse_list(View view) except -1:
@@ -644,6 +649,7 @@ cdef int _reuse_list(View view) except -1:
     if is_same:
         return 1
     view.order.touch_range(0, view.size)
+    _make_room(view, view.size)
     for at in range(view.size):
         view.order_column()[at] = view.table.find(view.names_column()[at])
     _set_positions(view)
@@ -652,27 +658,35 @@ cdef int _reuse_list(View view) except -1:
 
 cdef int _rebuild(View view) except -1:
     """Set the list to the nodes of the tree."""
-    cdef int32_t at
+    cdef int32_t at, size = view.tree.size()
     view.order.touch_range(0, view.size)
     view.names.touch_range(0, view.size)
-    view.order.reserve(view.tree.size())
-    view.names.reserve(view.tree.size())
-    view.size = view.tree.size()
+    view.order.reserve(size)
+    view.names.reserve(size)
+    _make_room(view, size)
+    view.size = size
     view.tree.write(view.names_column())
-    for at in range(view.size):
+    for at in range(size):
         view.order_column()[at] = view.table.find(view.names_column()[at])
+    _set_positions(view)
+    return 0
 
 
-cdef int _set_positions(View view) except -1:
-    """Set the positions of rows from the list, and make room for the columns."""
+cdef int _make_room(View view, int32_t size) except -1:
+    """Make room for the columns and positions of so many nodes."""
     cdef Buffer buffer
-    cdef int32_t at
-    cdef int32_t* order = view.order_column()
     for buffer in view.columns_memory:
-        buffer.reserve(view.size + MR_LANES)  # whole blocks
+        buffer.reserve(size + MR_LANES)  # whole blocks
     if view.is_scanned:
         _point_columns(view)
     view.position.touch_range(0, view.position.capacity)
+    return 0
+
+
+cdef void _set_positions(View view) noexcept nogil:
+    """Set the positions of rows from the list."""
+    cdef int32_t at
+    cdef int32_t* order = view.order_column()
     memset(view.position.data, 0, view.position.capacity * sizeof(int32_t))
     for at in range(view.size):
         debug_below(order[at], view.table.used, b"row of the view")

@@ -634,8 +634,8 @@ cdef int _reorder(View view, bint is_anew) except -1:
 cdef int _reuse_list(View view) except -1:
     """Keep the order of the list if its names are those of the tree; return whether they are.
 
-    Where the rows are the same too, as after a rollback, nothing is recorded: the transaction around it may have
-    many such refreshes.
+    Where the rows are the same too, as after a rollback, nothing is recorded: the transaction around it may
+    have many such refreshes.
     """
     cdef int32_t at, row
     cdef bint is_same = True

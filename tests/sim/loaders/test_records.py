@@ -373,5 +373,5 @@ def test_a_line_without_an_end_is_refused(tmp_path: Path) -> None:
 def test_a_trace_is_a_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
-        with pytest.raises(InputError, match="not a file|a folder"):
+        with pytest.raises(InputError, match=r"not a file|a folder"):
             next(trace_builder.lines(path))

@@ -77,6 +77,7 @@ class WireServer:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
+            request_queue_size = 128  # beyond the queue a connection is tried again after a second
 
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """A connection that was cut is no error of a test."""

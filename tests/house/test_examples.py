@@ -161,6 +161,8 @@ def test_a_folder_of_examples_can_be_given_as_it_is(folder: str) -> None:
     answer = run(f"moorage check {cluster}-f examples/{folder} -q", ROOT)
     assert answer.code < 2, answer.err
     assert answer.out.startswith(("PASS", "FAIL"))
+    answer = run(f"moorage nodes {cluster}-f examples/{folder} -q", ROOT)
+    assert answer.code == 0 or "The input has no node;" in answer.err
 
 
 def differing(printed: str, shown: list[str]) -> str:

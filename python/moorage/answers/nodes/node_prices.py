@@ -110,8 +110,7 @@ def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
     for node in nodes:
         if "spot" in node_offered_as(node):
             continue
-        listed = lists.get(regions.get(node.name, ""))
-        kind = node.metadata.labels.get(INSTANCE_TYPE, "")
-        if listed is not None and listed.region == regions[node.name] and kind in listed.prices:
+        region, kind = regions.get(node.name), node.metadata.labels.get(INSTANCE_TYPE, "")
+        if region and (listed := lists[region]).region == region and kind in listed.prices:
             prices[node.name] = listed.prices[kind]
     return prices, DATE

@@ -337,5 +337,7 @@ def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
         texts = {f"{key}={value}" for node in nodes for key, value in node.metadata.labels.items()}
         near = nearest(text, texts if is_selector else [node.name for node in nodes])
         what = "labels" if is_selector or not near else "label or the name"
+        if is_selector and not _OPERATOR.search(text.replace(",", "")):
+            near = "; a comma joins labels: name each node by itself, and repeat the option"
         raise InputError(f'no Node has the {what} "{shorten(text, 80)}"{near}')
     return selected

@@ -306,6 +306,8 @@ def _sorted(items: Sequence[T], field: str, usual: str) -> list[T]:
     names = {name for values in fields for name in values}
     name = field if field in names else f"{usual}.{field}"
     if items and name not in names:
+        if field in items[0].__struct_encode_fields__:
+            raise InputError(f"no {field} is known", source="--sort-by", obj=repr(field))
         resources = {name.partition(".")[2] for name in names if name.startswith(f"{usual}.")}
         hint = nearest_or_known(field, names | resources)
         raise InputError(f"no row has this field{hint}", source="--sort-by", obj=repr(field))

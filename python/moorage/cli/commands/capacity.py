@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from moorage.document import Document
     from moorage.kube import Cluster
 
+_NO_POD = "The input has no pod, so nothing counts as requested; kubectl get pods -A -o json lists them."
+
 
 @click.command(
     cls=ChangingCommand,
@@ -257,10 +259,13 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
         rows, source = _rows(scheduler, of, selector, options)
         if sort_by is not None:
             rows = _sorted(rows, sort_by, "requests" if of in ("namespace", "workload") else "free")
+    from moorage.kube import Pod
     from moorage.kube.workloads.input_facts import told_facts
 
     facts = told_facts(setup.loaded.facts, ())
-    notes = [*setup.warnings, *filter(None, [source, "" if is_run else stray_metrics(scheduler)])]
+    pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]
+    notes = [*([] if pods or output == "name" else [_NO_POD]), *setup.warnings]
+    notes += filter(None, [source, "" if is_run else stray_metrics(scheduler)])
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)
     about = cluster.about([*facts, *notes], unasked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from moorage.errors import InputError
+
 from ..admission.validate_object import validate
 from ..model.meta import Object, Resources, Struct
 from .decode import Document, decode
@@ -50,10 +52,15 @@ def read_metrics(document: Document, kind: str) -> PodMetrics | NodeMetrics:
     Raises
     ------
     InputError
-        A field has a wrong type, or an amount is no quantity.
+        A field has a wrong type, an amount is no quantity, or the use is not there.
     """
     metrics = decode(document, KINDS[kind])
     validate(metrics)
+    usages = usages_of(metrics)
+    if not usages or not all(usages):
+        path = f"containers[{usages.index({})}].usage" if usages else "containers"
+        path = "usage" if kind == "NodeMetrics" else path
+        raise InputError("required", obj=metrics.full_name, path=path)
     return metrics
 
 

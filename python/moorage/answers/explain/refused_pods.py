@@ -96,7 +96,7 @@ class _RefusedPods:
     def limit_ranges(self) -> Iterator[str]:
         """Yield the limit range that the message is of, as ``namespace/name``."""
         ranges: list[LimitRange] = self._scheduler.client.list(LimitRange, self._namespace)[0]
-        pod = replace(self._pods[0], spec=with_defaults(self._pods[0].spec, ranges))
+        pod = with_defaults(self._pods[0], ranges)
         for limit_range in ranges:
             if any(text in self._message for text in violations(pod, limit_range)):
                 yield limit_range.key

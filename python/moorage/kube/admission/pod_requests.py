@@ -127,31 +127,39 @@ def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
     return limits, requests
 
 
-def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
-    """Set the requests and limits that the containers of a pod lack.
-
-    The annotation ``kubernetes.io/limit-ranger`` is not written.
+def with_defaults(pod: Pod, limit_ranges: Iterable[LimitRange]) -> Pod:
+    """Set the requests and limits that the containers of a pod lack, and say in an annotation which.
 
     Parameters
     ----------
     limit_ranges : iterable of LimitRange
-        Those of the pod's namespace; the first one that has a default counts.
+        Those of the pod's namespace; the first one that has a default counts, the last one that has set
+        something is told.
     """
     for limit_range in limit_ranges:
         limits, requests = container_defaults(limit_range)
-        if limits or requests:
-            spec = replace(
-                spec,
-                containers=tuple([_filled(container, limits, requests) for container in spec.containers]),
-                init_containers=tuple(
-                    [_filled(container, limits, requests) for container in spec.init_containers]
-                ),
+        texts: list[str] = []
+        filled = {
+            field: tuple([_filled(container, limits, requests, kind, texts) for container in containers])
+            for field, kind, containers in (
+                ("containers", "container", pod.spec.containers),
+                ("init_containers", "init container", pod.spec.init_containers),
             )
-    return spec
+        }
+        if texts:
+            note = {_ANNOTATION: f"LimitRanger plugin set: {'; '.join(texts)}"}
+            metadata = replace(pod.metadata, annotations=pod.metadata.annotations | note)
+            pod = replace(pod, metadata=metadata, spec=replace(pod.spec, **filled))
+    return pod
 
 
-def _filled(container: Container, limits: Resources, requests: Resources) -> Container:
+def _filled(
+    container: Container, limits: Resources, requests: Resources, kind: str, texts: list[str]
+) -> Container:
     own = container.resources
+    for what, names in (("request", requests.keys() - own.requests), ("limit", limits.keys() - own.limits)):
+        if names:
+            texts.append(f"{', '.join(sorted(names))} {what} for {kind} {container.name}")
     filled = replace(own, limits=limits | own.limits, requests=requests | own.requests)
     return replace(container, resources=filled)
 

@@ -247,7 +247,7 @@ class LimitRangerPlugin(AdmissionPlugin):
         pod, ranges = request.obj, self._limit_ranges.get(request.namespace)
         if not ranges or not isinstance(pod, Pod) or request.operation != "CREATE":
             return pod
-        return replace(pod, spec=with_defaults(pod.spec, ranges))
+        return with_defaults(pod, ranges)
 
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse a new pod, or a claim, that is beyond the bounds of a range."""

@@ -11,14 +11,13 @@ from ...apiserver.unread_fields import unread_type
 from ...model.meta import Object
 from ...model.node import Node
 from ...model.pod import PREEMPTS, Pod
-from ...model.policy import AdmissionPlugins, LimitRange
+from ...model.policy import AdmissionPlugins
 from ...model.storage import PersistentVolumeClaim
 from ...plain import joined, plain
 from ...read.object_defaults import missing_tolerations
 from ...releases import ALWAYS_PULL_IMAGES
 from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
-from ..pod_requests import container_defaults
 from .service_accounts import all_containers, with_account
 from .strategies import as_stored
 from .version_defaults import with_version_defaults
@@ -36,7 +35,7 @@ class StoredObjects:
     Parameters
     ----------
     objects : iterable of Object
-        Service accounts, limit ranges and nodes; other kinds are ignored.
+        Service accounts and nodes; other kinds are ignored.
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
@@ -45,7 +44,6 @@ class StoredObjects:
         switched = [obj for obj in listed if isinstance(obj, AdmissionPlugins)]
         self._pulls = any(ALWAYS_PULL_IMAGES in obj.plugins for obj in switched)
         self._nodes = {obj.name: obj for obj in listed if isinstance(obj, Node)}
-        self._limit_ranges = [obj for obj in listed if isinstance(obj, LimitRange)]
 
     def value(self, obj: Object, document: Json) -> Json:
         """Return an admitted object as it is stored.
@@ -66,7 +64,6 @@ class StoredObjects:
         meta = value.setdefault("metadata", {})
         meta.update(plain(obj.metadata))
         if isinstance(obj, Pod):
-            self._annotate(value)
             value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
             with_account(value, self._accounts)
             for container in all_containers(part(value, "spec")) if self._pulls else ():
@@ -83,32 +80,6 @@ class StoredObjects:
             _taint(value)
         as_stored(value)
         return value
-
-    def _annotate(self, pod: Json) -> None:
-        """Say in an annotation which requests and limits a range gives the containers (LimitRanger)."""
-        meta, spec = part(pod, "metadata"), part(pod, "spec")
-        known: dict[tuple[str, int, str], set[str]] = {
-            (kind, at, what): {*part(part(container, "resources"), f"{what}s")}
-            for kind in _CONTAINERS
-            for at, container in enumerate(parts(spec, kind))
-            for what in ("request", "limit")
-        }
-        for limit_range in self._limit_ranges:
-            if limit_range.namespace != (meta.get("namespace") or "default"):
-                continue
-            limits, requests = container_defaults(limit_range)
-            texts = []
-            for (kind, at, what), own in known.items():
-                if names := sorted((requests if what == "request" else limits).keys() - own):
-                    own.update(names)
-                    of = f"{_CONTAINERS[kind]} {parts(spec, kind)[at].get('name')}"
-                    texts.append(f"{', '.join(names)} {what} for {of}")
-            if texts:
-                text = f"LimitRanger plugin set: {'; '.join(texts)}"
-                meta["annotations"] = {**part(meta, "annotations"), "kubernetes.io/limit-ranger": text}
-
-
-_CONTAINERS = {"containers": "container", "initContainers": "init container"}
 
 
 def with_read_fields(value: Json, pod: Pod) -> Json:

@@ -108,7 +108,9 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
     lacking = max(0, workload.replicas - runs)
     of = f"of {workload.replicas} pods"
     parts = [f"{min(runs, workload.replicas)} {of} run"] if runs else []
-    parts += [f"{lacking} {of} fit"] if lacking else []
+    in_place = running_pods(probe, [workload.own])
+    once = f" once revision {now} is gone" * bool(in_place)
+    parts += [f"{lacking} {of} fit{once}"] if lacking else []
     change = HelpfulChange(
         Kind.UNDO,
         f"roll {workload.text} back to revision {revision_of(before)}: {', '.join(parts)}",
@@ -125,7 +127,7 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         stored = probe.stored(pod)
         if stored is None or lacking > probe.most_tried(stored):
             return {}
-        with with_others(probe, running_pods(probe, [workload.own]), []):
+        with with_others(probe, in_place, []):
             feasible = probe.count_feasible(stored)
             if lacking and (not feasible or probe.count_placed(_numbered(stored, lacking)) < lacking):
                 return {}

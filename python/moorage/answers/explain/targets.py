@@ -308,9 +308,11 @@ def targets_of_workload(
         together = tuple(key for target in targets for key in target.pods)
         targets = [targets[0]._replace(pods=together)]
     if not (targets or unmade):
-        shown = ours[0].pod if ours else pods[0]
-        workload = simulation.workloads.of(shown)
-        targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
+        new = simulation.scale_up.up.placed if simulation.scale_up is not None else ()
+        grown = [outcome.pod for outcome in ours if outcome.pod.key in new]
+        shown = grown or [outcome.pod for outcome in ours] or pods
+        workload, keys_alike = simulation.workloads.of(shown[0]), tuple(pod.key for pod in grown or pods)
+        targets = [Target(shown[0].key, workload, keys_alike, len(pods))]
     if is_group:
         workload = Workload(pods[0].namespace, kind, name)
         targets = [target._replace(workload=workload) for target in targets]

@@ -38,7 +38,7 @@ from moorage.autoscalers.scaling_rounds import grow, make_ahead, scale_up
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
-from moorage.errors import InputError, examples, nearest_or_known, number_of
+from moorage.errors import InputError, examples, first_of, nearest_or_known, number_of
 from moorage.kube import Node, NodePool, Pod, Quantity
 from moorage.notes import RoutineNote, as_sentence
 
@@ -345,7 +345,7 @@ class ScaleUpReport(NamedTuple):
                 node, several = nodes[0], f"{len(nodes)} nodes ({kinds_of(nodes)})"
                 which = f"{node.name} ({node.kind})" if len(nodes) == 1 else several
                 runs = "it runs" if len(running) == 1 else "they run"
-                yield f"{examples(running, 1)}: {with_version(name)} makes {which}, where {runs}"
+                yield f"{first_of(running, 1)}: {with_version(name)} makes {which}, where {runs}"
 
     def document(self) -> NewNodesDocument:
         """Return the answer as its document."""

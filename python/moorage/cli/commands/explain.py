@@ -140,11 +140,15 @@ def explain(
     explanations = SITUATIONS[situation](setup.make, keys, terminating_pods(setup))
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
-    coming = setup.simulation.scale_up if homeless and setup.coming is not None else None
+    coming = setup.simulation.scale_up if setup.coming is not None and (homeless or all_pending) else None
     if coming is not None:
         homeless = [key for key in homeless if key not in coming.up.placed]
         _add_outcomes(setup, coming, explained if by is None else ())
-    unmade_texts = [*pinned, *(line for group in unmade for line in _unmade_lines(setup, group))]
+    unmade_texts = [
+        *pinned,
+        *(line for group in unmade for line in _unmade_lines(setup, group)),
+        *(_grown_lines(setup, coming, options["namespace"]) if coming is not None and all_pending else ()),
+    ]
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
     warnings = [
         *setup.warnings,
@@ -181,6 +185,12 @@ def _add_outcomes(
         if not entry.explanation.has_place:
             entry.outcomes = coming.outcomes(setup.simulation.scheduler, entry.target.pods, shown)
             entry.runs = coming.up.placed.keys() >= {*entry.target.pods}
+
+
+def _grown_lines(setup: SimulationSetup, coming: ScaleUpReport, namespace: str | None) -> list[str]:
+    """Return which pods get new nodes."""
+    pods = [key for key in coming.up.placed if namespace in (None, key.partition("/")[0])]
+    return coming.outcomes(setup.simulation.scheduler, pods, set())
 
 
 def _unmade_lines(setup: SimulationSetup, group: PodsAlike) -> Iterator[str]:

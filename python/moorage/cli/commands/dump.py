@@ -70,7 +70,7 @@ def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
     """Return the objects that files come to, as they would be read from a server."""
     from moorage.live.client.cluster_objects import without_contents
 
-    cluster = load_input({**options, "synthetic": None, "like_siblings": False})
+    cluster = load_input({**options, "synthetic": None, "like_siblings": False, "with_metrics": True})
     print_warnings(cluster.warnings)
     listed = (
         *(cluster.namespaces, cluster.nodes, cluster.others),

@@ -532,6 +532,10 @@ def _checked(cluster: Cluster, options: Mapping[str, Any], tells_refused: bool =
         from moorage.kube.read.deciding_release import deciding_release
 
         cluster.release = deciding_release(cluster, options["version"])
+    if cluster.metrics and options.get("with_metrics"):
+        from moorage.kube.read.read_objects import ONLY_METRICS
+
+        cluster.warnings = [text for text in cluster.warnings if ONLY_METRICS not in text]
     if not cluster.nodes:
         cluster.warnings.insert(0, f"{NO_NODE}.")
     return _with_namespace(cluster, options)

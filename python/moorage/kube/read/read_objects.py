@@ -95,6 +95,8 @@ _HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES = {"pre-install": -1, "pre-upgrade": -1, "post-install": 1, "post-upgrade": 1}
 """The hooks of Helm that run with a release, before and after its objects; others run at other times."""
 _METRICS = frozenset({"PodMetrics", "NodeMetrics"})
+ONLY_METRICS = "only metrics, which `moorage nodes` alone shows"
+"""What a note says that an argument has; commands that show metrics leave the note out."""
 _OWN_GROUP = ".moorage.dev"
 """Last part of the API groups of other documents: sweeps, scenarios, results."""
 
@@ -158,7 +160,7 @@ def read_objects(
             continue
         reader.begin_argument()
         name = f"argument {at}" if len(sources) > 1 else "input"
-        before = reader.effects()
+        before, measured = reader.effects(), len(reader.metrics)
         if isinstance(source, Listed):
             name = source.source
             reader.take(source)
@@ -168,7 +170,8 @@ def read_objects(
         else:
             reader.read_value(source, name)
         if before == reader.effects() and reader.is_changing():
-            reader.notes.append(f"{name} has nothing that moorage reads: the answer is as without it.")
+            what = ONLY_METRICS if measured < len(reader.metrics) else "nothing that moorage reads"
+            reader.notes.append(f"{name} has {what}: the answer is as without it.")
     warnings = [_no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
@@ -357,8 +360,8 @@ class _Reader:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 
     def effects(self) -> tuple[object, ...]:
-        """Return what changes with all that is read and may have an effect."""
-        seen = len(self.touched), len(self.failed_creates), self.server_version, len(self.metrics)
+        """Return what changes with all that is read and may have an effect on scheduling."""
+        seen = len(self.touched), len(self.failed_creates), self.server_version
         return len(self.objects), len(self.hooks), len(self.refused), *seen
 
     def _read_so_far(self) -> tuple[int, int]:

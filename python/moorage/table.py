@@ -55,13 +55,7 @@ class Table:
         return Table, (self.columns,)
 
     def part(self, start: int, stop: int) -> Table:
-        """Return some rows.
-
-        Parameters
-        ----------
-        start, stop : int
-            Their range.
-        """
+        """Return some rows."""
         return Table({name: column[start:stop] for name, column in self.columns.items()})
 
     # ---- conversion ----------------------------------------------------------------------------------------

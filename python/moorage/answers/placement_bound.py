@@ -120,13 +120,6 @@ class Relaxation(Struct, frozen=True):
 def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]) -> Relaxation:
     """Return the relaxation of the placement of pods on the nodes of a scheduler, as they are now. No pod is
     evicted.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-        Not in the cache.
-    weights : sequence of float
-        Of each pod.
     """
     classes = scheduler.cache.state.classes
     with scheduler.cache.lock:

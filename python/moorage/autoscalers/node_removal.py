@@ -228,11 +228,6 @@ class RemovalWhatIf(WhatIf[Any], Protocol):
 def freed(removal: RemovalWhatIf, why: str, most: int) -> tuple[list[HelpfulChange], str]:
     """Find changes that free a node together, none of which can be left out: each takes away what keeps it
     after those before. None if none do, and what keeps it in the end.
-
-    Parameters
-    ----------
-    why : str
-        What keeps it.
     """
 
     def why_with(changes: Iterable[HelpfulChange]) -> str:

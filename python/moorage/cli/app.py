@@ -64,11 +64,6 @@ def run(
         Whether kubectl runs it.
     held : mapping of str to PreparedInput, optional
         Objects by the name of the file that would have them, for a caller that has read them.
-
-    Returns
-    -------
-    int
-        Exit code.
     """
     gc.set_threshold(*MANY_OBJECTS)
     try:

@@ -83,11 +83,6 @@ class NodeCopies:
 
     A copy is another node: labels by which volumes are bound to places tell its own place, it has none of the
     taints and conditions of a moment, and its storage is its own.
-
-    Parameters
-    ----------
-    client : ObjectClient
-        Has the cluster.
     """
 
     def __init__(self, client: ObjectClient) -> None:
@@ -154,11 +149,6 @@ class NodeCopies:
 
     def doubts(self, like: Node, labels: Mapping[str, str] = {}) -> list[str]:
         """Return what moorage cannot know of copies, and a user may tell.
-
-        Parameters
-        ----------
-        labels : mapping of str to str
-            Labels that are told.
 
         Returns
         -------

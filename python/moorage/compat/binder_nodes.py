@@ -200,13 +200,7 @@ class NodeStore(Store):
         return QosNodeInfo(self.state, name, self.nm_nodes, self.cnrs) if known else None
 
     def dump(self) -> NodeInfos[QosNodeInfo]:
-        """Return a copy of all nodes at this moment.
-
-        Returns
-        -------
-        mapping of str to QosNodeInfo
-            By node name.
-        """
+        """Return a copy of all nodes at this moment."""
         state, nm_nodes, cnrs = self.state.fork(), self.nm_nodes.copy(), self.cnrs.copy()
         return NodeInfos(state, lambda name: QosNodeInfo(state, name, nm_nodes, cnrs))
 

@@ -174,13 +174,7 @@ class PdbStore(Store):
         return [self._budgets[key].pdb for key in sorted(self._budgets)]
 
     def pdbs_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """Return the budgets in the namespace of a pod that select the pod.
-
-        Returns
-        -------
-        list of PodDisruptionBudget
-            Sorted by key.
-        """
+        """Return the budgets in the namespace of a pod that select the pod."""
         meta = pod.metadata
         return [
             self._budgets[key].pdb

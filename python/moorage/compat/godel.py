@@ -323,11 +323,6 @@ def reserved_pod(reservation: Reservation) -> Pod:
 def occupies(reservation: Reservation) -> bool:
     """Whether a Reservation occupies resources.
 
-    Parameters
-    ----------
-    reservation : Reservation
-        The reservation.
-
     Returns
     -------
     bool

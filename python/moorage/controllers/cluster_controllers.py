@@ -252,13 +252,7 @@ class ClusterControllers:
             self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
 
     def note_lost_pod(self, pod: Pod) -> None:
-        """Make the pod in the next round that an operator makes in place of one that is gone.
-
-        Parameters
-        ----------
-        pod : Pod
-            Its last state.
-        """
+        """Make the pod in the next round that an operator makes in place of one that is gone."""
         new = replacement(pod)
         if new is not None and not (pod.metadata.uid in self._going and new.metadata.generate_name):
             self._replacements.append(new)
@@ -311,13 +305,7 @@ class ClusterControllers:
         self._nodes[node.name] = True
 
     def note_deletion(self, obj: Object) -> None:
-        """Delete what an object owns in the next round.
-
-        Parameters
-        ----------
-        obj : Object
-            The last state.
-        """
+        """Delete what an object owns in the next round."""
         self.control.forget_refusal(obj.full_name)
         self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
         if isinstance(obj, Job):
@@ -331,11 +319,6 @@ class ClusterControllers:
 
         A workload that was looked at because its time had come waits for an event, or for a later time, if
         the round changes nothing. So there are only as many rounds in a row as there are changes.
-
-        Returns
-        -------
-        bool
-            Whether anything was written.
         """
         due = self._wake() if self.availability.waiting else []
         self._look_at(self.control.to_try_again())
@@ -662,13 +645,7 @@ class NodeEvents(HandlerFunctions[Node]):
         self._add_all = add
 
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
-        """Pass the leading new nodes (see `RunHandler`).
-
-        Returns
-        -------
-        int
-            Their number.
-        """
+        """Pass the leading new nodes (see `RunHandler`)."""
         nodes = new_states(notices, True)
         if nodes:
             self._add_all(nodes)
@@ -682,13 +659,7 @@ class PodWatcher:
         self._controllers = controllers
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
-        """Process all notices; no pod is made that nobody has read yet.
-
-        Returns
-        -------
-        int
-            Their number.
-        """
+        """Process all notices; no pod is made that nobody has read yet."""
         controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
         attaches = controllers.attachments.is_needed

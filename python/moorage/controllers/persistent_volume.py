@@ -511,13 +511,7 @@ class WorkQueue:
         return len(self._keys)
 
     def add(self, key: str) -> None:
-        """Queue a key.
-
-        Parameters
-        ----------
-        key : str
-            Key of an object.
-        """
+        """Queue a key."""
         with self._lock:
             self._keys[key] = None
 

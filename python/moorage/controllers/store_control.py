@@ -324,13 +324,7 @@ class StoreControl:
         return created is not None and seconds(created) >= int(self._began)
 
     def create_claims(self, pod: Pod) -> None:
-        """Create the claims of the ephemeral volumes of a new pod.
-
-        Parameters
-        ----------
-        pod : Pod
-            As it is stored.
-        """
+        """Create the claims of the ephemeral volumes of a new pod."""
         for claim in ephemeral_claims([pod]):
             self.create_claim(pod, claim)
 
@@ -358,13 +352,7 @@ class StoreControl:
         return [revision for value in values_of(owner) for revision in self._revisions.by_index(OWNER, value)]
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
-        """Create a revision, or update one that has a UID.
-
-        Returns
-        -------
-        ControllerRevision
-            As it is stored.
-        """
+        """Create a revision, or update one that has a UID."""
         if revision.metadata.uid:
             meta = replace(revision.metadata, resource_version="")
             return self.client.update(replace(revision, metadata=meta))

@@ -145,13 +145,7 @@ class Operations:
             pass
 
     def is_running(self, name: str) -> bool:
-        """Whether an operation is running, or waits between two steps.
-
-        Parameters
-        ----------
-        name : str
-            Name of the operation.
-        """
+        """Whether an operation is running, or waits between two steps."""
         return name in self._running
 
     @property
@@ -439,11 +433,6 @@ class ObjectWriter:
             States of one object.
         subresource : str
             ``status``; "" for metadata and spec.
-
-        Returns
-        -------
-        PersistentVolumeClaim or PersistentVolume
-            The object as written.
         """
         if old == new:
             return old
@@ -481,20 +470,7 @@ class ObjectWriter:
     def update_volume_phase(
         self, volume: PersistentVolume, phase: str, message: str = ""
     ) -> PersistentVolume:
-        """Set the phase of a volume; if it has that phase already, its message is unchanged.
-
-        Parameters
-        ----------
-        phase : str
-            The new phase.
-        message : str
-            Message in the status.
-
-        Returns
-        -------
-        PersistentVolume
-            The object as written.
-        """
+        """Set the phase of a volume; if it has that phase already, its message is unchanged."""
         if volume.status.phase == phase:
             return volume
         new = replace(volume, status=replace(volume.status, phase=phase, message=message))
@@ -527,11 +503,6 @@ class ObjectWriter:
             The new phase.
         volume : PersistentVolume, optional
             The volume to which the claim is bound.
-
-        Returns
-        -------
-        PersistentVolumeClaim
-            The object as written.
 
         Raises
         ------
@@ -602,11 +573,6 @@ def write(client: ObjectClient, old: T, new: T, subresource: str) -> T:
         States of one object; fields of the server that these structs lack are unchanged.
     subresource : str
         ``status``, or "" for metadata and spec.
-
-    Returns
-    -------
-    Object
-        The object as written.
 
     Raises
     ------
@@ -870,11 +836,6 @@ class VolumeOperations:
 
     def reclaim_volume(self, volume: PersistentVolume) -> None:
         """Apply the reclaim policy of a released volume; deleting and recycling run as operations.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The released volume.
 
         Raises
         ------

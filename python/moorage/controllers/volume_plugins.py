@@ -384,11 +384,6 @@ class DriverTopology:
 def unknown_topologies(client: ObjectClient) -> list[str]:
     """Return a sentence for each class of a claim without a volume whose provisioner is unknown, if there are
     several nodes.
-
-    Parameters
-    ----------
-    client : ObjectClient
-        Has the cluster.
     """
     unbound = (claim for claim in client.list(PersistentVolumeClaim)[0] if not claim.spec.volume_name)
     names = {claim_class(claim) for claim in unbound}

@@ -30,13 +30,7 @@ def go_json(value: Any) -> str:
 
 
 def quote(text: str) -> str:
-    """Quote a string as Go's ``%q``.
-
-    Parameters
-    ----------
-    text : str
-        The string.
-    """
+    """Quote a string as Go's ``%q``."""
     return f'"{"".join(map(_escape, text))}"'
 
 
@@ -124,13 +118,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """Format nanoseconds as Go's ``time.Duration``; see `format_duration`.
-
-    Parameters
-    ----------
-    nanoseconds : int
-        The duration.
-    """
+    """Format nanoseconds as Go's ``time.Duration``; see `format_duration`."""
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:
         return "0s"

@@ -65,13 +65,6 @@ def read_value(path: str | Path, hint: str = "") -> Any:
 def decode_part(value: Any, struct: type[T]) -> T:
     """Decode a part of a document.
 
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-    struct : type
-        The result's type.
-
     Raises
     ------
     InputError

@@ -135,11 +135,6 @@ class LiveRun(Policy):
         ----------
         timeout : float
             Seconds after which the rest is given up: the next scheduler learns of them from the server.
-
-        Returns
-        -------
-        bool
-            Whether all have ended.
         """
         have_ended = self.writer.finish(timeout)
         self.writer.collect()

@@ -18,11 +18,6 @@ class Shares:
     One client gets half, two get a third each (Choudhury and Hahne, Dynamic queue length thresholds in a
     shared-memory packet switch, 1998). Thread-safe.
 
-    Parameters
-    ----------
-    size : int
-        How much there is.
-
     Attributes
     ----------
     free : int

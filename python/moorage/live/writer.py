@@ -224,11 +224,6 @@ class Writer(Writes):
         ----------
         timeout : float
             Seconds after which the rest is given up.
-
-        Returns
-        -------
-        bool
-            Whether all have ended.
         """
         with self._changed:
             self._all_ended.wait_for(lambda: not self._of_object, timeout)

@@ -147,11 +147,6 @@ class Episode(Replayer):
     def place_on(self, row: int) -> str:
         """Place the pod at hand on the node of a row.
 
-        Parameters
-        ----------
-        row : int
-            One that is marked.
-
         Raises
         ------
         MoorageError

@@ -28,13 +28,7 @@ class UndoableRandom:
         self._kept = {"state": self._state}  # a rollback restores it
 
     def draw(self, below: int, journal: Journal) -> int:
-        """Return a number from 0 to `below` - 1.
-
-        Parameters
-        ----------
-        journal : Journal
-            Of the cluster's state.
-        """
+        """Return a number from 0 to `below` - 1."""
         generator = self._generator
         if self._kept["state"] is not self._state:
             generator.bit_generator.state = self._kept["state"]

@@ -129,11 +129,6 @@ class World:
     def begin(self, seed: int) -> tuple[Episode, dict[int, Floats]]:
         """Begin an episode.
 
-        Parameters
-        ----------
-        seed : int
-            Of the timeline.
-
         Returns
         -------
         requests : dict of int to (resources,) float32 array
@@ -198,11 +193,6 @@ class EpisodeRunner:
     def begin(self, seed: int) -> None:
         """Begin an episode.
 
-        Parameters
-        ----------
-        seed : int
-            Of the timeline.
-
         Raises
         ------
         InputError
@@ -225,13 +215,7 @@ class EpisodeRunner:
         return self.episode.pending
 
     def step(self, action: int) -> float:
-        """Place the pod at hand, or leave it pending, and go on to the next one.
-
-        Returns
-        -------
-        float
-            The reward.
-        """
+        """Place the pod at hand, or leave it pending, and go on to the next one."""
         episode, pod = self.episode, self._pod
         assert pod is not None
         node, began = "", episode.clock.now

@@ -65,11 +65,6 @@ def read_plugin_file(path: str) -> PluginFile:
 def known_plugins(given: Mapping[str, PluginFactory]) -> Registry:
     """Return the plugins beside those in the tree that a configuration can name.
 
-    Parameters
-    ----------
-    given : mapping of str to PluginFactory
-        The user's own.
-
     Raises
     ------
     InputError

@@ -60,13 +60,7 @@ class Chart(NamedTuple):
 
 
 def history_use(history: History, by: str = "") -> NodeUse:
-    """Return the mean use of nodes over a history, weighted by time.
-
-    Parameters
-    ----------
-    by : str, optional
-        The label of pools.
-    """
+    """Return the mean use of nodes over a history, weighted by time."""
     labels = grouping_labels(lambda label: any(history.node_labels(label)), by)
     table = history.scheduler.table
     means = {name: history.mean_use(name) for name in in_shown_order(table.allocatable)}

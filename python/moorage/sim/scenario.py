@@ -294,11 +294,6 @@ FIELDS = {"patch": "with", "bind": "node"} | {name: verb.field for name, verb in
 def read_scenario(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read a scenario into an empty timeline.
 
-    Parameters
-    ----------
-    paths : sequence of str or Path
-        One.
-
     Raises
     ------
     InputError

@@ -82,13 +82,7 @@ class SerialExecutor(Executor):
     """Runs each task when it is submitted."""
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a task.
-
-        Returns
-        -------
-        Future
-            Done already.
-        """
+        """Run a task."""
         future: Future[T] = Future()
         try:
             future.set_result(function(*args, **kwargs))
@@ -171,11 +165,6 @@ def run_cell(
         The timeline without the change, where it has been read already; it is not changed.
     history : str, optional
         Where to write the decisions and pods of the history, as a file of numpy arrays (.npz).
-
-    Returns
-    -------
-    dict of str to float
-        The measures by name.
 
     Raises
     ------

@@ -137,11 +137,6 @@ def read_sweep(path: str | Path) -> Sweep:
 def decode_sweep(document: Any) -> Sweep:
     """Decode a sweep.
 
-    Parameters
-    ----------
-    document : object
-        A JSON value.
-
     Raises
     ------
     InputError

@@ -195,13 +195,7 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
 
 
 def grace_period(obj: Object, requested: int | None) -> int:
-    """Return the grace period of a deletion in seconds. Only pods that a kubelet may run have one.
-
-    Parameters
-    ----------
-    requested : int or None
-        That of the request.
-    """
+    """Return the grace period of a deletion in seconds. Only pods that a kubelet may run have one."""
     if requested is None or not isinstance(obj, Pod):
         return 0
     if obj.metadata.deletion_timestamp is None and (not obj.spec.node_name or obj.status.phase in FINISHED):

@@ -37,11 +37,6 @@ MAX_COPIED = 3 << 20
 def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
     """Apply operations one after the other, all or none.
 
-    Parameters
-    ----------
-    patch : list of dict
-        The operations.
-
     Raises
     ------
     InputError

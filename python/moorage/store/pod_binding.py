@@ -116,11 +116,6 @@ Path: TypeAlias = tuple[str | int, ...]
 def why_unreadable(obj: Object) -> str:
     """Return why a scheduler cannot read an object.
 
-    Parameters
-    ----------
-    obj : Object
-        Of any kind.
-
     Returns
     -------
     str

@@ -37,11 +37,6 @@ class PodPatcher(Protocol):
             JSON values with the field names of the API.
         type : {"merge", "strategic", "json"}, optional
         subresource : {"", "status"}, optional
-
-        Returns
-        -------
-        Pod
-            As stored.
         """
 
 

@@ -225,13 +225,7 @@ class ObjectTable(Generic[T]):
         return evicted
 
     def free(self, written: int) -> None:
-        """Free old events, if there are enough of them, after a write of some events.
-
-        Parameters
-        ----------
-        written : int
-            The number of these.
-        """
+        """Free old events, if there are enough of them, after a write of some events."""
         if not written:
             return
         self.readable = written if written > self._capacity and self.watches else self._capacity
@@ -252,11 +246,6 @@ class ObjectTable(Generic[T]):
 
     def position(self, version: int) -> int:
         """Return the position of the first event after a resource version.
-
-        Parameters
-        ----------
-        version : int
-            The resource version.
 
         Raises
         ------
@@ -410,11 +399,6 @@ class Tables:
             What the store was asked to do.
         **parts : object
             Fields of the object to set.
-
-        Returns
-        -------
-        Object
-            As stored.
         """
         self.version += 1
         version = str(self.version)

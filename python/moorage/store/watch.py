@@ -22,13 +22,7 @@ T = TypeVar("T", bound=Object)
 
 
 def with_version(obj: T, version: str) -> T:
-    """Return a copy of an object with another resource version.
-
-    Parameters
-    ----------
-    version : str
-        Resource version.
-    """
+    """Return a copy of an object with another resource version."""
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
 
 

@@ -105,13 +105,7 @@ class PodClaims:
 
     @classmethod
     def of(cls, engine: Engine, pod: Pod) -> PodClaims | None:
-        """Return the claims of a pod; None where its placement does not depend on devices.
-
-        Parameters
-        ----------
-        engine : Engine
-            Of the pod's profile.
-        """
+        """Return the claims of a pod; None where its placement does not depend on devices."""
         if engine.handle.informers is None:
             return None
         asks = bool(pod.spec.resource_claims)

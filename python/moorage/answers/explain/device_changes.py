@@ -243,13 +243,7 @@ MOST_NAMED = 3
 def find_device_evidence(
     probe: Probe, devices: PodClaims, claims: Sequence[ClaimExplanation]
 ) -> FindEvidence:
-    """Return the function that finds the evidence of nodes that DynamicResources rejects.
-
-    Parameters
-    ----------
-    claims : sequence of ClaimExplanation
-        Those of the pod.
-    """
+    """Return the function that finds the evidence of nodes that DynamicResources rejects."""
 
     def find(rows: Rows, status: Status) -> Iterator[Fact]:
         for node in probe.nodes(rows):

@@ -256,13 +256,7 @@ class EvidenceSearch:
         self._finders: dict[object, FindEvidence] = {}
 
     def add(self, plugin: str, find: FindEvidence) -> None:
-        """Find the evidence of another plugin, too.
-
-        Parameters
-        ----------
-        plugin : str
-            Its name.
-        """
+        """Find the evidence of another plugin, too."""
         self._finders[plugin] = find
 
     def _finder(self, name: str) -> FindEvidence | None:

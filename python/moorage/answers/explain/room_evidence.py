@@ -127,13 +127,7 @@ class Amounts:
         return self._holder("nominated-pod", pod, node, text, amount, **values)
 
     def own(self, pod: Pod, limit_ranges: Iterable[LimitRange]) -> Fact | None:
-        """Return the parts of a pending pod's request; None if it is the sum of its containers'.
-
-        Parameters
-        ----------
-        limit_ranges : iterable of LimitRange
-            Of its namespace.
-        """
+        """Return the parts of a pending pod's request; None if it is the sum of its containers'."""
         if self.resource == "pods":
             return None
         amount = self.of(pod, False)

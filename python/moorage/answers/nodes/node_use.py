@@ -197,10 +197,6 @@ def _json(values: Array) -> list[float | None]:
 def group_grid(use: NodeUse, grouping: str) -> Grid | None:
     """Return the use of resources by zone or by pool.
 
-    Parameters
-    ----------
-    grouping : {"zone", "pool"}
-
     Returns
     -------
     Grid or None

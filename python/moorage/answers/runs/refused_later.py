@@ -28,11 +28,6 @@ def groups_refused_later(simulation: Simulation, before: Cluster) -> list[PodsAl
     limit ranges, quotas or policies changed.
 
     A new pod takes the place of one that runs, so a quota need not have room for one more.
-
-    Parameters
-    ----------
-    before : Cluster
-        Without the changes.
     """
     client = simulation.scheduler.client
     changed = _changed(client, before)

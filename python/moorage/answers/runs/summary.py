@@ -120,11 +120,6 @@ def summarize(
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
     """Sort by descending count, equal counts by name.
 
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Counts by name.
-
     Returns
     -------
     dict of str to int

@@ -45,11 +45,6 @@ def requests(pod: Pod) -> tuple[int, int]:
 class Estimate:
     """A packing of classes of pods on new nodes, in a snapshot that is undone afterwards.
 
-    Parameters
-    ----------
-    limit : int
-        Of new nodes.
-
     Attributes
     ----------
     helped : list of list of Pod

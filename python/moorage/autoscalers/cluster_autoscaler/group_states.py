@@ -87,13 +87,6 @@ def _complete_pools(slices: Iterable[ResourceSlice]) -> Counter[str]:
 class ClusterStates:
     """What a loop finds: nodes, whether they are ready, and the sizes and health of the groups.
 
-    Parameters
-    ----------
-    slices : mapping of str to sequence of ResourceSlice
-        By node.
-    group_of : mapping of str to str
-        Group by node.
-
     Attributes
     ----------
     of : dict of str to NodeState

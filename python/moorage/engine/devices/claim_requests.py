@@ -207,13 +207,7 @@ class Features(Struct, frozen=True):
         )
 
     def owner_of_counters(self, driver: str, pool: str) -> Hashable:
-        """Return what owns the shared counters of a pool: its driver and name, or until v1.36 the name alone.
-
-        Parameters
-        ----------
-        pool : str
-            Its name.
-        """
+        """Return what owns the shared counters of a pool: driver and name, until v1.36 the name."""
         return (driver, pool) if self.release.counters_by_driver else pool
 
     @property

@@ -86,11 +86,6 @@ class ClaimWriter:
         claim : ResourceClaim
             As the cycle has seen it.
 
-        Returns
-        -------
-        ResourceClaim
-            As written.
-
         Raises
         ------
         ClaimWriteError
@@ -138,11 +133,6 @@ class ClaimWriter:
         ----------
         claim : ResourceClaim
             Its UID and resource version are preconditions.
-
-        Returns
-        -------
-        ResourceClaim
-            As written.
         """
         if self.store is not None:
             return self.store.update(replace(claim, status=status))
@@ -153,18 +143,7 @@ class ClaimWriter:
         return self._client.patch(ResourceClaim, claim.name, claim.namespace, patch, subresource="status")
 
     def unreserve(self, claim: ResourceClaim, uid: str) -> bool:
-        """Take back the reservation of a claim; an error is only logged.
-
-        Parameters
-        ----------
-        uid : str
-            UID of the user.
-
-        Returns
-        -------
-        bool
-            Whether it was written.
-        """
+        """Take back the reservation of a claim; an error is only logged."""
         entry = {"$patch": "delete", "uid": uid}
         patch: dict[str, Any] = {"metadata": {"uid": claim.metadata.uid}, "status": {"reservedFor": [entry]}}
         try:
@@ -184,11 +163,6 @@ class ClaimWriter:
         claim : ResourceClaim
             With `generateName`. Its status is not written.
 
-        Returns
-        -------
-        ResourceClaim
-            As written.
-
         Raises
         ------
         ClaimWriteError
@@ -207,11 +181,6 @@ class ClaimWriter:
         ----------
         claims : sequence of ResourceClaim
             With `generateName` and a status.
-
-        Returns
-        -------
-        list of ResourceClaim
-            With their names.
 
         Raises
         ------

@@ -388,11 +388,6 @@ class SelectorValidation:
     def check(self, obj: Object) -> None:
         """Compile the expressions of an object.
 
-        Parameters
-        ----------
-        obj : Object
-            Of any kind.
-
         Raises
         ------
         InputError

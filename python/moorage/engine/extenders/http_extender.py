@@ -404,11 +404,6 @@ class HTTPExtender:
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
         """Score nodes; see `Extender.prioritize`. Scores of repeated nodes are added.
 
-        Returns
-        -------
-        dict of str to int
-            Node to score.
-
         Raises
         ------
         ExtenderError
@@ -442,18 +437,6 @@ class HTTPExtender:
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
         """Let the extender remove candidate nodes and change victims; see `Extender.process_preemption`.
-
-        Parameters
-        ----------
-        pod : Pod
-            The preemptor.
-        victims : mapping of str to Victims
-            Node to its victims.
-
-        Returns
-        -------
-        dict of str to Victims
-            The remaining candidates.
 
         Raises
         ------

@@ -79,11 +79,6 @@ COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
 def event_resource(kind: type[Object]) -> str:
     """Return the resource name of a kind: ``Node``, ``storage.k8s.io/CSINode``.
 
-    Parameters
-    ----------
-    kind : type of Object
-        Class of the objects.
-
     Returns
     -------
     str
@@ -193,11 +188,6 @@ def of_class(hint: H) -> H:
     and claims are not among them; see `moorage._core.state.pod_class`). The answer may be another one for the
     pod that the event is about. It depends neither on conditions nor on resource versions. A method that
     overrides a marked one is not marked.
-
-    Returns
-    -------
-    Hint or method
-        The same function.
     """
     hint.of_class = True  # type: ignore[attr-defined]
     return hint
@@ -247,13 +237,7 @@ def indexed(
 
 
 def of_itself(hint: H) -> H:
-    """Mark a plugin's method that is a queueing hint for updates of pods: Queue is for the updated pod alone.
-
-    Returns
-    -------
-    method
-        The same function.
-    """
+    """Mark a plugin's method that is a queueing hint for updates of pods: Queue concerns that pod alone."""
     return indexed(_no_keys, _no_event_keys)(hint)
 
 
@@ -407,11 +391,6 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
 class PodEvents:
     """The events of pods in a release.
 
-    Parameters
-    ----------
-    gates : FeatureGates
-        With the release.
-
     Attributes
     ----------
     added, updated : ClusterEvent
@@ -475,13 +454,7 @@ class PodEvents:
 
 
 def same_amounts(a: Resources, b: Resources) -> bool:
-    """Whether resource lists have equal quantities, for example ``1`` and ``1000m``.
-
-    Parameters
-    ----------
-    a, b : Resources
-        Quantities by resource.
-    """
+    """Whether resource lists have equal quantities, for example ``1`` and ``1000m``."""
     return a == b or (
         a.keys() == b.keys() and all(Quantity(amount) == Quantity(b[name]) for name, amount in a.items())
     )

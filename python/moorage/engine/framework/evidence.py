@@ -179,13 +179,7 @@ class RejectedPod:
 
 
 def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidence]:
-    """Yield the facts that several constraints of a pod give about the same nodes, equal ones once.
-
-    Parameters
-    ----------
-    sources : iterable of iterable of Evidence
-        Those of each constraint.
-    """
+    """Yield the facts that several constraints of a pod give about the same nodes, equal ones once."""
     keys: set[object] = set()
     for source in sources:
         facts = merge_evidence(source)
@@ -218,24 +212,12 @@ _SHOWN_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
-    """Return what a pending pod asks for, as the scheduler computes it (fit.go, computePodResourceRequest).
-
-    Returns
-    -------
-    dict of str to Quantity
-        By resource name.
-    """
+    """Return what a pending pod asks for, as the scheduler computes (fit.go, computePodResourceRequest)."""
     return pod_requests(pod, gates, resizes=False)
 
 
 def held_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
-    """Return what a pod on a node holds of it: resizes in progress count, and what its devices take.
-
-    Returns
-    -------
-    dict of str to Quantity
-        By resource name.
-    """
+    """Return what a pod on a node holds of it: resizes in progress count, and what its devices take."""
     return pod_requests(pod, gates, claims=gates.node_allocatable_claims)
 
 

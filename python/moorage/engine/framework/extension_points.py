@@ -299,11 +299,6 @@ NORMALIZE_ERROR = 'running Normalize on Score plugins: plugin "{}" failed with'
 def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesView) -> Scores:
     """Run Score of a plugin on nodes.
 
-    Parameters
-    ----------
-    nodes : NodesView
-        The n feasible nodes.
-
     Returns
     -------
     (n,) int64 array
@@ -356,15 +351,7 @@ def normalized_scores(
 
 
 def out_of_range(plugin: str, score: int, point: str = "Score") -> StatusError:
-    """Return the exception for a plugin's score that is not in 0 to 100.
-
-    Parameters
-    ----------
-    score : int
-        The score.
-    point : str, optional
-        The extension point.
-    """
+    """Return the exception for a plugin's score that is not in 0 to 100."""
     return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score, point))), plugin)
 
 
@@ -394,15 +381,7 @@ def check_range(columns: Mapping[str, Scores], point: str = "Score") -> None:
 
 
 def invalid_score(plugin: str, score: int, point: str = "Score") -> str:
-    """Return upstream's message for a plugin's score that is not in 0 to 100.
-
-    Parameters
-    ----------
-    score : int
-        The score.
-    point : str, optional
-        The extension point.
-    """
+    """Return upstream's message for a plugin's score that is not in 0 to 100."""
     text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
     return f"{WEIGHTS.format(point)}: {text} [0, {MAX_NODE_SCORE}] after normalizing"
 

@@ -49,11 +49,6 @@ def _are_alike(group: AnyGroup | None, other: AnyGroup | None) -> bool:
 class FollowedGroups:
     """The groups of one kind, without what conditions and the resource version change.
 
-    Parameters
-    ----------
-    indexer : Indexer
-        Of the groups.
-
     Attributes
     ----------
     log : KeyLog
@@ -385,11 +380,6 @@ class PodGroups:
     def priority_of(self, key: UnitKey) -> int | None:
         """Return the priority with which pods of a pod group are evicted: that of the group at the top.
 
-        Parameters
-        ----------
-        key : UnitKey
-            Of a pod group.
-
         Returns
         -------
         int or None
@@ -432,13 +422,7 @@ class PodGroups:
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def size(self, key: UnitKey) -> int:
-        """Return the number of pods of a pod group that have not finished.
-
-        Parameters
-        ----------
-        key : UnitKey
-            Of a pod group.
-        """
+        """Return the number of pods of a pod group that have not finished."""
         count: int = self._pods.count(INDEX, "/".join(key))
         return count + (key == self._leaving)
 
@@ -485,13 +469,7 @@ class PodGroups:
         return [pod.metadata.uid for value in values for pod in self._pods.identities_by_index(INDEX, value)]
 
     def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
-        """Return the pods of groups that have a node or are assumed.
-
-        Returns
-        -------
-        list of list of Pod
-            By group.
-        """
+        """Return the pods of groups that have a node or are assumed."""
         leaves = [self.leaves(key) for key in keys]
         values = map("/".join, chain.from_iterable(leaves))
         pods = iter(self._pods.select(INDEX, values, self._cluster.has_pod))

@@ -144,11 +144,6 @@ class Extender(Protocol):
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
         """Filter nodes.
 
-        Parameters
-        ----------
-        nodes : sequence of Node
-            Feasible nodes so far.
-
         Returns
         -------
         list of str
@@ -162,11 +157,6 @@ class Extender(Protocol):
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
         """Return the scores of nodes before the weight is applied.
 
-        Parameters
-        ----------
-        nodes : sequence of Node
-            The feasible nodes.
-
         Returns
         -------
         dict of str to int
@@ -178,13 +168,6 @@ class Extender(Protocol):
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
         """Filter the candidate nodes of a preemption.
-
-        Parameters
-        ----------
-        pod : Pod
-            The preemptor.
-        victims : mapping of str to Victims
-            Victims by candidate node.
 
         Returns
         -------
@@ -309,11 +292,6 @@ class PluginObserver(Protocol):
 
     def call(self, plugin: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Call a method of a plugin.
-
-        Parameters
-        ----------
-        function : callable
-            The bound method.
 
         Returns
         -------

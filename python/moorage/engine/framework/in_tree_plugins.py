@@ -139,13 +139,7 @@ class Signer:
 
 
 def tolerations(pod: Pod) -> dict[str, Any]:
-    """Return the tolerations of a pod, sorted by key and value.
-
-    Returns
-    -------
-    dict of str to object
-        Part of a signature.
-    """
+    """Return the tolerations of a pod, sorted by key and value."""
     return {
         "tolerations": sorted(pod.spec.tolerations, key=lambda toleration: (toleration.key, toleration.value))
     }
@@ -158,11 +152,6 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
     ----------
     plugin : Plugin
         The plugin; its handle has the gates on which requests depend.
-
-    Returns
-    -------
-    dict of str to object
-        Part of a signature.
     """
     gates = plugin.required_handle().cache.state.classes.gates
     quantities = asked_by(pod, gates)
@@ -175,11 +164,6 @@ def volumes(pod: Pod) -> dict[str, Any]:
     """Return the sources of a pod's volumes, sorted.
 
     Config maps, secrets and fields that scheduling does not read are omitted.
-
-    Returns
-    -------
-    dict of str to object
-        Part of a signature.
     """
     sources = (msgspec.structs.replace(volume, name="") for volume in pod.spec.volumes)
     return {"volumes": sorted(_text(source) for source in sources if source != NO_SOURCE)}
@@ -189,11 +173,6 @@ def node_affinity(pod: Pod) -> dict[str, Any]:
     """Return nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
 
     As upstream, required affinity without terms is signed as none.
-
-    Returns
-    -------
-    dict of str to object
-        Part of a signature.
     """
     parts: dict[str, Any] = {"nodeSelector": pod.spec.node_selector, "nodeAffinity": None}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -252,11 +231,6 @@ def gates_by_group(pre_enqueue: Asked) -> Asked:
     """Mark a PreEnqueue method whose answer is alike for all pods of a group, and None for pods without one.
 
     A method that overrides a marked one is not marked.
-
-    Returns
-    -------
-    callable
-        The same.
     """
     pre_enqueue.gates_by_group = True  # type: ignore[attr-defined]
     return pre_enqueue
@@ -531,11 +505,6 @@ class ClaimPlugin(
         """Whether the plugin returns Skip for every pod without volumes.
 
         Where it does not, Filter passes, and scores are 0.
-
-        Parameters
-        ----------
-        method : {"pre_filter", "pre_score"}
-            The extension point.
         """
         return True
 
@@ -635,18 +604,7 @@ class ClaimPlugin(
         return 0
 
     def lister(self, kind: type[T]) -> AnyLister[T]:
-        """Return the lister of a kind of objects.
-
-        Parameters
-        ----------
-        kind : type
-            Class of the objects.
-
-        Returns
-        -------
-        Lister
-            Lister of the informer.
-        """
+        """Return the lister of a kind of objects."""
         lister: AnyLister[T] = self.required_handle().informers.lister(kind)
         return lister
 

@@ -140,13 +140,6 @@ class CycleColumns:
     def column(self, kind: Kind, resource: str) -> Column:
         """Return a column.
 
-        Parameters
-        ----------
-        kind : {"allocatable", "requested", "nonzero"}
-            The quantity.
-        resource : str
-            Name of the resource.
-
         Returns
         -------
         (rows,) int64 array

@@ -184,11 +184,6 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
 
     Their scheduler names must differ, and their QueueSort plugins must be equal.
 
-    Parameters
-    ----------
-    profiles : sequence of Profile
-        The profiles.
-
     Returns
     -------
     list of Profile

@@ -149,15 +149,7 @@ class SearchCalls:
         return external
 
     def failing(self, plugin: Plugin, text: str) -> PythonExternal:
-        """Return a filter that fails on every node.
-
-        Parameters
-        ----------
-        plugin : Plugin
-            The plugin that fails.
-        text : str
-            Message of the Error.
-        """
+        """Return a filter that fails on every node."""
         status = error_status(
             f'running "{plugin.name}" filter plugin', Status(Code.ERROR, (text,)), plugin.name
         )

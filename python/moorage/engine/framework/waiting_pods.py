@@ -234,36 +234,18 @@ class WaitingPods:
             self._pods = {uid: waiting.copy() for uid, waiting in other._pods.items()}
 
     def add(self, waiting: WaitingPod) -> None:
-        """Add a pod, in place of an earlier one with the same UID.
-
-        Parameters
-        ----------
-        waiting : WaitingPod
-            The waiting pod.
-        """
+        """Add a pod, in place of an earlier one with the same UID."""
         with self._lock:
             self._pods.pop(waiting.pod.metadata.uid, None)
             self._pods[waiting.pod.metadata.uid] = waiting
 
     def remove(self, uid: str) -> None:
-        """Remove a pod if it is waiting.
-
-        Parameters
-        ----------
-        uid : str
-            UID of the pod.
-        """
+        """Remove a pod if it is waiting."""
         with self._lock:
             self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """Return a waiting pod, or None.
-
-        Parameters
-        ----------
-        uid : str
-            UID of the pod.
-        """
+        """Return a waiting pod, or None."""
         with self._lock:
             return self._pods.get(uid)
 
@@ -620,11 +602,6 @@ class Ended(Struct, Generic[T], frozen=True):
 
 def take_step(steps: Steps[T]) -> float | Ended[T]:
     """Run the next step of a generator.
-
-    Parameters
-    ----------
-    steps : generator
-        The work.
 
     Returns
     -------

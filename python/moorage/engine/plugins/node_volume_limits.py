@@ -134,13 +134,7 @@ class NodeVolumeLimits(ClaimPlugin, EvidencePlugin):
         return (counts, required) if counts or required else ()
 
     def known_of(self, batch: VolumesOfBatch, nodes: fwk.NodesView) -> LimitsOfBatch:
-        """Return what is the same for all pods of a batch.
-
-        Parameters
-        ----------
-        nodes : NodesView
-            The nodes in question.
-        """
+        """Return what is the same for all pods of a batch."""
         known: LimitsOfBatch | None = batch.known.get(self)
         if known is None:
             known = batch.known[self] = self._look(nodes)

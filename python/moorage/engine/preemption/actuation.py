@@ -169,13 +169,7 @@ def make_room(
 
 
 def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> None:
-    """Clear the nominations of pods of lower priority to the node of a preemptor.
-
-    Parameters
-    ----------
-    pod : Pod
-        The preemptor.
-    """
+    """Clear the nominations of pods of lower priority to the node of a preemptor."""
     priority = priority_of(pod)
     nominations = handle.nominated_pods_for_node(node_name)
     for nominated in [other for other in nominations if priority_of(other) < priority]:

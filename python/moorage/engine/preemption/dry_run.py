@@ -270,11 +270,6 @@ class PreemptionDryRuns:
         Filters about volumes do not matter if the volumes of the pod fit on all nodes, whichever pods are
         evicted.
 
-        Parameters
-        ----------
-        nodes : sequence of str
-            The nodes to try.
-
         Returns
         -------
         (int, int, int) or None

@@ -93,16 +93,6 @@ def violations(
     Each pod, in the given order, uses up one of the allowed disruptions of every budget that selects it,
     unless the budget lists the pod as disrupted already. Budgets with a malformed selector, or without
     `Release.empty_budgets_protect` an empty one, select no pod, and pods without labels are not selected.
-
-    Parameters
-    ----------
-    release : Release, optional
-        Whose rules hold.
-
-    Returns
-    -------
-    list of int
-        One for each unit.
     """
     violated_by = _counting(budgets, release)
     return [sum(bool(violated_by(pod)) for pod in unit.pods) for unit in units]
@@ -112,13 +102,6 @@ def violated_budgets(
     pods: Iterable[Pod], budgets: Sequence[PodDisruptionBudget], release: Release = RELEASES[DEFAULT]
 ) -> list[list[str]]:
     """Return the budgets that the eviction of each pod violates; see `violations`.
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-        The most important first.
-    release : Release, optional
-        Whose rules hold.
 
     Returns
     -------

@@ -122,11 +122,6 @@ class Meaning(NamedTuple):
 def registrations(framework: Framework) -> dict[str, list[ClusterEventWithHint]]:
     """Return the events that may make pods schedulable which a plugin of a profile has rejected.
 
-    Parameters
-    ----------
-    framework : Framework
-        Of the profile.
-
     Returns
     -------
     dict of str to list of ClusterEventWithHint
@@ -490,11 +485,6 @@ def joined(plugins: frozenset[str], name: str) -> frozenset[str]:
 
 class Gates:
     """PreEnqueue of all profiles.
-
-    Parameters
-    ----------
-    plugins : mapping of str to sequence of PreEnqueuePlugin
-        By scheduler name.
 
     Attributes
     ----------

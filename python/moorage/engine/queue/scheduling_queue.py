@@ -38,11 +38,6 @@ Less = Callable[[QueuedPod, QueuedPod], bool]
 def by_priority(self: object, a: QueuedPod, b: QueuedPod) -> bool:
     """Compare two pods by PrioritySort: higher priority first, then the earlier timestamp.
 
-    Parameters
-    ----------
-    self : object
-        The plugin; unused.
-
     Returns
     -------
     bool

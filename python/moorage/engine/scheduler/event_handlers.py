@@ -103,13 +103,7 @@ class EventHandler:
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_run(self, notices: Iterable[Notice[Object]]) -> int:
-        """Pass the leading additions, or updates (see `RunHandler`).
-
-        Returns
-        -------
-        int
-            Their number.
-        """
+        """Pass the leading additions, or updates (see `RunHandler`)."""
         adds = next(iter(notices)).is_addition
         event = self._add if adds else self._update
         number = _count_leading(notices, adds)
@@ -199,13 +193,7 @@ class TreeHandler:
         self.queue, self.groups = queue, groups
 
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
-        """Pass over the leading updates, whose states nobody has to make (see `RunHandler`).
-
-        Returns
-        -------
-        int
-            Their number.
-        """
+        """Pass over the leading updates, whose states nobody has to make (see `RunHandler`)."""
         return _count_leading(notices, False)
 
     def on_add(self, obj: AnyGroup, is_in_initial_list: bool) -> None:
@@ -232,13 +220,7 @@ class GroupHandler(StateHandler[AnyGroup]):
     """Passes pod groups to a function that depends on no single one of them."""
 
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
-        """Pass the first of the leading groups that are new or changed (see `RunHandler`).
-
-        Returns
-        -------
-        int
-            Their number.
-        """
+        """Pass the first of the leading groups that are new or changed (see `RunHandler`)."""
         present = list(takewhile(lambda notice: not notice.is_deletion, notices))
         self.on_add(present[0].identity, False)
         return len(present)

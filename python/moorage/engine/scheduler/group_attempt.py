@@ -63,11 +63,6 @@ def beginning(context: SchedulerState) -> MoorageError | None:
 class GroupResult(ScheduleResult):
     """The result of a pod group cycle; no pod has a row if the group failed.
 
-    Parameters
-    ----------
-    n : int
-        Number of pods.
-
     Attributes
     ----------
     succeeded : bool
@@ -301,11 +296,6 @@ class MemberPlacing(Placing, kw_only=True):
 
     def place_together(self, first: int, end: int) -> int:
         """Place pods by the core alone; see `Placing.place_together`.
-
-        Parameters
-        ----------
-        first, end : int
-            Indexes in the batch.
 
         Returns
         -------

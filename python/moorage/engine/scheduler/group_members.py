@@ -123,13 +123,7 @@ Chains = dict[tuple[Hashable, int], Chain]
 
 
 class PlacementMemory:
-    """Remembers the results of groups in placements, until a row of the placement changes.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-        Of the scheduler.
-    """
+    """Remembers the results of groups in placements, until a row of the placement changes."""
 
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cluster = handle.cache.state
@@ -232,13 +226,7 @@ class Segment(NamedTuple):
 
 
 def by_leaf(pods: Sequence[Pod]) -> dict[UnitKey, list[int]]:
-    """Return the pods of each pod group, as indexes in order.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-        All have a group.
-    """
+    """Return the pods of each pod group, as indexes in order."""
     places: dict[UnitKey, list[int]] = {}
     for at, leaf in enumerate(map(leaf_of, pods)):
         places.setdefault(leaf, []).append(at)
@@ -274,13 +262,7 @@ def counts_members(engine: Engine) -> bool:
 
 
 def places_by_topology(engine: Engine) -> bool:
-    """Whether all placements of a profile come from node labels.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the profile.
-    """
+    """Whether all placements of a profile come from node labels."""
     plugins = engine.profile.at(PlacementGeneratePlugin)
     return all(type(plugin) is TopologyPlacementGenerator for plugin in plugins)
 

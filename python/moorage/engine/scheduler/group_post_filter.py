@@ -89,11 +89,6 @@ class Assignment(NamedTuple):
 def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
     """Run the PodGroupPostFilter plugins of a profile, until one of them helps.
 
-    Parameters
-    ----------
-    attempt : Attempt
-        Has failed.
-
     Returns
     -------
     nominations : mapping of int to NominatingInfo, or None

@@ -577,13 +577,7 @@ class Loop:
         return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:
-        """Forget an assumed pod whose binding was refused, and return it to the queue.
-
-        Parameters
-        ----------
-        error : str
-            Why.
-        """
+        """Forget an assumed pod whose binding was refused, and return it to the queue."""
         assumed = self.context.cache.get_pod(info.pod)
         self.context.cache.forget_pod(assumed)
         self.context.bindings.freed.append(assumed)

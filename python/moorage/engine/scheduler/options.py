@@ -207,11 +207,6 @@ def check_readable(objects: Iterable[Object]) -> None:
 def check_pod(pod: object, name: str = "pod") -> None:
     """Check the type of an argument.
 
-    Parameters
-    ----------
-    name : str, optional
-        Of the parameter.
-
     Raises
     ------
     TypeError
@@ -223,13 +218,6 @@ def check_pod(pod: object, name: str = "pod") -> None:
 
 def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
     """Return a pod that a caller passes, read as by `load` if it is none of moorage's objects.
-
-    Parameters
-    ----------
-    client : ObjectClient
-        Has the priority classes.
-    name : str, optional
-        Of the parameter.
 
     Returns
     -------

@@ -180,11 +180,6 @@ class Placing(Struct):
     def place_together(self, first: int, end: int) -> int:
         """Place pods by the core alone.
 
-        Parameters
-        ----------
-        first, end : int
-            Indexes in the batch.
-
         Returns
         -------
         int

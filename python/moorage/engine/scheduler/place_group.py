@@ -48,11 +48,6 @@ TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduli
 def group_warnings(context: SchedulerState) -> list[str]:
     """Return a sentence about each part of groups that is ignored while pods of groups wait, and each group
     that does not exist; none of a store that others write to as well.
-
-    Parameters
-    ----------
-    context : SchedulerState
-        Has received all events.
     """
     handle, state, store = context.handle, context.cache.state, context.store
     pods = [*filter(unfinished_group_of, pods_of([*chain(*context.queue.pending_pods())]))]

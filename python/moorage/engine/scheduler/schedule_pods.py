@@ -194,11 +194,6 @@ def _finish_binding(context: SchedulerState, pods: Sequence[Pod], result: Schedu
 def replica(template: Pod, index: int) -> Pod:
     """Return one replica of a template, with the name and UID that the cache gives it
     (`ClusterState.assume_template`).
-
-    Parameters
-    ----------
-    index : int
-        Ordinal of the replica.
     """
     meta = template.metadata
     base = meta.generate_name or f"{meta.name}-"
@@ -482,11 +477,6 @@ def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:
     """Return why a pod cannot be placed by `preempt_pods`.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the pod's profile.
 
     Returns
     -------

@@ -162,13 +162,6 @@ class Observer(ABC):
     def call(self, plugin: Plugin, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Call a method of a plugin.
 
-        Parameters
-        ----------
-        plugin : Plugin
-            With a handle.
-        function : callable
-            The bound method.
-
         Returns
         -------
         object
@@ -364,13 +357,7 @@ class SchedulerMetrics(Observer):
     # ---- what runs report ----------------------------------------------------------------------------------
 
     def tried(self, count: int, seconds: float) -> None:
-        """Note that nodes were searched for pods together.
-
-        Parameters
-        ----------
-        count : int
-            The number of pods.
-        """
+        """Note that nodes were searched for pods together."""
         self._share = seconds / count if count else 0.0
         _observe(self._algorithm, self._share, count)
 

@@ -80,13 +80,7 @@ class VolumeClasses:
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
     def begin(self) -> VolumeClasses:
-        """Begin a batch.
-
-        Returns
-        -------
-        VolumeClasses
-            The object itself.
-        """
+        """Begin a batch."""
         if self._ready:
             self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
         return self

@@ -252,13 +252,7 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
 
 
 def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
-    """Whether a volume's required node affinity matches a node's labels; `matchFields` are not evaluated.
-
-    Parameters
-    ----------
-    labels : dict of str to str
-        Labels of the node.
-    """
+    """Whether a volume's required node affinity matches a node's labels; `matchFields` are not evaluated."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
@@ -266,15 +260,7 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
 
 
 def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
-    """Whether a node selector matches a node's labels; `matchFields` are not evaluated.
-
-    Parameters
-    ----------
-    selector : NodeSelector
-        The node selector.
-    labels : dict of str to str
-        Labels of the node.
-    """
+    """Whether a node selector matches a node's labels; `matchFields` are not evaluated."""
     return _matcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
 
 

@@ -361,11 +361,6 @@ class VolumeTopology:
     def migrated(self, plugin: str) -> Mask | None:
         """Return the rows on whose nodes a CSI driver has replaced an in-tree plugin.
 
-        Parameters
-        ----------
-        plugin : str
-            Its name.
-
         Returns
         -------
         (rows,) bool array, or None
@@ -383,11 +378,6 @@ class VolumeTopology:
 
     def mask_of(self, selector: NodeSelector) -> Mask:
         """Return the rows whose node satisfies a required node affinity.
-
-        Parameters
-        ----------
-        selector : NodeSelector
-            The node affinity.
 
         Returns
         -------

@@ -235,13 +235,6 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
 def check_new(obj: Object, text: bytes) -> None:
     """Check a manifest of a change by all its fields, also those that are not read.
 
-    Parameters
-    ----------
-    obj : Object
-        As it was decoded.
-    text : bytes
-        Its JSON text.
-
     Raises
     ------
     InputError

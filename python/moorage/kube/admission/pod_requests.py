@@ -165,13 +165,7 @@ def _filled(
 
 
 def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
-    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names.
-
-    Parameters
-    ----------
-    limit_range : LimitRange
-        Of the pod's namespace.
-    """
+    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names."""
     for item in limit_range.spec.limits:
         if item.type == "Container":
             for container in (*pod.spec.containers, *pod.spec.init_containers):
@@ -266,11 +260,6 @@ _REJECTED = "pod rejected:"
 
 def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> PodSpec:
     """Add overhead, node selector and tolerations of its runtime class to a pod.
-
-    Parameters
-    ----------
-    classes : mapping of str to RuntimeClass
-        By name.
 
     Raises
     ------

@@ -229,13 +229,7 @@ OWNERS = (ReplicaSet, Job, CronJob)
 
 
 class LimitRangerPlugin(AdmissionPlugin):
-    """Containers get default requests and limits; minimum, maximum and ratio are checked.
-
-    Parameters
-    ----------
-    limit_ranges : mapping of str to list of LimitRange
-        By namespace.
-    """
+    """Containers get default requests and limits; minimum, maximum and ratio are checked."""
 
     name = "LimitRanger"
 
@@ -270,11 +264,6 @@ def joined_texts(texts: list[str]) -> str:
 class PriorityPlugin(AdmissionPlugin):
     """The class of a pod must exist. Value and preemption policy are set with the other defaults, but for a
     class that is new.
-
-    Parameters
-    ----------
-    classes : mapping of str to PriorityClass
-        By name.
     """
 
     name = "Priority"
@@ -297,13 +286,7 @@ class PriorityPlugin(AdmissionPlugin):
 
 
 class RuntimeClassPlugin(AdmissionPlugin):
-    """Pods get overhead, node selector and tolerations of their runtime class.
-
-    Parameters
-    ----------
-    classes : mapping of str to RuntimeClass
-        By name.
-    """
+    """Pods get overhead, node selector and tolerations of their runtime class."""
 
     name = "RuntimeClass"
 

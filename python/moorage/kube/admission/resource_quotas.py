@@ -114,13 +114,7 @@ def _devices(request: DeviceRequest) -> Quantities:
 
 
 def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
-    """Yield what a limit range forbids of an object that is no pod, in upstream's words: of claims alone.
-
-    Parameters
-    ----------
-    limit_range : LimitRange
-        Of its namespace.
-    """
+    """Yield what a limit range forbids of an object that is no pod, in upstream's words: of claims alone."""
     if isinstance(obj, PersistentVolumeClaim):
         requests = quantities(obj.spec.resources.requests)
         for item in limit_range.spec.limits:
@@ -316,11 +310,6 @@ class QuotaUsage:
 def without_counted_usage(objects: list[Object], pods: Iterable[Pod]) -> list[Object]:
     """Return objects whose quotas have no status in namespaces with pods: these are counted. Of a namespace
     without any, the status alone tells what its pods use.
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-        Those that are there.
     """
     if not any(isinstance(obj, ResourceQuota) and obj.status.used for obj in objects):
         return objects

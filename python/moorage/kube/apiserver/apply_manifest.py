@@ -388,13 +388,7 @@ def _value(obj: Object) -> dict[str, Any]:
 
 
 def with_last_applied(obj: T, manifest: bytes) -> T:
-    """Return a new object with the annotation of the manifest that it was made of.
-
-    Parameters
-    ----------
-    manifest : bytes
-        JSON text.
-    """
+    """Return a new object with the annotation of the manifest that it was made of."""
     annotations = obj.metadata.annotations | {LAST_APPLIED: _text(decode(manifest, dict[str, Any]))}
     return replace(obj, metadata=replace(obj.metadata, annotations=annotations))
 

@@ -508,17 +508,7 @@ class FieldValidation:
             self.check({"spec": _decoded(spec)}, kind, "v1", source, meta)
 
     def add_duplicate(self, line: int, path: Path, source: str) -> None:
-        """Record a duplicate field of a YAML document.
-
-        Parameters
-        ----------
-        line : int
-            Its line.
-        path : Path
-            The field.
-        source : str
-            File of the document.
-        """
+        """Record a duplicate field of a YAML document."""
         if self.mode == "warn":
             self._warn("", path, "duplicate", f"{source}:{line}")
 

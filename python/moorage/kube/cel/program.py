@@ -73,13 +73,7 @@ Evaluate = Callable[[Evaluation], Any]
 
 
 def compile_expression(node: Expression) -> Evaluate:
-    """Return a function that evaluates a checked expression.
-
-    Returns
-    -------
-    callable
-        Raises EvaluationError or CostError.
-    """
+    """Return a function that evaluates a checked expression."""
     evaluate = _compiled(node)
     if _is_constant(node):
         value = evaluate(Evaluation({}))

@@ -70,11 +70,6 @@ def fill_in(template: str, given: int, show: Show, *, is_check: bool = False) ->
     is_check : bool
         Whether this is the check before an evaluation, which notices the end of a template first.
 
-    Returns
-    -------
-    used : int
-        Number of clauses.
-
     Raises
     ------
     EvaluationError

@@ -49,13 +49,7 @@ def refuse(error: str | None) -> None:
 
 
 def required(value: object) -> None:
-    """Rule: the value is not empty.
-
-    Parameters
-    ----------
-    value : object
-        Value of the field.
-    """
+    """Rule: the value is not empty."""
     if not value:
         raise InputError("required")
 
@@ -66,13 +60,7 @@ def is_dns_label(text: str) -> bool:
 
 
 def dns_label(text: str) -> None:
-    """Rule: the value is a DNS label.
-
-    Parameters
-    ----------
-    text : str
-        Value of the field.
-    """
+    """Rule: the value is a DNS label."""
     required(text)
     if not is_dns_label(text):
         raise InputError(f'"{shorten(text)}" is not a DNS label')
@@ -118,13 +106,7 @@ def between(low: int, high: int | None = None) -> Rule:
 
 
 def at_most(count: int) -> Rule:
-    """Return the rule that a list has a limited number of items, or is None.
-
-    Parameters
-    ----------
-    count : int
-        The limit.
-    """
+    """Return the rule that a list has a limited number of items, or is None."""
 
     def rule(items: Sequence[object] | None) -> None:
         if items is not None and len(items) > count:
@@ -153,13 +135,7 @@ def each(rule: Rule) -> Rule:
 
 
 def quantity(raw: str | int | float | None) -> None:
-    """Rule: the value is a quantity that is not negative, or None.
-
-    Parameters
-    ----------
-    raw : str, int, float or None
-        Value of the field.
-    """
+    """Rule: the value is a quantity that is not negative, or None."""
     if raw is None:
         return
     if isinstance(raw, int) and not -(1 << 63) <= raw < 1 << 63:
@@ -238,13 +214,7 @@ def int_or_percent(limited: bool = True) -> Rule:
 
 
 def labels(value: Mapping[str, str] | None) -> None:
-    """Rule: keys and values are valid for labels, or the value is None.
-
-    Parameters
-    ----------
-    value : mapping of str to str, or None
-        Value of the field.
-    """
+    """Rule: keys and values are valid for labels, or the value is None."""
     for key, text in (value or {}).items():
         error = _label_error(key, text)
         if error is not None:
@@ -252,13 +222,7 @@ def labels(value: Mapping[str, str] | None) -> None:
 
 
 def topology_key(key: str) -> None:
-    """Rule: the value is a valid label key.
-
-    Parameters
-    ----------
-    key : str
-        Value of the field.
-    """
+    """Rule: the value is a valid label key."""
     required(key)
     refuse(_label_error(key, ""))
 
@@ -273,13 +237,7 @@ def _label_error(key: str, value: str) -> str | None:
 
 
 def timestamp(text: str | None) -> None:
-    """Rule: the value is a time in the format of RFC 3339, or None.
-
-    Parameters
-    ----------
-    text : str or None
-        Value of the field.
-    """
+    """Rule: the value is a time in the format of RFC 3339, or None."""
     if text is None:
         return
     try:
@@ -458,11 +416,6 @@ def with_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
         Conditions of an object's status.
     new : Condition
         Replaces the condition of its type.
-
-    Returns
-    -------
-    tuple of Condition
-        The new conditions.
     """
     for at, current in enumerate(conditions):
         if current.type == new.type:

@@ -286,13 +286,7 @@ def resolve_plain(text: str) -> Any:
 
 
 def is_text(plain: str) -> bool:
-    """Whether a plain scalar is read as a string.
-
-    Parameters
-    ----------
-    plain : str
-        The scalar.
-    """
+    """Whether a plain scalar is read as a string."""
     try:
         return bool(resolve_plain(plain) == plain)
     except UnplacedError:

@@ -326,11 +326,6 @@ def check_namespaces(
 ) -> None:
     """Check that the namespaces of manifests exist; see `_missing_namespace`.
 
-    Parameters
-    ----------
-    places : sequence of Origin
-        Of each object.
-
     Raises
     ------
     InputError

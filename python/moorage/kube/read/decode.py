@@ -300,11 +300,6 @@ class _Managed(msgspec.Struct):
 def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
     """Decode a pod template, with the rules of `decode_object`.
 
-    Parameters
-    ----------
-    value : dict
-        JSON value.
-
     Raises
     ------
     InputError

@@ -52,11 +52,6 @@ class Compression(NamedTuple):
     def open(self, packed: BinaryIO, source: str) -> BinaryIO:
         """Open a file of this form.
 
-        Parameters
-        ----------
-        source : str
-            Its name, for errors.
-
         Raises
         ------
         InputError
@@ -116,13 +111,7 @@ def broken() -> tuple[type[Exception], ...]:
 
 
 def too_large(most: int, source: str) -> InputError:
-    """Return the error about a file that is, or unpacks to, more than a number of bytes.
-
-    Parameters
-    ----------
-    source : str
-        Name of the file.
-    """
+    """Return the error about a file that is, or unpacks to, more than a number of bytes."""
     if most < MAX_SIZE:
         return InputError(f"unpacks to more than {most} bytes", source=source)
     way_out = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"
@@ -305,15 +294,7 @@ def is_directory(path: str | Path) -> bool:
 
 
 def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file name has a suffix, before an optional one of compressed files.
-
-    Parameters
-    ----------
-    name : str
-        The file name.
-    suffixes : tuple of str
-        Suffixes with their dots.
-    """
+    """Whether a file name has a suffix, before an optional one of compressed files."""
     return _unpacked_name(name).endswith(suffixes)
 
 
@@ -369,11 +350,6 @@ def read_file(file: str) -> bytes:
     ----------
     file : str
         A path, or ``-``.
-
-    Returns
-    -------
-    bytes
-        The decompressed content.
 
     Raises
     ------

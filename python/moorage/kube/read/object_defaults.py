@@ -85,13 +85,7 @@ PriorityClasses = Mapping[str, PriorityClass]
 
 
 def priority_classes(objects: Iterable[Object]) -> Mapping[str, PriorityClass]:
-    """Return priority classes by name, including the two built-in ones.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-        Objects of any kinds.
-    """
+    """Return priority classes by name, including the two built-in ones."""
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed if listed else BUILT_IN_CLASSES
 
@@ -371,13 +365,7 @@ def _pod_level_requests(
 
 
 def missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Toleration]:
-    """Yield the tolerations that the admission plugin DefaultTolerationSeconds adds to a pod.
-
-    Parameters
-    ----------
-    tolerations : tuple of Toleration
-        Those of the pod.
-    """
+    """Yield the tolerations that the admission plugin DefaultTolerationSeconds adds to a pod."""
     for key in (NOT_READY, UNREACHABLE):
         if not any(item.key in (key, "") and item.effect in ("NoExecute", "") for item in tolerations):
             yield Toleration(
@@ -390,11 +378,6 @@ def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
 
     Keys that the pod does not have, and constraints without a selector, are skipped. Requirements that were
     merged before, as in objects read from a cluster, are not repeated.
-
-    Parameters
-    ----------
-    labels : mapping of str to str
-        The pod's.
 
     Returns
     -------

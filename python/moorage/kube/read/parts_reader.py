@@ -156,11 +156,6 @@ class PartsReader:
     def split(self, document: bytes | Raw) -> Parts | None:
         """Split an object, or a list and its items, into parts.
 
-        Parameters
-        ----------
-        document : bytes or msgspec.Raw
-            JSON text.
-
         Returns
         -------
         Parts or None
@@ -174,11 +169,6 @@ class PartsReader:
 
     def split_lines(self, lines: memoryview) -> list[Parts] | None:
         """Split objects that take one line each into parts.
-
-        Parameters
-        ----------
-        lines : memoryview
-            JSON texts.
 
         Returns
         -------

@@ -55,18 +55,7 @@ def encode_object(obj: Object) -> bytes:
 
 
 def dump_yaml(value: Any) -> str:
-    """Format a value as one YAML document; the order of keys is unchanged.
-
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-
-    Returns
-    -------
-    str
-        YAML text.
-    """
+    """Format a value as one YAML document; the order of keys is unchanged."""
     import yaml  # takes long to import
 
     text: str = yaml.dump(

@@ -247,11 +247,6 @@ def is_gate(name: str, release: Release) -> bool:
 def settable(changes: Mapping[str, bool], release: Release) -> dict[str, bool]:
     """Return the changes that `feature_gates` accepts for a release.
 
-    Parameters
-    ----------
-    changes : mapping of str to bool
-        Of another release.
-
     Returns
     -------
     dict of str to bool
@@ -327,23 +322,12 @@ def releases_with(name: str) -> list[str]:
 
 
 def groups_pods(gates: Mapping[str, bool]) -> bool:
-    """Whether the gate for pod groups is on, which all others about them need; otherwise groups are ignored.
-
-    Parameters
-    ----------
-    gates : mapping of str to bool
-        Value by feature gate.
-    """
+    """Whether the gate for pod groups, which all others need, is on; without it groups are ignored."""
     return gates["GenericWorkload"]
 
 
 def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -> PodGates:
     """Return what requests, tolerations, affinity and spread constraints of pods depend on.
-
-    Parameters
-    ----------
-    gates : mapping of str to bool
-        Value by feature gate.
 
     Returns
     -------

@@ -88,11 +88,6 @@ def _matches(spec: PodSpec, node: Node) -> bool:
 def pinned_spec(spec: PodSpec, node: str) -> PodSpec:
     """Return the spec of the pod for a node: it requires the node by ``matchFields``, in place of the
     template's required node affinity (kubernetes v1.36, ReplaceDaemonSetPodNodeNameNodeAffinity).
-
-    Parameters
-    ----------
-    spec : PodSpec
-        That of the template.
     """
     requirement = NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,))
     term = NodeSelectorTerm(match_fields=(requirement,))

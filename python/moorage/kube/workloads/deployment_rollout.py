@@ -80,13 +80,7 @@ def next_step(
 
 
 def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """Return the oldest ReplicaSet with the template of a Deployment, or None.
-
-    Parameters
-    ----------
-    sets : iterable of ReplicaSet
-        That it controls.
-    """
+    """Return the oldest ReplicaSet with the template of a Deployment, or None."""
     wanted: Any = None
     for candidate in sorted(sets, key=_by_age):
         if _without_hash(candidate.spec.template) == deployment.spec.template:

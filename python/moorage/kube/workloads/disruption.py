@@ -73,11 +73,6 @@ def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
     A pod that is not ready takes none with the policy AlwaysAllow, nor where the budget has as many healthy
     pods as it needs.
-
-    Parameters
-    ----------
-    budget : PodDisruptionBudget
-        Selects the pod.
     """
     if is_healthy(pod):
         return True

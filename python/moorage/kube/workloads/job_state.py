@@ -442,13 +442,7 @@ def runs_under_way(objects: Iterable[Object]) -> dict[str, list[Job]]:
 
 
 def due(objects: Iterable[Object]) -> Iterator[CronJob]:
-    """Yield the CronJobs that run at their times and have no run under way.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-        With the Jobs.
-    """
+    """Yield the CronJobs that run at their times and have no run under way."""
     listed = list(objects)
     busy = runs_under_way(listed)
     for obj in listed:

@@ -415,11 +415,6 @@ def rule_of(full_kind: str) -> KindRule | None:
 def is_not_read(full_kind: str) -> bool:
     """Whether a kind that is not read is known to make no pods of its own.
 
-    Parameters
-    ----------
-    full_kind : str
-        Kind and API group.
-
     Returns
     -------
     bool
@@ -436,11 +431,6 @@ def is_not_read(full_kind: str) -> bool:
 
 def replacement(pod: Pod) -> Pod | None:
     """Return the pod that an operator makes when one of its pods is gone: an equal one.
-
-    Parameters
-    ----------
-    pod : Pod
-        Its last state.
 
     Returns
     -------

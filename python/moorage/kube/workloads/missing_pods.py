@@ -220,13 +220,7 @@ def _create_ordinals(control: PodControl, obj: StatefulSet) -> None:
 def create_ordinals(
     control: PodControl, obj: StatefulSet, created: Sequence[int], revisions: Revisions
 ) -> None:
-    """Create pods of a StatefulSet with their claims, unless another pod has their name.
-
-    Parameters
-    ----------
-    created : sequence of int
-        Their ordinals.
-    """
+    """Create pods of a StatefulSet with their claims, unless another pod has their name."""
     for i in control.count(obj, len(created)):
         ordinal = created[i]
         name, revision = f"{obj.name}-{ordinal}", revision_for(obj, ordinal, revisions)
@@ -242,13 +236,7 @@ def create_ordinals(
 
 
 def create_claims(control: PodControl, obj: StatefulSet, of: Iterable[int]) -> None:
-    """Create the claims of pods of a StatefulSet that do not exist.
-
-    Parameters
-    ----------
-    of : iterable of int
-        Ordinals of the pods.
-    """
+    """Create the claims of pods of a StatefulSet that do not exist."""
     for ordinal in of if obj.spec.volume_claim_templates else ():
         for claim in claims_of(obj, ordinal):
             control.create_claim(obj, claim)
@@ -281,11 +269,6 @@ def create_daemons(
 
     A new node is tainted as not ready at first, and only its daemon pods tolerate that. So they come before
     all pods that wait: they are older than any of them, whatever the age of their DaemonSet.
-
-    Parameters
-    ----------
-    new : container of str, optional
-        Those that are new.
     """
     mark, spec = mark_of(obj, written_revision(control, obj)), daemon_spec(obj)
     for i in control.count(obj, len(nodes), "spec"):

@@ -33,11 +33,6 @@ _STEP = 8_675_309
 def stable_uid(kind: str, namespace: str, name: str) -> str:
     """Return a UID derived from the identity of an object.
 
-    Parameters
-    ----------
-    kind, namespace, name : str
-        Identity of the object.
-
     Returns
     -------
     str
@@ -51,11 +46,6 @@ def template_hash(template: PodTemplateSpec) -> str:
     """Return a hash of a template for labels such as ``pod-template-hash``.
 
     It differs from the hash of the controllers, which depends on Go's memory layout.
-
-    Parameters
-    ----------
-    template : PodTemplateSpec
-        Pod template.
 
     Returns
     -------
@@ -88,11 +78,6 @@ def generated_names(base: str, seed: str) -> Iterator[str]:
         Prefix, as in ``generateName``.
     seed : str
         Determines the first suffix.
-
-    Yields
-    ------
-    str
-        A candidate.
     """
     number = _hash(seed.encode())
     while True:
@@ -110,11 +95,6 @@ class Names:
 
     def take(self, kind: str, namespace: str, name: str) -> bool:
         """Reserve a name.
-
-        Parameters
-        ----------
-        kind, namespace, name : str
-            Identity of the object.
 
         Returns
         -------
@@ -179,13 +159,7 @@ def is_healthy(pod: Pod) -> bool:
 
 
 def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
-    """Return the owner references of an object controlled by `owner`.
-
-    Parameters
-    ----------
-    owner : Object
-        The controller.
-    """
+    """Return the owner references of an object controlled by `owner`."""
     reference = OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -217,11 +191,6 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
 
     Kind, API group and name must be equal, and the UIDs if both have one. A UID that was generated because
     the object had none is not compared, and neither is a group that the reference lacks.
-
-    Parameters
-    ----------
-    reference : OwnerReference or None
-        The owner reference.
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False
@@ -246,26 +215,12 @@ class PodIndex:
                     self._hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
 
     def owned(self, obj: Object) -> list[Pod]:
-        """Return the pods controlled by an object, in any state.
-
-        Parameters
-        ----------
-        obj : Object
-            The controller.
-        """
+        """Return the pods controlled by an object, in any state."""
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
-        """Return the active pods whose controller is named like a ReplicaSet of a Deployment.
-
-        Parameters
-        ----------
-        namespace : str
-            Namespace of the Deployment.
-        deployment : str
-            Name of the Deployment.
-        """
+        """Return the active pods whose controller is named like a ReplicaSet of a Deployment."""
         return self._hashed.get((namespace, f"{deployment}-"), [])
 
 

@@ -58,13 +58,7 @@ def is_updated(pod: Pod, mark: str) -> bool:
 
 
 def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) -> ControllerRevision | None:
-    """Return the latest revision with the template of a workload, or None.
-
-    Parameters
-    ----------
-    revisions : iterable of ControllerRevision
-        Of this workload.
-    """
+    """Return the latest revision with the template of a workload, or None."""
     wanted = None
     for revision in sorted(revisions, key=lambda revision: -revision.revision):
         template = template_of(revision)
@@ -107,11 +101,6 @@ def latest_revision(
     owner: Revisioned, revisions: Iterable[ControllerRevision]
 ) -> tuple[ControllerRevision, bool]:
     """Return the revision with the template of a workload as the latest one, and whether it is to be written.
-
-    Parameters
-    ----------
-    revisions : iterable of ControllerRevision
-        Of this workload.
 
     Returns
     -------

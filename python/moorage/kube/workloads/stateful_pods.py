@@ -171,13 +171,7 @@ _CLAIM_PENDING = PersistentVolumeClaimStatus(phase="Pending")
 
 
 def with_claims(obj: StatefulSet, ordinal: int, spec: PodSpec) -> PodSpec:
-    """Return the spec of a template with a volume per claim template, which replaces a volume of that name.
-
-    Parameters
-    ----------
-    ordinal : int
-        Of the pod.
-    """
+    """Return the spec of a template with a volume per claim template, in place of a volume of that name."""
     claims = {
         claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
     }
@@ -194,11 +188,6 @@ def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
     """Make the claims of one pod of a StatefulSet, with the labels by which the StatefulSet selects.
 
     They are owned by a StatefulSet that has them deleted with it.
-
-    Parameters
-    ----------
-    ordinal : int
-        Of the pod.
     """
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
     is_owner = obj.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete"

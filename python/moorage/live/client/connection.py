@@ -395,13 +395,7 @@ _UNAUTHORIZED = 401
 
 
 class Stream:
-    """The lines of an answer that does not end.
-
-    Parameters
-    ----------
-    response : httpx2.Response
-        Open.
-    """
+    """The lines of an answer that does not end."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response

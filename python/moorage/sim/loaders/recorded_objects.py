@@ -231,11 +231,6 @@ class ObjectEvents:
     def decode(self, document: Any) -> Object | None:
         """Decode an object.
 
-        Parameters
-        ----------
-        document : object
-            A JSON value.
-
         Returns
         -------
         Object or None
@@ -421,11 +416,6 @@ def read_simkube(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read a trace of SimKube, as JSON or msgpack: objects that were applied and deleted over time.
 
     The pods are made by the simulated controllers; recorded lifetimes of pods are left out.
-
-    Parameters
-    ----------
-    paths : sequence of str or Path
-        One file.
 
     Raises
     ------

@@ -68,13 +68,7 @@ class TraceBuilder:
     # ---- nodes ---------------------------------------------------------------------------------------------
 
     def node(self, name: str, allocatable: Resources, labels: Mapping[str, str] | None = None) -> None:
-        """Add a node of the cluster at the start.
-
-        Parameters
-        ----------
-        allocatable : mapping of str to str
-            Quantity by resource.
-        """
+        """Add a node of the cluster at the start."""
         name = name_of(name)
         if name in self._node_names:
             self.note("nodes left out: there is one of this name")
@@ -239,11 +233,6 @@ CUT_OFF = (OSError, EOFError, zlib.error)
 def lines(path: str | Path) -> Iterator[str]:
     """Iterate over the lines of a text file.
 
-    Yields
-    ------
-    str
-        Without its end.
-
     Raises
     ------
     InputError
@@ -291,13 +280,7 @@ def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str
 
 
 def heading(path: str | Path) -> list[str]:
-    """Return the values of the first row of a CSV file, if its first line is one.
-
-    Returns
-    -------
-    list of str
-        Empty for another file.
-    """
+    """Return the values of the first row of a CSV file, if its first line is one."""
     try:
         return [name.strip() for name in next(_reader([next(lines(path), "")]), [])]
     except csv.Error:
@@ -339,13 +322,7 @@ def list_of(value: Any) -> list[Any]:
 
 
 def number_of(text: str) -> float | None:
-    """Return a field as a number; None for an empty field or one that is none.
-
-    Returns
-    -------
-    float or None
-        Finite.
-    """
+    """Return a field as a number; None for an empty field or one that is none."""
     try:
         value = float(text)
     except ValueError:

@@ -71,13 +71,7 @@ class EventCursor:
         return self._base + self.first
 
     def index(self, at: int) -> int:
-        """Return the index of an event of the piece in the timeline.
-
-        Parameters
-        ----------
-        at : int
-            Index in the lists.
-        """
+        """Return the index of an event of the piece in the timeline."""
         here = self._base + at
         return here if self._kept is None else int(self._kept[here])
 

@@ -113,13 +113,7 @@ class HistoryDocument(Document, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, part: str, table: Table) -> HistoryDocument:
-        """Return the document of one table of a history.
-
-        Parameters
-        ----------
-        part : str
-            The field.
-        """
+        """Return the document of one table of a history."""
         (rows,) = (get_args(get_args(field.type)[0]) for field in fields(cls) if field.name == part)
         shown: dict[str, Any] = {part: [rows[0](**known(row)) for row in rows_of(table)]}
         return cls(**shown)

@@ -45,13 +45,7 @@ class HistoryLog:
         self._files: dict[str, Path] = {}
 
     def spill(self, folder: Path, least: int = SPILL_ROWS) -> None:
-        """Move the rows in memory to files, if there are enough of them.
-
-        Parameters
-        ----------
-        least : int, optional
-            Rows.
-        """
+        """Move the rows in memory to files, if there are enough of them."""
         if len(next(iter(self.columns.values()))) < least:
             return
         for column, values in self.columns.items():
@@ -171,11 +165,6 @@ class Recorder:
             What follows the name; -1 for nothing.
         template : int
             Index in `templates`.
-
-        Returns
-        -------
-        int
-            Number of the pod.
         """
         created, names, ordinals, templates = self._pod
         number = self.live[key] = len(self.live) + self.ended
@@ -195,13 +184,7 @@ class Recorder:
         self.ended = number - len(self.live)
 
     def note_pod(self, time: float, pod: Pod) -> int:
-        """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start.
-
-        Returns
-        -------
-        int
-            Number of the pod.
-        """
+        """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start."""
         self.names.append(pod.key)
         number = self.create(time, pod.key, len(self.names) - 1, -1, self.template(pod))
         if pod.spec.node_name:
@@ -276,12 +259,7 @@ class Recorder:
         self.pending.pop(key, None)
 
     def count(self, what: str) -> int:
-        """Return how many pods are in a state.
-
-        Parameters
-        ----------
-        what : {"pending", "running", "evicted"}
-        """
+        """Return how many pods are in a state."""
         if what == "evicted":
             return self.counts["evicted"]
         return len(self.pending) if what == "pending" else len(self.live) - len(self.pending)

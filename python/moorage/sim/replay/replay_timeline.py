@@ -81,13 +81,7 @@ class Clauses(Struct, frozen=True):
         return all(clause.holds(replayer) for clause in self.clauses)
 
     def due(self, replayer: Replayer) -> float:
-        """Return the next time at which a clause begins to hold by itself.
-
-        Returns
-        -------
-        float
-            Later than now.
-        """
+        """Return the next time at which a clause begins to hold by itself."""
         times = (clause.due(replayer) for clause in self.clauses)
         return min((time for time in times if time > replayer.clock.now), default=math.inf)
 

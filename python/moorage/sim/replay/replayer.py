@@ -489,13 +489,7 @@ class Replayer(Policy):
             self.recorder.counts["pods that a drain has left"] += len(effect.unfinished)
 
     def retire_node(self, name: str) -> bool:
-        """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does.
-
-        Returns
-        -------
-        bool
-            Whether it is gone.
-        """
+        """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does."""
         scheduler = self.scheduler
         with self.removing():
             done = scheduler.drain(name, force=True)

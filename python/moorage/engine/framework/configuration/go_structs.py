@@ -105,13 +105,7 @@ def _annotated(base: type, meta: Meta, pointer: bool) -> GoType:
 
 @cache
 def go_fields(struct: type[Part]) -> dict[str, Field]:
-    """Return the fields of a struct by JSON name.
-
-    Parameters
-    ----------
-    struct : type of Part
-        Class of the struct.
-    """
+    """Return the fields of a struct by JSON name."""
     hints = get_type_hints(struct, include_extras=True)
     return {
         info.encode_name: Field(info.name, info.encode_name, _go_type(hints[info.name]))
@@ -120,18 +114,7 @@ def go_fields(struct: type[Part]) -> dict[str, Field]:
 
 
 def write(part: Part) -> dict[str, Any]:
-    """Return the JSON value that Go encodes for a struct.
-
-    Parameters
-    ----------
-    part : Part
-        The struct.
-
-    Returns
-    -------
-    dict
-        JSON object.
-    """
+    """Return the JSON value that Go encodes for a struct."""
     value = {}
     for field in go_fields(type(part)).values():
         item = getattr(part, field.attribute)
@@ -217,24 +200,12 @@ def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def without_surrogates(text: str) -> str:
-    """Decode a JSON string as Go: an unpaired surrogate such as ``"\\ud800"`` becomes U+FFFD.
-
-    Parameters
-    ----------
-    text : str
-        Content of the string.
-    """
+    """Decode a JSON string as Go: an unpaired surrogate such as ``"\\ud800"`` becomes U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def kind_of(value: Any) -> str:
-    """Return Go's name of the type of a JSON value.
-
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-    """
+    """Return Go's name of the type of a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -387,13 +358,6 @@ class _Decoder:
 def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
     """Decode a JSON value into a struct.
 
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-    struct : type of Part
-        Class of the struct.
-
     Returns
     -------
     errors : list of str
@@ -420,11 +384,6 @@ def decode_leniently(value: Any, type_: GoType) -> Any:
         A JSON value.
     type_ : GoType
         The Go type to decode into.
-
-    Returns
-    -------
-    object
-        The decoded value.
 
     Raises
     ------
@@ -462,16 +421,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=JsonObject, parse_float=JsonNumber
 def parse(text: str) -> Any:
     """Parse a JSON text (json.Unmarshal).
 
-    Parameters
-    ----------
-    text : str
-        One JSON value.
-
-    Returns
-    -------
-    object
-        The JSON value.
-
     Raises
     ------
     DecodeError
@@ -487,11 +436,6 @@ def parse_first(text: str) -> Any:
     ----------
     text : str
         A text that starts with a JSON value.
-
-    Returns
-    -------
-    object
-        The JSON value.
 
     Raises
     ------

@@ -123,11 +123,6 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
 def default_args(name: str, gates: Gates) -> types.Typed | None:
     """Return the default arguments of an in-tree plugin.
 
-    Parameters
-    ----------
-    gates : mapping of str to bool
-        All feature gates.
-
     Returns
     -------
     Typed or None

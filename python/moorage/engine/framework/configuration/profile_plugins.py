@@ -361,11 +361,6 @@ def effective(
     release : Release, optional
         Whose extension points are listed.
 
-    Returns
-    -------
-    dict
-        JSON object.
-
     Raises
     ------
     ConfigurationError

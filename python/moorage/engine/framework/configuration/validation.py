@@ -32,17 +32,7 @@ def invalid(path: str, value: Any, detail: str) -> str:
 
 
 def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
-    """Return the message ``Unsupported value`` with the supported values.
-
-    Parameters
-    ----------
-    path : str
-        Path of the field.
-    value : str
-        Value of the field.
-    supported : sequence of str
-        The supported values.
-    """
+    """Return the message ``Unsupported value`` with the supported values."""
     known = ", ".join(map(quote, supported))
     return f"{path}: Unsupported value: {go_json(value)}: supported values: {known}"
 
@@ -74,26 +64,12 @@ def forbidden(path: str, detail: str) -> str:
 
 
 def duplicate(path: str, value: str) -> str:
-    """Return the message ``Duplicate value``.
-
-    Parameters
-    ----------
-    path : str
-        Path of the field.
-    value : str
-        Value of the field.
-    """
+    """Return the message ``Duplicate value``."""
     return f"{path}: Duplicate value: {quote(value)}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Join the distinct messages to one; "" for none.
-
-    Parameters
-    ----------
-    errors : iterable of str
-        The messages.
-    """
+    """Join the distinct messages to one; "" for none."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
@@ -110,11 +86,6 @@ _PLACEMENT_POINTS = ("placement_generate", "placement_score", "placement_feasibl
 
 def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> str:
     """Validate a configuration that has its defaults.
-
-    Parameters
-    ----------
-    gates : mapping of str to bool
-        All feature gates.
 
     Returns
     -------
@@ -307,11 +278,6 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> Errors:
         Path of the field with the arguments.
     gates : mapping of str to bool
         All feature gates.
-
-    Returns
-    -------
-    iterator of str
-        The error messages.
     """
     match args:
         case types.DefaultPreemptionArgs():
@@ -453,11 +419,6 @@ def _dynamic_resources(args: types.DynamicResourcesArgs, path: str, gates: Gates
 def validate_node_resources_fit(args: types.NodeResourcesFitArgs) -> Errors:
     """Validate the arguments of NodeResourcesFit.
 
-    Parameters
-    ----------
-    args : NodeResourcesFitArgs
-        The args struct.
-
     Returns
     -------
     iterator of str
@@ -497,11 +458,6 @@ _FIELD_OPERATORS = ("In", "NotIn")
 
 def label_name_errors(name: str, path: str) -> list[str]:
     """Return the errors of a label key.
-
-    Parameters
-    ----------
-    path : str
-        Path of the field.
 
     Returns
     -------

@@ -201,22 +201,11 @@ class Engine(NodeSearch):
         return plugins is None or any(plugin.may_preempt(shape, potential) for plugin in plugins)
 
     def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
-        """Whether PostFilter certainly makes no room for a pod without a nominated node.
-
-        Parameters
-        ----------
-        diagnosis : Diagnosis
-            Of the failed search.
-        """
+        """Whether PostFilter certainly makes no room for a pod without a nominated node."""
         return not self.may_preempt(diagnosis.shape, diagnosis.potential)
 
     def with_futile_messages(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
         """Return the result of PostFilter for a pod that it cannot help, without running it.
-
-        Parameters
-        ----------
-        diagnosis : Diagnosis
-            Of the failed search.
 
         Returns
         -------
@@ -309,13 +298,7 @@ class Rotation:
             engine.number = number
 
     def take(self, engine: Engine) -> Engine:
-        """Hand the rotation to an engine, whose search is the next.
-
-        Returns
-        -------
-        Engine
-            The argument.
-        """
+        """Hand the rotation to an engine, whose search is the next."""
         if engine is not self.holder:
             engine.decider.start = self.holder.decider.start
             self.holder = engine
@@ -343,11 +326,6 @@ class Rotation:
 
     def copy_from(self, other: Rotation) -> dict[Engine, Engine]:
         """Take the state of the rotation and of the engines of another scheduler.
-
-        Parameters
-        ----------
-        other : Rotation
-            Of as many profiles.
 
         Returns
         -------
@@ -439,11 +417,6 @@ def _threads(wanted: int) -> int:
 def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
     """Take the plugins of profiles from their scheduler if an exception ends the block, so that another can
     use them.
-
-    Parameters
-    ----------
-    profiles : sequence of Profile
-        Read at the exception.
     """
     try:
         yield

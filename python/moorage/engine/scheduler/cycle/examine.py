@@ -294,11 +294,6 @@ def _statuses(engine: Engine, state: CycleState, pod: Pod, ran: PreFilterRun) ->
 def check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
     """Run the PreFilter and Filter plugins of a profile for a pod on a node.
 
-    Parameters
-    ----------
-    engine : Engine
-        Of the pod's profile.
-
     Returns
     -------
     Status, CycleState or None

@@ -36,11 +36,6 @@ logger = logging.getLogger("moorage.scheduler")
 def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) -> dict[str, int]:
     """Return the weighted sums of extenders' scores. An extender that fails is skipped.
 
-    Parameters
-    ----------
-    nodes : list of Node
-        Feasible nodes.
-
     Returns
     -------
     dict of str to int

@@ -287,13 +287,7 @@ class Failure(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, decision: Decision) -> Failure:
-        """Return the failure of a pod that was scheduled in a cycle of its own.
-
-        Parameters
-        ----------
-        decision : Decision
-            Without a node.
-        """
+        """Return the failure of a pod that was scheduled in a cycle of its own."""
         return cls(decision.diagnosis, decision.error, decision.nominating)
 
     @property

@@ -122,15 +122,7 @@ class PolicyBinding(NamedTuple):
 
 
 class BoundPolicy(Generic[S]):
-    """A policy with its bindings, compiled when it first matches.
-
-    Parameters
-    ----------
-    name : str
-        Of the policy.
-    bindings : sequence of Object
-        Those with its name.
-    """
+    """A policy with its bindings, compiled when it first matches."""
 
     def __init__(self, name: str, spec: S, bindings: Sequence[Any]) -> None:
         self.name, self.spec = name, spec

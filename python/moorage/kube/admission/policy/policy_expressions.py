@@ -201,13 +201,6 @@ def compile_variables(
 ) -> tuple[dict[str, Program], Environment]:
     """Compile the variables of a policy, of which each may name those before it.
 
-    Returns
-    -------
-    dict of str to Program
-        By name.
-    Environment
-        With all of them.
-
     Raises
     ------
     CompileError

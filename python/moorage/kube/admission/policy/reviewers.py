@@ -78,12 +78,7 @@ class Reviewer(NamedTuple):
 
 
 class Reviewers:
-    """Those of a cluster; of its webhooks, those that fail closed.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    """
+    """Those of a cluster; of its webhooks, those that fail closed."""
 
     def __init__(self, cluster: Cluster) -> None:
         off = switched_plugins(cluster.others).disabled

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from math import inf, nan
 from threading import Event
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -104,6 +103,10 @@ def failing(live: LiveScheduler) -> set[str]:
     return {name.upper() if name in live.health else name for name in failed}
 
 
+def unreadable(live: LiveScheduler) -> set[str]:
+    return {one.kind for one in live.client.reflectors if one.unreadable_since is not None}
+
+
 def test_nothing_fires_while_pods_are_scheduled(live: LiveScheduler, store: ObjectStore) -> None:
     prometheus = Prometheus(live.run.metrics.text)
     store.create_many([asking("a"), asking("big", "99")])
@@ -118,17 +121,10 @@ def test_a_kind_that_cannot_be_read(
     """Pods are scheduled and counted. A restart would not help."""
     prometheus = Prometheus(live.run.metrics.text)
     refuse = answers(500, "InternalError", "unable to decrypt")
-
-    def cannot_read(handler: Any) -> bool:
-        if "/csinodes" not in handler.path:
-            return False
-        refuse(handler)
-        server.faults.append(cannot_read)  # for good
-        return True
-
-    server.faults.append(cannot_read)
-    server.cut()
-    until(live, lambda: any(one.unreadable_since is not None for one in live.client.reflectors))
+    server.outage = lambda handler: "/csinodes" in handler.path and refuse(handler)
+    server.cut("/csinodes")
+    until(live, lambda: "CSINode" in unreadable(live))
+    assert unreadable(live) == {"CSINode"}
     store.create_many([asking("a"), asking("big", "99")])
     until(live, lambda: live.run.bound == 1 and not live.run.writer)
     live.recorder.flush()

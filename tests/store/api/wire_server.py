@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doors.kube import plural
@@ -34,6 +34,8 @@ CODES = {
 PATCH_TYPES = {"merge-patch": "merge", "strategic-merge-patch": "strategic", "json-patch": "json"}
 KINDS = {plural(struct): struct for struct in structs()}
 
+Fault: TypeAlias = Callable[["Handler"], bool]
+
 
 def status(code: int, reason: str, message: str) -> dict[str, Any]:
     value = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
@@ -50,6 +52,8 @@ class WireServer:
     faults : list of callable
         The first takes a handler before its request is served, and returns whether it has answered. It is
         dropped before the client can see its answer: the next request is not for it.
+    outage : callable or None
+        A fault that stays.
     requests : list of (method, path, query)
     streams_lists : bool
         Whether the server has streaming lists.
@@ -59,7 +63,8 @@ class WireServer:
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
-        self.faults: list[Callable[[Handler], bool]] = []
+        self.faults: list[Fault] = []
+        self.outage: Fault | None = None
         self.version = ""
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.streams_lists = True
@@ -87,10 +92,12 @@ class WireServer:
         self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
 
-    def cut(self) -> None:
-        """Cut all watches."""
-        for handler in list(self.open):
-            handler.cut()
+    def cut(self, part: str = "") -> None:
+        """Cut all watches whose path has a part."""
+        with self.lock:
+            handlers = [handler for handler in self.open if part in handler.path]
+        for handler in handlers:
+            handler.hang_up()
 
     def close(self) -> None:
         self.stopping.set()
@@ -133,9 +140,23 @@ class Handler(BaseHTTPRequestHandler):
         with owner.lock:
             owner.requests.append((self.command, url.path, self.query))
             fault = self.fault = owner.faults[0] if owner.faults else None
+            outage = owner.outage
+            if "watch" in self.query:
+                owner.open.append(self)  # at once: whoever cuts watches after this cuts it
+        try:
+            self.serve_unless(fault, outage)
+        finally:
+            if "watch" in self.query:
+                with owner.lock:
+                    owner.open.remove(self)
+
+    def serve_unless(self, fault: Fault | None, outage: Fault | None) -> None:
+        """Answer, unless a fault does."""
         if fault is not None and fault(self):
             return
         self.fault = None
+        if outage is not None and outage(self):
+            return
         try:
             self.answer()
         except ApiError as error:
@@ -160,8 +181,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def cut(self) -> None:
-        """Close the connection without an answer."""
+        """Close the connection as the answer of a fault."""
         self.drop_fault()
+        self.hang_up()
+
+    def hang_up(self) -> None:
         self.close_connection = True
         with suppress(OSError):
             self.connection.shutdown(2)
@@ -293,7 +317,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        owner.open.append(self)
         try:
             if is_list:
                 for obj in objects:
@@ -305,7 +328,6 @@ class Handler(BaseHTTPRequestHandler):
         except ResourceExpiredError as error:
             self.line({"type": "ERROR", "object": status(410, "Expired", str(error))})
         finally:
-            owner.open.remove(self)
             watch.close()
         self.line(None)
 

@@ -333,6 +333,7 @@ class Reflector(Generic[T]):
             seconds = self._connection.clock() - self.unreadable_since
             self.unreadable_since, self.error = None, ""
             logger.info("kind can be read again: kind=%s seconds=%.1f", self.kind, seconds)
+            self._arrivals.wake()  # as a failure does
 
     def _pause(self) -> None:
         self._opened_at = None

@@ -326,13 +326,7 @@ class PendingCause(Struct):
 
 
 def causes_block(causes: Iterable[PendingCause], explain: Explain | None) -> Causes | None:
-    """Return causes, those of the most pods first, with what would help.
-
-    Returns
-    -------
-    Causes or None
-        None if there is no cause.
-    """
+    """Return causes, those of the most pods first, with what would help; None if there is no cause."""
     ordered = sorted(causes, key=lambda cause: (cause.is_mild, -cause.pods, cause.title))
     for cause in ordered[:EXPLAINED]:
         if cause.pod and explain is not None:

@@ -529,7 +529,7 @@ def evict_pods(
 
 
 def reason_to_stay(pod: Pod, force: bool = False, delete_local_data: bool = True) -> str:
-    """Return why ``kubectl drain --ignore-daemonsets`` leaves a pod on its node.
+    """Return why ``kubectl drain --ignore-daemonsets`` leaves a pod on its node; "" if it is evicted.
 
     Parameters
     ----------
@@ -537,11 +537,6 @@ def reason_to_stay(pod: Pod, force: bool = False, delete_local_data: bool = True
         Whether a pod without a controller is evicted.
     delete_local_data : bool
         Whether a pod with an emptyDir volume is evicted.
-
-    Returns
-    -------
-    str
-        "" if it is evicted.
     """
     owner = pod.metadata.controller()
     if MIRROR_ANNOTATION in pod.metadata.annotations:

@@ -537,13 +537,7 @@ class PodInPermit:
         return self._signal(None)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable.
-
-        Returns
-        -------
-        bool
-            Whether the signal was delivered.
-        """
+        """Declare the pod unschedulable; return whether the signal was delivered."""
         return self._signal(Status(Unschedulable, f"rejected while waiting at permit: {msg}"))
 
     def _signal(self, status: Status | None) -> bool:
@@ -852,13 +846,7 @@ class PermitWait(Struct, frozen=True):
         return self.waiting.allow(*self.plugins)
 
     def Reject(self, msg: str) -> bool:
-        """Declare the pod unschedulable.
-
-        Returns
-        -------
-        bool
-            Whether the signal was delivered.
-        """
+        """Declare the pod unschedulable; return whether the signal was delivered."""
         self.waiting.expire(self.clock())
         pending = self.waiting.get_pending_plugins()
         plugin = next((name for name in pending if name in self.plugins), "")

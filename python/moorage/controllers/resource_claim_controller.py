@@ -44,13 +44,7 @@ class ResourceClaimController:
         self._rest: int | None = None  # `changes` of the store when there was nothing to do
 
     def settle(self) -> bool:
-        """Do all that is to be done.
-
-        Returns
-        -------
-        bool
-            Whether the store may have changed.
-        """
+        """Do all that is to be done; return whether the store may have changed."""
         store = self._store
         if store is None:
             return self._release_and_make()
@@ -204,17 +198,12 @@ def _misses_claims(owner: Owner) -> bool:
 
 
 def claim_of_template(owner: Owner, use: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    """Return the claim of a pod or a pod group from a template.
+    """Return the claim of a pod or a pod group from a template, without a name: it is to be generated.
 
     Parameters
     ----------
     use : PodResourceClaim
         One of the owner's spec.
-
-    Returns
-    -------
-    ResourceClaim
-        Without a name: it is to be generated.
     """
     is_pod = isinstance(owner, Pod)
     version = "v1" if is_pod else owner.api_version

@@ -69,12 +69,7 @@ class LiveRun(Policy):
         self.bound = self.failed = 0
 
     def step(self) -> bool:
-        """Receive events, try some pods, and send bindings.
-
-        Returns
-        -------
-        bool
-            Whether there may be more to do at once.
+        """Receive events, try some pods, and send bindings; return whether there may be more to do at once.
 
         Raises
         ------

@@ -682,11 +682,5 @@ _REPEATABLE = (Verb.CREATE, Verb.DELETE, Verb.BIND)
 
 
 def reference_of(obj: Object, name: str) -> str:
-    """Return the reference of an object under a name.
-
-    Returns
-    -------
-    str
-        As ``pod/default/web``.
-    """
+    """Return the reference of an object under a name, as ``pod/default/web``."""
     return "/".join(part for part in (obj.kind.lower(), obj.namespace, name) if part)

@@ -333,7 +333,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
 
 
 def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str, ...]:
-    """Return the budgets that evictions violate.
+    """Return the budgets that evictions violate, as ``namespace/name``.
 
     Parameters
     ----------
@@ -341,11 +341,6 @@ def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str
         The node and the victims.
     priority : int
         Of the pod that evicts them.
-
-    Returns
-    -------
-    tuple of str
-        As ``namespace/name``.
     """
     if not candidate.victims.num_pdb_violations:
         return ()

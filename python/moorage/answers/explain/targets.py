@@ -219,7 +219,7 @@ def _common(workload: Workload) -> tuple[str, ...]:
 def workload_named(
     setup: SimulationSetup, text: str, namespace: str | None
 ) -> tuple[str, str, str | None] | None:
-    """Return the kind, name and namespace of a workload, if a target names one.
+    """Return the kind, name and namespace of a workload, if a target names one; None for a pod.
 
     Parameters
     ----------
@@ -228,11 +228,6 @@ def workload_named(
         read its name as `check` prints it, or without the API group.
     namespace : str or None
         Namespace of the option; None without it.
-
-    Returns
-    -------
-    (str, str, str or None) or None
-        None for a pod.
 
     Raises
     ------

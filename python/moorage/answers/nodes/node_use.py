@@ -126,17 +126,12 @@ def _percent(requested: Any, allocatable: Any) -> Array:
 
 
 def heat_map(use: NodeUse, extra: Mapping[str, Array] | None = None) -> Drawn | None:
-    """Return a map with a square per node.
+    """Return a map with a square per node; None without nodes.
 
     Parameters
     ----------
     extra : mapping of str to (nodes,) float64 array, optional
         More measures of nodes, in per cent, shown first.
-
-    Returns
-    -------
-    Drawn or None
-        None without nodes.
     """
     if not use.names:
         return None
@@ -195,13 +190,7 @@ def _json(values: Array) -> list[float | None]:
 
 
 def group_grid(use: NodeUse, grouping: str) -> Grid | None:
-    """Return the use of resources by zone or by pool.
-
-    Returns
-    -------
-    Grid or None
-        None if no node has the label.
-    """
+    """Return the use of resources by zone or by pool; None if no node has the label."""
     values = np.array(use.groupings.get(grouping, []))
     if not values.astype(bool).any():
         return None

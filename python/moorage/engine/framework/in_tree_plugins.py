@@ -579,17 +579,12 @@ class ClaimPlugin(
         return None, []
 
     def devices_of(self, needs: Hashable) -> NodeDevices | None:
-        """Return which nodes have the devices of needs.
+        """Return which nodes have the devices of needs; None where no devices are needed.
 
         Parameters
         ----------
         needs : hashable
             As `needs_of` returned them.
-
-        Returns
-        -------
-        NodeDevices or None
-            None where no devices are needed.
         """
         return None
 

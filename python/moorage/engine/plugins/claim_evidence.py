@@ -233,13 +233,7 @@ class Claims(Struct):
 
 
 def largest_volume(capacity: CSIStorageCapacity) -> int:
-    """Return the largest volume that a capacity allows.
-
-    Returns
-    -------
-    int
-        Bytes.
-    """
+    """Return the largest volume that a capacity allows, in bytes."""
     limit = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     return 0 if limit is None else parse_bytes(limit)
 

@@ -476,13 +476,7 @@ def preempt_pods(context: SchedulerState, pods: Sequence[Pod], offsets: Sequence
 
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:
-    """Return why a pod cannot be placed by `preempt_pods`.
-
-    Returns
-    -------
-    str
-        "" where it can.
-    """
+    """Return why a pod cannot be placed by `preempt_pods`; "" where it can."""
     if _target_at_once(engine, pod) is not None:
         return ""
     is_outside = (

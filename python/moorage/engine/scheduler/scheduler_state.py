@@ -196,13 +196,7 @@ class SchedulerState:
         return self.pods.unbound(pod) is not None
 
     def not_ours(self, pod: Pod) -> str:
-        """Return why this scheduler does not schedule a pod now.
-
-        Returns
-        -------
-        str
-            "" where it does.
-        """
+        """Return why this scheduler does not schedule a pod now; "" where it does."""
         if pod.metadata.deletion_timestamp:
             return TERMINATING
         if not self._is_ours(pod):

@@ -26,7 +26,7 @@ SINGLE_BELOW_ALL = "all parent {} cannot have single child {}"
 
 
 def why_invalid(context: SchedulerState, group: AnyGroup, pods: Sequence[Pod]) -> str:
-    """Return why pods cannot form a group.
+    """Return why pods cannot form a group; "" if they can.
 
     Parameters
     ----------
@@ -34,11 +34,6 @@ def why_invalid(context: SchedulerState, group: AnyGroup, pods: Sequence[Pod]) -
         At the top of its tree.
     pods : sequence of Pod
         The pending ones before those that have a node.
-
-    Returns
-    -------
-    str
-        "" if they can.
     """
     release = context.handle.release
     if not release.hierarchies_are_validated:

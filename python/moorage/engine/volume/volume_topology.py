@@ -92,17 +92,12 @@ AWS = "aws://"
 
 
 def migrated_driver(volume: Volume) -> str | None:
-    """Return the CSI driver that replaces the plugin of an inline volume.
+    """Return the CSI driver that replaces the plugin of an inline volume; None if the plugin is not replaced.
 
     Parameters
     ----------
     volume : Volume
         An inline volume of a pod.
-
-    Returns
-    -------
-    str or None
-        None if the plugin is not replaced.
     """
     plugins = (MIGRATED | UNCOUNTED).items()
     return next((plugin.driver for field, plugin in plugins if getattr(volume, field) is not None), None)
@@ -237,7 +232,7 @@ def migrated_plugins(node: CSINode | None) -> Container[str]:
 
 
 def required_affinity(volume: PersistentVolume, plugins: Container[str] = ()) -> NodeSelector | None:
-    """Return the node affinity that a node must match to reach a volume.
+    """Return the node affinity that a node must match to reach a volume; None if all nodes reach the volume.
 
     Where the plugin of the volume is replaced, it is that of the CSI volume: in terms about zones the label
     of the driver takes the place of Kubernetes', and zones that only labels of the volume name are required.
@@ -246,11 +241,6 @@ def required_affinity(volume: PersistentVolume, plugins: Container[str] = ()) ->
     ----------
     plugins : container of str
         The plugins that CSI drivers replace on the node.
-
-    Returns
-    -------
-    NodeSelector or None
-        None if all nodes reach the volume.
 
     Raises
     ------

@@ -110,17 +110,12 @@ def _table() -> _Table:
 
 @cache
 def struct_of(kind: str, api_version: str) -> str:
-    """Return the name of the struct of a built-in kind.
+    """Return the name of the struct of a built-in kind; "" for a kind that is not built in.
 
     Parameters
     ----------
     api_version : str
         ``group/version``. A version that the table does not have stands for the newest one of its group.
-
-    Returns
-    -------
-    str
-        "" for a kind that is not built in.
     """
     kinds = _table().kinds
     if (exact := f"{api_version}/{kind}") in kinds:

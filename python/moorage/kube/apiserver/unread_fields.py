@@ -78,17 +78,12 @@ def unread_type(value: Any) -> Any:
 
 
 def unread_text(spec: Any) -> str:
-    """Return unread fields as JSON text, without defaults.
+    """Return unread fields as JSON text, without defaults; "" where all fields are read.
 
     Parameters
     ----------
     spec : object
         Of the type of `unread_type`.
-
-    Returns
-    -------
-    str
-        "" where all fields are read.
     """
     for container in chain(spec.containers or (), spec.initContainers or ()):
         _drop_image(container, "image", "imagePullPolicy")

@@ -268,13 +268,7 @@ def _topology_keys(constraints: PodGroupSchedulingConstraints | None) -> tuple[s
 
 
 def composite_key(namespace: str, name: str | None) -> UnitKey | None:
-    """Return the key of a composite pod group.
-
-    Returns
-    -------
-    UnitKey or None
-        None without a name.
-    """
+    """Return the key of a composite pod group; None without a name."""
     return (namespace, f"{COMPOSITE}/{name}") if name else None
 
 

@@ -92,17 +92,12 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
 
 
 def replica_set(deployment: Deployment, suffix: str, template: PodTemplateSpec, replicas: int) -> ReplicaSet:
-    """Return a ReplicaSet of a Deployment for a template.
+    """Return a ReplicaSet of a Deployment for a template, without UID and creation time.
 
     Parameters
     ----------
     suffix : str
         The hash in its name and in its labels.
-
-    Returns
-    -------
-    ReplicaSet
-        Without UID and creation time.
     """
     labels = template.metadata.labels | {HASH_LABEL: suffix}
     selector = deployment.spec.selector or LabelSelector()

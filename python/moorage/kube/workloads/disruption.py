@@ -148,17 +148,12 @@ def status_of(
 
 
 def with_statuses(cluster: Cluster) -> list[Object]:
-    """Return the `others` of a cluster, in which every disruption budget has a status.
+    """Return the `others` of a cluster, in which every disruption budget has a status, in the same order.
 
     Parameters
     ----------
     cluster : Cluster
         With the pods that were there.
-
-    Returns
-    -------
-    list of Object
-        In the same order.
     """
     return [
         replace(obj, status=disruption_status(obj, cluster))

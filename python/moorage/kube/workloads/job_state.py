@@ -451,17 +451,12 @@ def due(objects: Iterable[Object]) -> Iterator[CronJob]:
 
 
 def next_run(cron_job: CronJob, taken: Container[str] = ()) -> Job:
-    """Return the Job that a CronJob creates next.
+    """Return the Job that a CronJob creates next, without defaults.
 
     Parameters
     ----------
     taken : container of str, optional
         By ``namespace/name`` the Jobs that there are; their names are followed by a number.
-
-    Returns
-    -------
-    Job
-        Without defaults.
     """
     template, name = cron_job.spec.job_template, f"{cron_job.name}{RUN}"
     names = (f"{name}-{number}" if number > 1 else name for number in count(1))

@@ -392,17 +392,12 @@ _TEMPLATES = ("Template", "Definition", "Binding", "NodeClass")
 
 
 def rule_of(full_kind: str) -> KindRule | None:
-    """Return what a kind makes.
+    """Return what a kind makes; None for a kind that is not known.
 
     Parameters
     ----------
     full_kind : str
         Kind and API group: ``Job.batch.volcano.sh``.
-
-    Returns
-    -------
-    KindRule or None
-        None for a kind that is not known.
     """
     kind, _, group = full_kind.partition(".")
     if full_kind in RULES:

@@ -75,17 +75,12 @@ def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) 
 def make_revision(
     owner: Revisioned, template: PodTemplateSpec, number: int, suffix: str = ""
 ) -> ControllerRevision:
-    """Return a revision of a workload for a template.
+    """Return a revision of a workload for a template, without UID and creation time.
 
     Parameters
     ----------
     suffix : str, optional
         The hash in its name; by default that of the template.
-
-    Returns
-    -------
-    ControllerRevision
-        Without UID and creation time.
     """
     suffix = suffix or template_hash(template)
     meta = ObjectMeta(

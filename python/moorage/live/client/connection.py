@@ -351,13 +351,7 @@ class HttpSessions:
                 session.close()
 
     def renew(self, session: Session) -> bool:
-        """Drop credentials that the server has refused.
-
-        Returns
-        -------
-        bool
-            Whether another attempt may have others.
-        """
+        """Drop credentials that the server has refused; return whether another attempt may have others."""
         if self._is_renewable:
             session.expires = -float("inf")
         return self._is_renewable

@@ -121,13 +121,7 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
 
 
 def default_args(name: str, gates: Gates) -> types.Typed | None:
-    """Return the default arguments of an in-tree plugin.
-
-    Returns
-    -------
-    Typed or None
-        None for a plugin without arguments.
-    """
+    """Return the default arguments of an in-tree plugin; None for a plugin without arguments."""
     if name not in types.ARGS:
         return None
     args = types.ARGS[name](kind=f"{name}Args", api_version=types.API_VERSION)

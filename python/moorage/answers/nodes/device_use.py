@@ -5,23 +5,22 @@ claims have (Dynamic Resource Allocation).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from moorage._core.base.quantity import Quantity
-from moorage._core.base.quantity import parse as amount_of
 from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Count, Document
-from moorage.kube import DeviceClass, Pod, ResourceClaim, ResourceSlice
+from moorage.kube import DeviceClass, Pod, ResourceClaim
 from moorage.kube.model.node import Node
-from moorage.kube.model.resource_claims import OF_DEVICE_CLASS, DeviceRequest
-from moorage.kube.model.resource_slices import Device, ResourceSliceSpec
+from moorage.kube.model.resource_claims import OF_DEVICE_CLASS
+from moorage.kube.model.resource_slices import Device
 from moorage.kube.workloads.ownership import Workload, Workloads
 from moorage.store import find_object
+
+from .driver_devices import DriverDevices, Key, ListedDevice
 
 T = TypeVar("T")
 MODEL_LABELS = (
@@ -36,6 +35,8 @@ MODEL_LABELS = (
 MODEL_ATTRIBUTES = (("productName", "model"), ("profile", "type"))
 """Attributes in which devices tell their model, and which part of a device they are: the first of each that
 is there; a domain may stand before."""
+_SAME_CHIPS = frozenset(f"aws.amazon.com/{name}" for name in ("neuron", "neuroncore", "neurondevice"))
+"""The device plugin of AWS counts each chip as each of these; kube-scheduler counts them apart."""
 _NO_DEVICES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
@@ -61,10 +62,13 @@ class DeviceUse(Document, frozen=True):
     """Empty for devices that several nodes can use."""
     devices: Count
     free: Count | UnsetType
-    """Those that could be given, each by itself: parts of one device take room from one another. Left out
-    where several claims can share a device, and of devices that no ResourceSlice lists."""
+    """Those that claims for one each would get, one after the other. Left out where several claims can share
+    a device, and of devices that no ResourceSlice lists."""
     holders: tuple[DeviceShare, ...]
     """Those with the most devices first."""
+    instead_of: tuple[str, ...] = ()
+    """Resources and models of the node whose free devices are parts of the same ones: who takes some leaves
+    fewer of the others."""
 
 
 class HeldDevices(Document, frozen=True):
@@ -123,6 +127,7 @@ def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[Devic
         if name in _NO_DEVICES or name.startswith("attachable-volumes-"):
             continue
         allocatable, requested = (table.column(kind, name) for kind in ("allocatable", "requested"))
+        chips = sorted(_SAME_CHIPS & {*table.allocatable}) if name in _SAME_CHIPS else ()
         is_of_driver = name in of_drivers or name.startswith(OF_DEVICE_CLASS)
         for row in scheduler.context.view_rows().tolist():
             total = int(allocatable[row])
@@ -136,7 +141,10 @@ def _of_plugins(scheduler: PodScheduler, workloads: Workloads) -> Iterator[Devic
                     held[workloads.of(pod), ""] += need
             node = table.objects[row]
             free = max(total - int(requested[row]), 0)
-            yield DeviceUse(name, _model_of_node(node), table.row_name(row), total, free, _holders(held))
+            model = _model_of_node(node)
+            same = [each for each in chips if each != name and table.column("allocatable", each)[row]]
+            others = tuple([f"{each} {model}".strip() for each in same])
+            yield DeviceUse(name, model, table.row_name(row), total, free, _holders(held), others)
 
 
 def _model_of_node(node: Node | None) -> str:
@@ -148,94 +156,42 @@ def _model_of_node(node: Node | None) -> str:
 
 
 def _of_drivers(scheduler: PodScheduler, workloads: Workloads) -> Iterator[DeviceUse]:
-    specs: list[ResourceSliceSpec] = [each.spec for each in scheduler.client.list(ResourceSlice)[0]]
-    held = _users_by_device(scheduler, workloads)
-    newest = defaultdict[_Pool, int](int)
-    for spec in specs:
-        newest[_pool(spec)] = max(newest[_pool(spec)], spec.pool.generation)
-    specs = [spec for spec in specs if spec.pool.generation == newest[_pool(spec)]]
-    left = _counters_left(specs, held)
-    groups = defaultdict[tuple[str, str, str], list[tuple[_Pool, Device]]](list)
-    for spec in specs:
-        for device in spec.devices:
-            key = spec.driver, _model(device), device.node_name or spec.node_name or ""
-            groups[key].append((_pool(spec), device))
-    listed = {(*pool, device.name) for devices in groups.values() for pool, device in devices}
-    unlisted = defaultdict[str, list[list[tuple[Workload, str]]]](list)
-    for name, users in held.items():
-        if name not in listed:
-            unlisted[name[0]].append(users)
-    for driver, users_of in unlisted.items():
-        yield DeviceUse(
-            driver, UNLISTED, "", len(users_of), UNSET, _holders(Counter(chain.from_iterable(users_of)))
-        )
-    for key, devices in groups.items():
-        holders = Counter[tuple[Workload, str]]()
-        for pool, device in devices:
-            holders.update(held.get((*pool, device.name), ()))
-        free = [
-            all(
-                amount_of(counter.value) <= left[*pool, uses.counter_set, name]
-                for uses in device.consumes_counters
-                for name, counter in uses.counters.items()
+    devices = DriverDevices(scheduler.client)
+
+    def holders(keys: Iterable[Key]) -> tuple[DeviceShare, ...]:
+        return _holders(
+            Counter(
+                (user, _class_name(claim, result.request))
+                for key in keys
+                for claim, result in devices.held.get(key, ())
+                for user in _users(scheduler, claim, workloads)
             )
-            for pool, device in devices
-            if (*pool, device.name) not in held
-        ]
-        is_shared = any(device.allow_multiple_allocations for _, device in devices)
-        yield DeviceUse(*key, len(devices), UNSET if is_shared else sum(free), _holders(holders))
+        )
 
-
-_Pool = tuple[str, str]
-"""A driver, and the name of a pool."""
-
-
-def _pool(spec: ResourceSliceSpec) -> _Pool:
-    return spec.driver, spec.pool.name
-
-
-def _counters_left(
-    specs: Sequence[ResourceSliceSpec], held: Mapping[tuple[str, str, str], object]
-) -> dict[tuple[str, str, str, str], Quantity]:
-    """By pool, set and name, what devices that are held leave of counters."""
-    left = {
-        (*_pool(spec), counters.name, name): amount_of(counter.value)
-        for spec in specs
-        for counters in spec.shared_counters
-        for name, counter in counters.counters.items()
-    }
-    for spec in specs:
-        for device in spec.devices:
-            if (*_pool(spec), device.name) in held:
-                for uses in device.consumes_counters:
-                    for name, counter in uses.counters.items():
-                        left[*_pool(spec), uses.counter_set, name] -= amount_of(counter.value)
-    return left
+    listed = {each.key for each in devices.listed}
+    unlisted = defaultdict[str, list[Key]](list)
+    for key in devices.held:
+        if key not in listed:
+            unlisted[key[0]].append(key)
+    for driver, keys in unlisted.items():
+        yield DeviceUse(driver, UNLISTED, "", len(keys), UNSET, holders(keys))
+    groups = defaultdict[tuple[str, str, str], list[ListedDevice]](list)
+    for each in devices.listed:
+        groups[each.key[0], _model(each.device), each.node].append(each)
+    takeable = {key: devices.takeable(group) for key, group in groups.items()}
+    wholes = {key: set[Key]().union(*[each.wholes for each in group]) for key, group in takeable.items()}
+    for key, group in groups.items():
+        others = [other for other, its in wholes.items() if other != key and its & wholes[key]]
+        is_shared = any(each.device.allow_multiple_allocations for each in group)
+        free = UNSET if is_shared else len(takeable[key])
+        names = tuple([f"{driver} {model}".strip() for driver, model, _ in others])
+        yield DeviceUse(*key, len(group), free, holders(each.key for each in group), names)
 
 
 def _model(device: Device) -> str:
     texts = {name.rpartition("/")[2]: value.string for name, value in device.attributes.items()}
     parts = (next((text for name in names if (text := texts.get(name))), "") for names in MODEL_ATTRIBUTES)
     return " ".join(filter(None, parts))
-
-
-def _users_by_device(
-    scheduler: PodScheduler, workloads: Workloads
-) -> dict[tuple[str, str, str], list[tuple[Workload, str]]]:
-    """By driver, pool and name, who holds a device, and the class by which it asked."""
-    held: dict[tuple[str, str, str], list[tuple[Workload, str]]] = {}
-    claims: list[ResourceClaim] = scheduler.client.list(ResourceClaim)[0]
-    for claim in claims:
-        if claim.status.allocation is None:
-            continue
-        users = [*_users(scheduler, claim, workloads)]
-        classes = dict(_classes(claim.spec.devices.requests))
-        for result in claim.status.allocation.devices.results:
-            if not result.admin_access:
-                name = classes.get(result.request, "")
-                key = result.driver, result.pool, result.device
-                held.setdefault(key, []).extend((user, name) for user in users)
-    return held
 
 
 def _users(scheduler: PodScheduler, claim: ResourceClaim, workloads: Workloads) -> Iterable[Workload]:
@@ -247,9 +203,12 @@ def _users(scheduler: PodScheduler, claim: ResourceClaim, workloads: Workloads) 
     return users or (Workload(claim.namespace, "ResourceClaim", claim.name),)
 
 
-def _classes(requests: Sequence[DeviceRequest]) -> Iterator[tuple[str, str]]:
-    for request in requests:
-        if request.exactly is not None:
-            yield request.name, request.exactly.device_class_name
+def _class_name(claim: ResourceClaim, name: str) -> str:
+    """The class of a request, or of a subrequest as REQUEST/SUBREQUEST."""
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None and request.name == name:
+            return request.exactly.device_class_name
         for sub in request.first_available:
-            yield f"{request.name}/{sub.name}", sub.device_class_name
+            if f"{request.name}/{sub.name}" == name:
+                return sub.device_class_name
+    return ""

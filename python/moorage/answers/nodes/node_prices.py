@@ -12,6 +12,8 @@ from moorage.kube.model.node import INSTANCE_TYPE, REGION, Node
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
+from .driver_devices import DriverDevices
+
 if TYPE_CHECKING:
     from moorage.autoscalers.providers.pool_types import Types
 
@@ -22,8 +24,8 @@ class PaidRoom:
     """The price of nodes, of which the part that pods do not request is idle.
 
     A node counts by the largest of the requested shares of its cpu, its memory and each of its extended
-    resources: who has all of its GPUs leaves nothing idle. The rest of the price is that of its pods, by the
-    largest share of each.
+    resources, and of the devices of each driver: who has all of its GPUs leaves nothing idle. The rest of the
+    price is that of its pods, by the largest share of each.
 
     Parameters
     ----------
@@ -38,13 +40,15 @@ class PaidRoom:
             name: [scheduler.table.column(kind, name) for kind in ("requested", "allocatable")]
             for name in names
         }
+        self.devices = DriverDevices(scheduler.client).of_nodes()
 
     def of(self, row: int) -> tuple[float, float] | None:
         """Return the price of a node, and the part of it that is idle."""
         node = self._objects[row]
         if node is None or (price := self._price_of(node)) is None:
             return None
-        shares = (requested[row] / whole[row] for requested, whole in self._columns.values() if whole[row])
+        shares = [requested[row] / whole[row] for requested, whole in self._columns.values() if whole[row]]
+        shares += [sum(of.held.values()) / len(of.every) for of in self.devices.get(node.name, {}).values()]
         return price, price * max(1 - float(max(shares, default=0)), 0)
 
     def parts(self, rows: Iterable[int]) -> Iterator[tuple[Pod, float]]:
@@ -58,7 +62,10 @@ class PaidRoom:
 
     def _share(self, pod: Pod, row: int) -> float:
         needs = self._state.classes.shape_of(self._state.classes.intern(pod)).needs
-        shares = (needs.get(name, 0) / whole[row] for name, (_, whole) in self._columns.items() if whole[row])
+        shares = [needs.get(name, 0) / whole[row] for name, (_, whole) in self._columns.items() if whole[row]]
+        node = self._objects[row]
+        devices = {} if node is None else self.devices.get(node.name, {})
+        shares += [of.held[pod.key] / len(of.every) for of in devices.values()]
         return float(max(shares, default=0))
 
 

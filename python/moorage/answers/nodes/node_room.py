@@ -19,6 +19,7 @@ from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
 from moorage.kube.workloads.ownership import Workload
 
 from ..asked_pods import free_amounts
+from .driver_devices import DriverRoom, room_of_drivers
 from .measured_use import MeasuredUse, counted, measured_use, usage_by_name
 from .node_prices import PaidRoom, PriceOf
 
@@ -143,11 +144,13 @@ class Room(Document, frozen=True):
     """``KEY=VALUE:EFFECT``, of any of the nodes."""
     holders: tuple[Holder, ...]
     """The three workloads with the largest share of a resource; of selected nodes all."""
+    devices: dict[str, DriverRoom]
+    """By driver, those of ResourceSlices."""
     price: Amount | UnsetType = UNSET
     """Per hour, of those of its nodes whose price is known."""
     idle: Amount | UnsetType = UNSET
     """The part of the price of what is not requested. A node counts by the largest of the requested shares of
-    its cpu, memory and extended resources."""
+    its cpu, memory, extended resources and devices."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
     """By resource, where there are metrics of some of its nodes."""
 
@@ -230,7 +233,9 @@ class _Rooms:
         holders = self._holders(rows, allocatable)
         about = len(rows), self.zone(rows), self.pool(rows), self.type(rows), len(schedulable)
         amounts = allocatable, requested, self._limits(rows, names), free, restricted, largest
-        return Room(name, *about, *amounts, tuple(taints), holders, *self._price(rows), self._use(rows))
+        devices = room_of_drivers(self.paid.devices.get(node.name, {}) for node in nodes)
+        prices = self._price(rows)
+        return Room(name, *about, *amounts, tuple(taints), holders, devices, *prices, self._use(rows))
 
     @staticmethod
     def _sums(columns: Mapping[str, Any], rows: list[int], names: list[str]) -> dict[str, int]:

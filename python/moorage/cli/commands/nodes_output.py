@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -13,6 +13,7 @@ from msgspec import UNSET
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO
 from moorage.answers.nodes.device_use import UNLISTED, DevicesDocument, DeviceShare, DeviceUse, HeldDevices
+from moorage.answers.nodes.driver_devices import DriverRoom
 from moorage.answers.nodes.node_room import FIRST, PODS, NodesDocument, Room, shown_rank
 from moorage.answers.nodes.pod_use import NamespacesDocument, NamespaceUse, WorkloadsDocument, WorkloadUse
 from moorage.answers.text_tables import PrintedTable
@@ -171,22 +172,26 @@ def _devices(uses: Sequence[DeviceUse]) -> tuple[Document, str, PrintedTable]:
     columns: list[Column] = [("DEVICE", attrgetter("resource"))]
     columns += [(name.upper(), attrgetter(name)) for name in ("model", "node", "devices")]
     columns += [("FREE", _free), ("HELD BY", lambda use: ", ".join(map(_device_holder, use.holders)))]
-    counts, free = Counter[str](), Counter[str]()
+    counts, free, instead = Counter[str](), Counter[str](), defaultdict[str, set[str]](set)
     for use in uses:
         name = f"{use.resource} {use.model}".strip()
         counts[name] += use.devices
+        instead[name].update(use.instead_of)
         if use.free is not UNSET:
             free[name] += use.free
-    parts = [
-        f"{count} {name}" + (f" ({free[name]} free)" if name in free else "")
-        for name, count in counts.items()
-    ]
+    parts, before = list[str](), ""
+    for name, count in counts.items():
+        word = "or " if before in instead[name] else ""
+        parts.append(f"{word}{count} {name}" + (f" ({free[name]} free)" if name in free else ""))
+        before = name
     line = ", ".join(parts) or "No node has devices"
     return DevicesDocument(items=uses), line, _printed(columns, uses)
 
 
 def _free(use: DeviceUse) -> str:
-    return str(use.free) if use.free is not UNSET else "shared" if use.model != UNLISTED else ""
+    if use.free is UNSET:
+        return "shared" if use.model != UNLISTED else ""
+    return f"up to {use.free}" if use.instead_of and use.free else str(use.free)
 
 
 def _device_holder(holder: DeviceShare) -> str:
@@ -265,6 +270,10 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> PrintedTable:
         # Disks are rarely what is short; devices are.
         if name != PODS and (is_wide or name in FIRST or "/" in name):
             columns += _resource_columns(name, rooms, is_wide)
+    for driver in _drivers(rooms):
+        columns.append((driver.upper(), _of_driver(driver, attrgetter("devices"))))
+        columns.append(("REQ", _of_driver(driver, lambda of: f"{of.held / of.devices:.0%}")))
+        columns.append(("FREE", _of_driver(driver, attrgetter("free"))))
     if by or is_wide:
         columns.append(("LARGEST POD", lambda room: _sizes(room.largest) if room.largest else "none"))
     if is_wide:
@@ -290,6 +299,14 @@ def _resource_columns(name: str, rooms: Sequence[Room], is_wide: bool) -> Iterat
     yield from _use_columns("USE", name, rooms)
     yield from [("LIM", of_total(limits))] if is_wide else []
     yield "FREE", of_total(free)
+
+
+def _drivers(rooms: Sequence[Room]) -> list[str]:
+    return sorted({driver for room in rooms for driver in room.devices})
+
+
+def _of_driver(driver: str, text: Callable[[DriverRoom], Any]) -> Callable[[Room], Any]:
+    return lambda room: text(room.devices[driver]) if driver in room.devices else ""
 
 
 def _cordoned(room: Room) -> str:
@@ -330,6 +347,10 @@ def _raw_table(rooms: Sequence[Room], by: str) -> PrintedTable:
     columns += [("price", lambda room: _price(room, "g"))]
     kinds = ("allocatable", "requested", "free", "restricted", "limits")
     columns += [(f"{name}_{kind}", _amount(kind, name)) for name in _resources(rooms) for kind in kinds]
+    for driver in _drivers(rooms):
+        columns += [
+            (f"{driver}_{kind}", _of_driver(driver, attrgetter(kind))) for kind in ("devices", "held", "free")
+        ]
     if any(room.use for room in rooms):
         columns += [(f"{name}_used", partial(_raw_use, name)) for name in FIRST]
     columns += [(f"largest_pod_{name}", _amount("largest", name, "0")) for name in FIRST]

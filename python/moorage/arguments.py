@@ -74,8 +74,6 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
 
     Parameters
     ----------
-    name : str
-        Of the parameter.
     annotation : str
         Such as ``int | None`` or ``str | Sequence[str]``.
     names : mapping of str to object, optional

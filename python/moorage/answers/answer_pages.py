@@ -291,20 +291,16 @@ class PendingCause(Struct):
     ----------
     title : str
         What the scheduler says of nodes, the most frequent reason first; or what the pod waits for.
-    pods : int
     pod : str
         ``namespace/name`` of one of them that can be explained; "" for none.
     gone : Pod or None
         That pod, if the cluster does not have it any more.
     message : str
         The text of the scheduler about one of them.
-    by_workload : Counter of str
-        Number of pods.
     is_mild : bool
         Whether nobody has to do anything: gated, waiting, or not for this scheduler.
     helps : list of str
         Changes that place the pod, each tried by the engine.
-    note : str
     """
 
     title: str

@@ -133,8 +133,6 @@ def m4(times: Array, values: Array, bins: int) -> Array:
     times : (n,) float64 array
         Ascending.
     values : (n,) array
-    bins : int
-        Number of spans.
 
     Returns
     -------

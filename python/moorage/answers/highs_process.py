@@ -35,7 +35,6 @@ def solve(maximize: bool, **columns: Any) -> Any:
 
     Parameters
     ----------
-    maximize : bool
     columns : dict
         Arrays by their names in HighsLp, without the underscore at the end. The matrix, by columns, has
         ``start``, ``index`` and ``value``.

@@ -55,7 +55,6 @@ class Solution(Struct, frozen=True):
 
     Attributes
     ----------
-    objective : float
     values : (variables,) float64 array
     prices : (rows,) float64 array
         Dual price of each row: how much the objective grows with its bound.

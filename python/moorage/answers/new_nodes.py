@@ -300,8 +300,6 @@ class _NodeCountSearch:
         Whether a run places them, with the pods of DaemonSets for new nodes, in the order of the queue: they
         are all pending pods of the cluster. Otherwise they are placed in their order, after those of
         DaemonSets.
-    templates : dict of str to (str or Node)
-        By their names.
     most : int
         Maximum number of new nodes.
     """

@@ -61,8 +61,6 @@ def bound_of_nodes(scheduler: PodScheduler, relaxation: Relaxation, new: Sequenc
     ----------
     scheduler : Scheduler
         With one new node of each template.
-    relaxation : Relaxation
-        Of the pods.
     new : sequence of int
         The places of the new nodes in the relaxation.
     """
@@ -261,8 +259,6 @@ def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Itera
     ----------
     templates : iterable of Node
         New nodes, one of each template.
-    nodes : iterable of Node
-        Of the cluster.
 
     Yields
     ------

@@ -64,8 +64,6 @@ class Grid(Struct, frozen=True):
 
     Attributes
     ----------
-    caption : str
-    headings : sequence of str
     rows : sequence of sequence of Cell
         Those that are shown, at most `ROWS`; see `shortened`.
     choices : sequence of int
@@ -118,11 +116,8 @@ class Drawn(Struct, frozen=True):
 
     Attributes
     ----------
-    kind : {"heat_map", "timelines", "intervals"}
     data : object
         A JSON value, for the script.
-    texts : dict of str to object
-        What the template shows.
     """
 
     kind: str

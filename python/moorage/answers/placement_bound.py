@@ -52,9 +52,6 @@ class PodKind:
 
     Attributes
     ----------
-    pods : list of Pod
-    weight : float
-        Of each.
     needs : dict of str to int
         Requests by resource, with 1 for ``pods``.
     room : (nodes,) int64 array
@@ -80,7 +77,6 @@ class Relaxation(Struct, frozen=True):
     ----------
     rows : (nodes,) int32 array
         Rows of the nodes.
-    kinds : list of PodKind
     pool : (nodes,) int array
         Pool of each node: those of one pool take the same kinds.
     free : dict of str to (nodes,) int64 array
@@ -212,8 +208,6 @@ class Constraints(Struct, frozen=True):
     upper : (variables,) float64 array
     rows : Rows
         First the number of pods of each kind, then one row for each of `limits`.
-    limits : list of (int, str)
-        Pool and resource.
     scale : (limits,) float64 array
         What the amounts of a limit are divided by.
     scarce : list of str

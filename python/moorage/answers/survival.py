@@ -344,9 +344,6 @@ class _DomainLosses:
     ----------
     scheduler : Scheduler
         In a transaction. Its pending pods are placed first.
-    domains : dict of str to list of str
-        The nodes of each.
-    question : SurvivalQuestion
     label : str
         What the nodes are lost by.
 

@@ -267,8 +267,6 @@ def capacity(
 
     Parameters
     ----------
-    most : int or None
-        Maximum number of rounds.
     gang : int, optional
         Pods of a gang, in which the templates have their shares; by default each replica counts.
 

@@ -41,8 +41,6 @@ class GroupScaler:
 
     Attributes
     ----------
-    groups : dict of str to NodeGroup
-        By name.
     provided : list of ScaledGroup
         The same as cluster-autoscaler knows them.
     """

@@ -60,8 +60,6 @@ def run(
     ----------
     arguments : list of str or None
         Arguments of the command; by default those of the process.
-    as_plugin : bool, optional
-        Whether kubectl runs it.
     held : mapping of str to PreparedInput, optional
         Objects by the name of the file that would have them, for a caller that has read them.
     """

@@ -54,7 +54,6 @@ class TwinAnswer(NamedTuple):
 
     Attributes
     ----------
-    output : Output
     moment : Moment or None
         How far the cluster was followed; None for files.
     command : str
@@ -71,18 +70,12 @@ class AskedTwin:
 
     Parameters
     ----------
-    cluster : FollowedCluster or None
     files : sequence of str
         In place of a cluster, what the commands are given by ``-f``. They are read for each question.
     defaults : sequence of (str, str)
         Options of every question; see `question_of`.
-    limits : Limits, optional
     max_age : float
         How old a state may be that questions are answered on while the cluster changes, in seconds.
-
-    Attributes
-    ----------
-    forks : Forks
     """
 
     def __init__(

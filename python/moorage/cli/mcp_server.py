@@ -73,8 +73,6 @@ class Tool(NamedTuple):
 
     Attributes
     ----------
-    path : str
-        Of its question.
     options : dict of str to str
         By property, the name of the option or argument without dashes.
     """

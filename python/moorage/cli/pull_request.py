@@ -37,8 +37,6 @@ class Comments(Struct, frozen=True):
 
     Attributes
     ----------
-    method : str
-        That changes one.
     author : tuple of str
         The fields of a comment in which its author is.
     """

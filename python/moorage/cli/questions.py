@@ -50,7 +50,6 @@ class TwinQuestion(NamedTuple):
         Its name: ``check``, or ``plan`` and ``drain``.
     options : tuple of str
         All arguments but those about the cluster.
-    stdin : bytes
     form : str
         Of ``-o``.
     """

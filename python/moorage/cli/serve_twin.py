@@ -183,8 +183,6 @@ def asked_twin(
         See `serve_twin`.
     stop : threading.Event
         Ends the attempts to reach the server, and the following.
-    stack : ExitStack
-        Closes what was opened.
     """
     from .asked_twin import AskedTwin
 

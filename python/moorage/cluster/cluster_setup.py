@@ -67,8 +67,6 @@ def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
 
     Parameters
     ----------
-    options : mapping of str to object
-        The keyword arguments.
     of : str
         What takes them, for the text.
     """

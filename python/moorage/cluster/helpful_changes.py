@@ -154,11 +154,6 @@ class HelpfulChange(Struct, frozen=True):
 
     Attributes
     ----------
-    kind : Kind
-    text : str
-        The change in words.
-    edits : tuple of ObjectEdit
-        What changes.
     amount : float
         Relative reduction of the effective request, of the number of devices or of a claim, 0 to 1; 0 for
         other kinds.

@@ -134,8 +134,6 @@ class NodeCopies:
 
         Parameters
         ----------
-        name : str
-            Of the new node.
         labels : mapping of str to str
             Labels that the new node has in any case.
         """

@@ -29,7 +29,6 @@ class ChangeVerb(NamedTuple):
         Of `ChangingScheduler`, which makes the change.
     metavar : str
         The words that follow its name in a command, with spaces between them.
-    help : str
     read : callable
         Returns the arguments of the method, from the words of a command; with a list of nodes for `NODES`.
     field : str
@@ -210,8 +209,6 @@ class RequestedChange(NamedTuple):
     ----------
     option : str
         As ``--drain``.
-    words : tuple of str
-        Its arguments.
     namespace : str
         Of objects that name none; targets that select workloads mean those of it alone.
     """

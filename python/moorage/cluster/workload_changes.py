@@ -53,11 +53,8 @@ class Bounds(NamedTuple):
 
     Attributes
     ----------
-    autoscaler : Object
     api_version, kind, name : str
         The target, in the namespace of the autoscaler.
-    least, most : int
-        Replicas.
     wakes : bool
         Whether a target without replicas is scaled too.
     """
@@ -189,7 +186,6 @@ class RequestFile(NamedTuple):
 
     Attributes
     ----------
-    requests : list of ResourceRequest
     without : dict of str to str
         The VerticalPodAutoscalers that recommend nothing, and why.
     source : str

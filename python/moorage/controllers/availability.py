@@ -103,8 +103,6 @@ class Availability:
 
         Parameters
         ----------
-        is_complete : bool
-            Whether it has none.
         due : float
             When its next pod becomes available; infinite where no pod waits for its time.
         """
@@ -141,7 +139,6 @@ class AvailablePods:
 
     Attributes
     ----------
-    now : float
     due : float
         When the next of the pods that were asked for becomes available.
     """
@@ -269,8 +266,6 @@ def awaited_pods(obj: Object, pods: Sequence[Pod]) -> list[Pod]:
 
     Parameters
     ----------
-    obj : Object
-        Any workload.
     pods : sequence of Pod
         Those that it controls, in any state.
 
@@ -313,8 +308,6 @@ def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequen
     ----------
     message : str
         Why its next pod was refused.
-    nodes : sequence of Node
-        All nodes.
 
     Returns
     -------

@@ -63,8 +63,6 @@ class ClaimProtection:
 
     Parameters
     ----------
-    pods, claims : Indexer
-        The informers' copies.
     groups : Indexer, optional
         None where groups are ignored.
 

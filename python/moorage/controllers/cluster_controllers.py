@@ -84,8 +84,6 @@ class ClusterControllers:
     ----------
     client : ObjectStore
         Nobody else runs controllers on it.
-    informers : InformerFactory
-        Those of the scheduler.
     cache : SchedulerCache
         Has the pods of each node.
     now : callable
@@ -631,8 +629,6 @@ class NodeEvents(HandlerFunctions[Node]):
         Takes a sequence of new nodes.
     update : callable
         Takes the states before and after.
-    delete : callable
-        Takes the last state.
     """
 
     def __init__(

@@ -91,15 +91,11 @@ class DaemonRollout:
         With defaults.
     mark : str
         The label of pods with its template; see `mark_of`.
-    nodes : sequence of Node
-        All nodes.
     pods : iterable of Pod
         Its pods, in any state.
 
     Attributes
     ----------
-    obj : DaemonSet
-    mark : str
     changed : dict of str to None
         Names of nodes that are to be looked at again; set by the caller, and emptied by `look`.
     """

@@ -34,8 +34,6 @@ class StatefulSetController:
     ----------
     claims : Indexer
         The informer's copy of the claims, with the index of owners.
-    max_unavailable : bool
-        The gate MaxUnavailableStatefulSet.
     """
 
     def __init__(

@@ -118,8 +118,6 @@ class Operations:
 
         Parameters
         ----------
-        name : str
-            Name of the operation.
         work : callable
             Makes a generator that yields the seconds to wait between its steps.
 
@@ -382,8 +380,6 @@ class ObjectWriter:
     ----------
     client : ObjectClient
         Client of the object store or API server.
-    recorder : EventRecorder
-        Receives the controller's events.
 
     Attributes
     ----------
@@ -405,8 +401,6 @@ class ObjectWriter:
         ----------
         reason : str
             Upstream's reason (controller/volume/events).
-        note : str
-            Description.
         type : str
             ``Normal`` or ``Warning``.
         """
@@ -419,8 +413,6 @@ class ObjectWriter:
         ----------
         reason : str
             Upstream's reason (controller/volume/events).
-        note : str
-            Description.
         """
         self.event(regarding, reason, note, "Warning")
 
@@ -429,8 +421,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        old, new : PersistentVolumeClaim or PersistentVolume
-            States of one object.
         subresource : str
             ``status``; "" for metadata and spec.
         """
@@ -481,8 +471,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        reason : str
-            Reason of the event.
         message : str
             Message of the event and of the volume's status.
         """
@@ -499,8 +487,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        phase : str
-            The new phase.
         volume : PersistentVolume, optional
             The volume to which the claim is bound.
 
@@ -643,12 +629,6 @@ class VolumeOperations:
 
     Parameters
     ----------
-    parameters : ControllerParameters
-        Parameters of the controller.
-    writer : ObjectWriter
-        Writes claims and volumes.
-    plugins : VolumePlugins
-        The volume plugins.
     migrated_plugins : mapping of str to str
         By name of an in-tree plugin that a CSI driver replaces, the name of the driver.
     clock : callable

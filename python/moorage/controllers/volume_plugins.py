@@ -53,8 +53,6 @@ class VolumeOptions(Struct, frozen=True):
 
     Attributes
     ----------
-    pv_name : str
-        Name of the PersistentVolume.
     pvc : PersistentVolumeClaim
         The claim for which the volume is provisioned.
     parameters : mapping of str to str
@@ -307,8 +305,6 @@ class DriverTopology:
 
     Parameters
     ----------
-    client : ObjectClient
-        Has the cluster.
     provisioner : str
         Its name in storage classes.
     """

@@ -154,8 +154,6 @@ class Edit(Struct, frozen=True):
         Path of the request in the pod.
     container : str
         Name of the container; "" for the pod-level request.
-    before, after : str
-        Quantities.
     """
 
     path: str

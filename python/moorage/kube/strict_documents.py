@@ -27,10 +27,6 @@ def decode_document(document: Any, struct: type[T], api_version: str, kind: str)
 
     Parameters
     ----------
-    document : object
-        A JSON value.
-    struct : type
-        The result's type.
     api_version, kind : str
         What the document has to say of itself.
 

@@ -143,11 +143,6 @@ class ExtenderService:
         are gone. The extender may not have seen it yet. Then it waits a moment for the news: if it refused
         that node, kube-scheduler would evict more pods elsewhere.
 
-        Parameters
-        ----------
-        body : bytes
-            ExtenderArgs.
-
         Returns
         -------
         bytes
@@ -198,11 +193,6 @@ class ExtenderService:
         """Answer with scores from 0 to 10: the best nodes have 10, and the others their place between the
         lowest and the highest total, rounded down. Unknown nodes have 0.
 
-        Parameters
-        ----------
-        body : bytes
-            ExtenderArgs.
-
         Returns
         -------
         bytes
@@ -226,11 +216,6 @@ class ExtenderService:
     def preempt(self, body: bytes) -> bytes:
         """Answer with the candidates on which the pod fits once their victims are gone. Victims are not
         changed, and nothing is evicted.
-
-        Parameters
-        ----------
-        body : bytes
-            ExtenderPreemptionArgs.
 
         Returns
         -------
@@ -256,11 +241,6 @@ class ExtenderService:
 
     def bind(self, body: bytes) -> bytes:
         """Bind a pod by the Bind plugins of the profile.
-
-        Parameters
-        ----------
-        body : bytes
-            ExtenderBindingArgs.
 
         Returns
         -------

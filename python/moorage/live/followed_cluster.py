@@ -96,8 +96,6 @@ class PredictedBindings:
 
     Attributes
     ----------
-    counts : Counter
-        Bindings by match.
     skipped : int
         Bindings that were not predicted, because predictions took their share of the processor.
     differences : deque of dict
@@ -341,7 +339,6 @@ class FollowedCluster:
 
     Attributes
     ----------
-    client : ApiClient
     lock : lock
         Held while events are applied, and by whoever forks: a child sees no event half applied.
     changes : int

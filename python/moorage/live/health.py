@@ -39,7 +39,6 @@ class LiveMetrics:
     ----------
     durations : Histogram
         Of the writers, which are appended to `writers`.
-    failed_steps : int
     """
 
     def __init__(self, client: ApiClient) -> None:
@@ -289,8 +288,6 @@ class SecureServer(WebServer):
     ----------
     address : (str, int)
         See `WebServer`.
-    certificate, key : str
-        Files in PEM.
     authorization : DelegatedAuthorization
         Decides who may read metrics.
     metrics, ready, alive

@@ -34,7 +34,6 @@ class Served(Protocol):
     ----------
     context : Reloaded of ssl.SSLContext or None
         Without one it is plain HTTP.
-    connections : Shares
     patience : float
         Seconds that a client has for a head, and for reading an answer.
     """

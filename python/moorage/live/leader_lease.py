@@ -48,8 +48,6 @@ class LeaderLease:
         Of its own, with a timeout that leaves time for a second attempt before the Lease runs out.
     identity : str
         The candidate's, unique among all.
-    namespace, name : str
-        Of the Lease.
     duration : float
         Seconds without a renewal after which others may take the Lease.
     clock, now : callable
@@ -57,9 +55,6 @@ class LeaderLease:
 
     Attributes
     ----------
-    connection : Connection
-    identity : str
-    duration : float
     holder : str
         The holder when the Lease was last read; "" for none.
     """

@@ -46,8 +46,6 @@ class LiveRun(Policy):
     ----------
     scheduler : Scheduler
         Over an `ApiClient`, with a clock.
-    writer : Writer
-        Sends the bindings.
 
     Attributes
     ----------
@@ -201,8 +199,6 @@ class LiveScheduler:
 
     Attributes
     ----------
-    scheduler : Scheduler
-    run : LiveRun
     health, ready : mapping of str to callable
         The checks of liveness and of readiness; see `liveness_checks` and `readiness_checks`.
     is_synced : bool

@@ -50,7 +50,6 @@ class Limits(NamedTuple):
 
     Attributes
     ----------
-    seconds : float
     memory : int
         Bytes beyond those of the parent.
     output : int

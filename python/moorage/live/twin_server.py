@@ -64,13 +64,7 @@ _NOWHERE = "/proc/self/fdinfo"
 
 
 class TwinRefusalError(MoorageError):
-    """A question is beyond the limits.
-
-    Attributes
-    ----------
-    status : int
-        Of HTTP.
-    """
+    """A question is beyond the limits."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)

@@ -45,12 +45,8 @@ class HttpRequest(NamedTuple):
 
     Attributes
     ----------
-    path, query : str
-        As they were sent.
     headers : dict of str to str
         By their names in lower case.
-    client : str
-        Its address.
     has_certificate : bool
         Whether the client has shown a certificate by one of the authorities.
     body : bytes

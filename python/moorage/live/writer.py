@@ -70,13 +70,10 @@ class Write:
     ----------
     what : str
         The kind of write, for logs and metrics: upstream's names where it has one.
-    about : Object
     action : callable
         Is called in a thread.
     submitted, began : float
         Seconds by the clock of the writer.
-    error : Exception or None
-        What it has raised.
     """
 
     __slots__ = ("about", "action", "began", "error", "submitted", "then", "what")
@@ -376,7 +373,6 @@ class EventBroadcaster(EventRecorder):
 
     Parameters
     ----------
-    connection : Connection
     scheduler_name : str
         Reports events about objects other than pods.
     now : callable
@@ -386,8 +382,6 @@ class EventBroadcaster(EventRecorder):
 
     Attributes
     ----------
-    writer : Writer
-        Of the events alone.
     dropped : int
         The number of events that were not written because too many waited.
     """

@@ -45,7 +45,6 @@ class AutoscalerState(Memory):
 
     Attributes
     ----------
-    upcoming : list of Upcoming
     due, delayed : list of float
         When system pods that keep their nodes may go, and when pods are old enough to be helped.
     changed : float

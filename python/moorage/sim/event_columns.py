@@ -99,8 +99,6 @@ class KarpenterTimes(Strict, frozen=True):
     start_time : str or None
         When the timeline begins, for schedules of budgets and ages of claims, like 2026-06-01T12:00:00Z; by
         default when the newest object of the cluster was created.
-    spot_to_spot : bool
-        The feature gate SpotToSpotConsolidation.
     ignore_dra_requests : bool
         Whether no node comes for pods with resource claims.
     """
@@ -128,8 +126,6 @@ class AutoscalerSpec(GroupSettings, frozen=True):
 
     Attributes
     ----------
-    scan_interval : str or float
-    seed : int
     karpenter : KarpenterTimes or None
         In place of node groups and all that is about them.
     """

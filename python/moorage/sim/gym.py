@@ -94,11 +94,8 @@ class World:
 
     Attributes
     ----------
-    resources : tuple of str
     scales : (resources,) float64 array
         Factors: 1 by the largest allocatable amount of a node at the start.
-    observation_space : gymnasium.spaces.Dict
-    action_space : gymnasium.spaces.Discrete
     """
 
     def __init__(

@@ -26,7 +26,6 @@ class PluginFile(Registry):
 
     Attributes
     ----------
-    path : str
     digest : str
         Of the contents of the file.
     """

@@ -34,7 +34,6 @@ class TimelineSource(Strict, frozen=True):
     ----------
     files : list of str
         Relative to the folder of the sweep.
-    format : str
     options : dict
         Of the format; ``$seed`` stands for the seed of the cell.
     """
@@ -64,7 +63,6 @@ class SweepSpec(Strict, frozen=True):
 
     Attributes
     ----------
-    timelines : dict of str to TimelineSource
     configurations : dict of str to (str or dict)
         KubeSchedulerConfigurations: paths, or documents in place. ``$seed`` stands for the seed of the cell,
         ``$typicalPods`` for the typical pods of the timeline (`typical_pods`).
@@ -101,13 +99,6 @@ class Cell(msgspec.Struct, frozen=True):
     ----------
     names : tuple of str
         Of its configuration, timeline and change.
-    seed : int
-    timeline : TimelineSource
-        With absolute paths.
-    configuration : dict
-    change : list of dict
-    measures : tuple of str or dict
-    replay : ReplayOptions
     key : str
         Digest of the inputs, contents of files included.
     """

@@ -31,8 +31,6 @@ class SampledMean(NamedTuple):
 
     Attributes
     ----------
-    runs : int
-    mean, least, greatest : float
     margin : float
         Half the width of the 95 % confidence interval of the mean; NaN for one run.
     """

@@ -65,8 +65,6 @@ def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
 
     Parameters
     ----------
-    pod : Pod
-        As it is stored.
     why : Condition
         See `disruption_condition`.
 
@@ -142,8 +140,6 @@ def shifted(text: str, seconds: int) -> str:
     ----------
     text : str
         A time in ISO 8601.
-    seconds : int
-        May be negative.
 
     Returns
     -------
@@ -168,8 +164,6 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
 
     Parameters
     ----------
-    obj : Object
-        The stored object.
     uid, version : str
         The UID and the resource version that the request asks for; "" for any.
 
@@ -238,8 +232,6 @@ def check_update(obj: Object, current: ObjectMeta) -> None:
 
     Parameters
     ----------
-    obj : Object
-        The new state.
     current : ObjectMeta
         The metadata of the stored object.
 

@@ -140,8 +140,6 @@ def conflict(what: str, name: str, why: str) -> ConflictError:
     ----------
     what : str
         The resource or the kind.
-    name : str
-        The object's.
     """
     return ConflictError(conflict_text(what, name, why))
 

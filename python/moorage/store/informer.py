@@ -451,12 +451,8 @@ class HandlerFunctions(Generic[T]):
 
     Parameters
     ----------
-    add : callable
-        Takes a new object.
     update : callable
         Takes the states before and after.
-    delete : callable
-        Takes the last state.
     """
 
     def __init__(

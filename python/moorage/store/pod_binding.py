@@ -68,10 +68,6 @@ def refusal(pod: Pod, current: Pod | None, node: str) -> ApiError:
     ----------
     pod : Pod
         The pod of the request; its UID counts, where it has one.
-    current : Pod or None
-        The stored pod.
-    node : str
-        The node's name.
     """
     if not node:
         return InvalidObjectError("target.name: Required value")

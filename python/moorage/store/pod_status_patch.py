@@ -35,8 +35,6 @@ class PodPatcher(Protocol):
         ----------
         patch : dict or list of dict
             JSON values with the field names of the API.
-        type : {"merge", "strategic", "json"}, optional
-        subresource : {"", "status"}, optional
         """
 
 

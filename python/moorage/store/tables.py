@@ -388,7 +388,6 @@ class Tables:
 
         Parameters
         ----------
-        event : {"ADDED", "MODIFIED", "DELETED"}
         obj : Object
             The new state; for DELETED the last one.
         previous : Object or None

@@ -219,8 +219,6 @@ class FilterVerdicts(Struct, frozen=True):
 
     Attributes
     ----------
-    plugin : str
-        Name of the filter.
     codes : (nodes,) int array
         In list order: 0 where the node passes, otherwise an index into `statuses`.
     statuses : list of Status or None
@@ -327,9 +325,6 @@ class ExtenderAnswer:
 
     Attributes
     ----------
-    name : str
-        Its URL prefix.
-    weight : int
     nodes : int
         Number of nodes that it was asked about: those that the filters and the extenders before it accept.
     rejected : dict of str to Status
@@ -447,8 +442,6 @@ def after_extenders(
     ----------
     begun : (CycleState, PreFilterRun)
         The cycle of the pod, whose search has begun.
-    examination : Examination
-        Without the extenders.
     """
     engine, (state, ran) = probe.engine, begun
     statuses = {name: status for answer in answers for name, status in answer.rejected.items()}

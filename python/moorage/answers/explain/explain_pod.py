@@ -114,8 +114,6 @@ def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
 
     Parameters
     ----------
-    client : ObjectClient
-        Has the composite group.
     namespace : str
         "" for all namespaces.
     """

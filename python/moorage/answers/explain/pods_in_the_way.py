@@ -52,14 +52,10 @@ class OldPods(NamedTuple):
 
     Attributes
     ----------
-    workload : str
-        As kubectl names it.
     pods : tuple of Pod
         Those of its old revisions.
     has_hash : bool
         Whether its pods carry `HASH_LABEL`.
-    surge : str
-        maxSurge as it is.
     """
 
     workload: str
@@ -244,11 +240,8 @@ class RaisedPriority(Struct, frozen=True):
 
     Attributes
     ----------
-    priority : int
     class_name, class_value : str, int
         The PriorityClass of the cluster with the smallest value that is enough; "" and 0 if there is none.
-    node : str
-        The node.
     victims : tuple of Pod
         Whom it would evict there; none if only nominated pods keep the room.
     budgets : tuple of str

@@ -368,8 +368,6 @@ class Probe:
 
         Parameters
         ----------
-        ending : str, optional
-            Of the name.
         labels : mapping of str to str, optional
             That it has in any case.
         """

@@ -27,12 +27,8 @@ class _Replicated(NamedTuple):
 
     Attributes
     ----------
-    scaled : Deployment, ReplicaSet or StatefulSet
-        What people scale.
     own : ReplicaSet or StatefulSet
         The controller of the pod.
-    others : list of ReplicaSet
-        Those of other revisions.
     """
 
     scaled: Any

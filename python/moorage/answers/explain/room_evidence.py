@@ -237,7 +237,6 @@ class RoomEvidence(Evidence):
 
     Attributes
     ----------
-    resource : str
     requested, least, most : int
         What the pod asks for, and the least and the most that is missing, in millicores, bytes, or the
         resource's own unit. Room for nominated pods does not count as free.

@@ -193,8 +193,6 @@ class Target(NamedTuple):
     ----------
     key : str
         The pod that is explained, as ``namespace/name``.
-    workload : Workload
-        Its workload.
     pods : tuple of str
         All pods with this explanation.
     of : int
@@ -505,9 +503,6 @@ class ExplainedTarget(Struct):
 
     Attributes
     ----------
-    target : Target
-    explanation : Explanation
-        Of the first pod.
     own : dict of str to list of str
         By pod, the objects of its own that the explanation names, such as its claims; only where several
         explanations are told as one.

@@ -32,7 +32,6 @@ class NodeUse(Struct, dict=True):
 
     Attributes
     ----------
-    names : list of str
     groupings : dict of str to list of str
         Values of a label by node: of zones and of pools, if there are any. "" for nodes without it.
     labels : dict of str to str
@@ -95,8 +94,6 @@ def grouping_labels(is_used: Callable[[str], bool], by: str = "") -> dict[str, s
     ----------
     is_used : callable
         Whether some node has a label.
-    by : str, optional
-        The label of pools.
 
     Returns
     -------

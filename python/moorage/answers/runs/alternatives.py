@@ -52,15 +52,12 @@ class ComparedInputs:
         Returns the cluster of a file.
     has_input : bool
         Whether there is an input that a file can change.
-    scheduler : SchedulerSettings
     configured : callable
         Returns them with the configuration of a file.
-    nodes : NewNodeSettings
     coming : callable
         Returns with what nodes come in a cluster.
     recursive : bool
         Whether directories are read with those inside them.
-    prepared : collection of PreparedInput
     """
 
     load: Callable[[str], Cluster]

@@ -61,8 +61,6 @@ class ObjectChanges(Struct, frozen=True):
 
     Attributes
     ----------
-    fields : list of ChangedField
-    broken : list of BrokenWorkload
     untried : int
         How many changed objects were not undone.
     """

@@ -150,8 +150,6 @@ class CheckAnswer:
 
     Attributes
     ----------
-    simulation : Simulation
-    verdict : Verdict
     removed : list of Removed
         Pods that workloads have removed.
     warnings, facts : sequence of str

@@ -71,7 +71,6 @@ class CheckQuestion:
     ----------
     before, after : Cluster
         Before the change, and with its files; the same one without any. Their releases are set.
-    scheduler : SchedulerSettings
     files : sequence of str
         The names of the files that change the cluster.
     changes : sequence of RequestedChange
@@ -82,12 +81,8 @@ class CheckQuestion:
         Whether pods that were waiting before are no failure, nor losses that were none.
     allowed : collection of str
         Problems that are no failure, by status.
-    releases : (str, str) or None
-        Of an upgrade.
-    losses : LossQuestion or None
     knows_times : bool
         Whether it is known how long pods take.
-    prepared : collection of PreparedInput
     nodes : NewNodeSettings
         Of `coming`.
     """

@@ -62,8 +62,6 @@ class ComingNodes(NamedTuple):
         With how many seeds the autoscalers are asked.
     sources : mapping of str to str
         By autoscaler, with what it makes nodes.
-    types : sequence of InstanceType or None
-        Those of a file.
     ignored : tuple of str
         Kinds in the input that are not simulated.
     notes : tuple of str
@@ -375,8 +373,6 @@ class NewNodeKinds(PoolTemplates):
     ----------
     room : dict of str to int
         How many nodes a group may get, by the name of its template.
-    notes : list of str
-        About the types.
     """
 
     room: dict[str, int] = msgspec.field(default_factory=dict)

@@ -37,14 +37,7 @@ AS_IS = "as-is"
 
 
 class Alternative(Struct, frozen=True, dict=True):
-    """One of several runs that are compared.
-
-    Attributes
-    ----------
-    name : str
-        The argument.
-    simulation : Simulation
-    """
+    """One of several runs that are compared."""
 
     name: str
     simulation: Simulation
@@ -174,7 +167,6 @@ class Side(NamedTuple):
 
     Attributes
     ----------
-    version : str
     gates : str
         Feature gates of this side alone, as ``A=true,B=false``.
     """
@@ -203,7 +195,6 @@ class ReleaseDifference:
     reason : str
         Why it has no node, where it has none, without what preemption adds; of the later release if it has
         none in either.
-    cause : Cause
     """
 
     pod: str
@@ -218,7 +209,6 @@ class ReleaseComparison(Struct, frozen=True):
 
     Attributes
     ----------
-    before, after : Alternative
     from_scratch : bool
         Whether bound pods were placed anew; otherwise only pending ones were placed.
     tie_break : str
@@ -392,8 +382,6 @@ def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, lis
 
     Parameters
     ----------
-    first, last : str
-        The releases.
     gates : str
         Value of ``--feature-gates``.
 
@@ -522,7 +510,6 @@ class ComparisonAnswer:
 
     Attributes
     ----------
-    alternatives : sequence of Alternative
     warnings : sequence of str
         About the inputs and the runs, a sentence each.
     releases : ReleaseComparison or None

@@ -59,7 +59,6 @@ class Finding(NamedTuple):
 
     Attributes
     ----------
-    group : PodsAlike
     waited : bool
         Whether these pods were waiting before the change.
     allowed : bool
@@ -181,17 +180,12 @@ class Verdict(NamedTuple):
 
     Attributes
     ----------
-    findings : list of Finding
-        Those that count first.
     placed : int
         Number of pods that had no node before the run and have one now.
     is_about_pods : bool
         Whether there is any pod that should run.
     survival : Survival or None
         The answer of ``--survive``.
-    losses : list of LossFinding
-        Those that count first.
-    compared : Compared
     daemons : int
         How many of the placed pods are of DaemonSets.
     """
@@ -317,7 +311,6 @@ class Removed(NamedTuple):
 
     Attributes
     ----------
-    workload : Workload
     pods : list of Pod
         They had nodes before the run.
     placed : int
@@ -500,10 +493,6 @@ def differing_times(
 
     Parameters
     ----------
-    passes : bool
-        The verdict.
-    settings : mapping of str to object
-        Those of its scheduler.
     verdict_of : callable
         Returns the verdict with other settings.
     """

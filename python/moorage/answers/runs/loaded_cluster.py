@@ -188,10 +188,6 @@ class PodsInOrder(Mapping[str, Pod]):
     """Pods by ``namespace/name``: those that were read, in their order, then new ones.
 
     Most of them never change, and what is asked about the others does not look at those.
-
-    Attributes
-    ----------
-    new : dict of str to Pod
     """
 
     def __init__(self, pods: dict[str, Pod]) -> None:

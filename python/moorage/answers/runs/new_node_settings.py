@@ -33,8 +33,6 @@ class NewNodeSettings(Struct, frozen=True):
     ----------
     seeds : int
         With how many seeds the autoscalers are asked.
-    autoscale : bool
-        Whether nodes come.
     """
 
     instance_types: Sequence[str] = ()

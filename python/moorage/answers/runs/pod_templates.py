@@ -57,8 +57,6 @@ class PodTemplateFile(NamedTuple):
     ----------
     pod : Pod
         With defaults and the name of its workload; not admitted.
-    share : int
-        Replicas in a round.
     """
 
     pod: Pod
@@ -70,10 +68,8 @@ class Templates(NamedTuple):
 
     Attributes
     ----------
-    pods : list of PodTemplateFile
     others : list of Object
         The other objects of the files, on which pods may depend.
-    warnings : list of str
     """
 
     pods: list[PodTemplateFile]
@@ -93,7 +89,6 @@ def read_templates(
         A file that exists is read. It may have several pods and workloads, each of which is a template.
     cluster : Cluster
         Has the workloads and groups that are named, the priority classes, and the ReplicaSets of Deployments.
-    validate : {"strict", "warn", "ignore"}
     namespace : str
         Of objects that name none.
 
@@ -153,8 +148,6 @@ def template_group_warnings(
 
     Parameters
     ----------
-    scheduler : Scheduler
-        Has the groups.
     gang : int or None
         Pods of a gang that is counted.
     """

@@ -119,7 +119,6 @@ class PodOutcome(NamedTuple):
     ----------
     pod : Pod
         As it was before the run.
-    workload : Workload
     status : str
         ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
         ``other-scheduler``, ``terminating`` (and others may wait for its end), ``kept`` (by a drain),
@@ -130,8 +129,6 @@ class PodOutcome(NamedTuple):
         The node of a placed pod.
     reason : str
         Why it has no node; whom it replaced, if it is placed.
-    failure : Failure or None
-        Of an unschedulable pod.
     victims : tuple of str
         The pods that were evicted for it.
     budgets : tuple of str
@@ -177,7 +174,6 @@ class Simulation(Struct, dict=True):
         The cluster before the run.
     scheduler : Scheduler
         After the run.
-    result : ScheduleResult
     evicted : dict of str to Evicted
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
@@ -738,20 +734,15 @@ class SimulationSetup:
 
     Parameters
     ----------
-    cluster : Cluster
-        What was loaded.
     settings : mapping of str to object
         Keyword arguments of the `Scheduler`.
     changes : sequence of RequestedChange, optional
         Changes of the cluster, made in this order.
     coming : ComingNodes, optional
         With what nodes come for pods that fit nowhere; without it, none do.
-    loaded : LoadedCluster, optional
-        Of the cluster.
 
     Attributes
     ----------
-    loaded : LoadedCluster
     pods : PodsInOrder
         The pods before the run.
     version : str
@@ -759,7 +750,6 @@ class SimulationSetup:
     placed : set of str
         By ``namespace/name``, the pods that the changes have placed: those that restart all workloads, or
         upgrade nodes, do.
-    evicted : dict of str to Evicted
     preempted : dict of str to Preempted
         By ``namespace/name``, the running pods that were evicted for others while the changes were made.
     backing_off : frozenset of str

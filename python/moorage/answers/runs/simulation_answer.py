@@ -111,7 +111,6 @@ class SimulationAnswer:
 
     Attributes
     ----------
-    simulation : Simulation
     outcomes : list of PodOutcome or None
         The outcomes to show; None shows the summary alone.
     warnings, facts : sequence of str

@@ -38,9 +38,6 @@ class ClusterAutoscaler:
 
     Parameters
     ----------
-    groups : sequence of NodeGroup
-    memory : Memory, optional
-        Of earlier loops.
     is_whole : bool, optional
         Whether the cluster has all its objects. Otherwise a controller is taken to be there where the
         cluster has no object of its kind.

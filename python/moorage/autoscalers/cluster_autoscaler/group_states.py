@@ -89,8 +89,6 @@ class ClusterStates:
 
     Attributes
     ----------
-    of : dict of str to NodeState
-        By node.
     members, not_started : dict of str to list of str
         Nodes of each group; those that have not started yet.
     ready, unready : Counter

@@ -149,8 +149,6 @@ def place_pods(
 
     Parameters
     ----------
-    hints : PlacementHints
-        Filled in.
     until_failure : bool
         Whether to end before the first pod that fits nowhere.
 

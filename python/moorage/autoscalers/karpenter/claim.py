@@ -178,8 +178,6 @@ class Reservations:
 
         Parameters
         ----------
-        host : str
-            The claim.
         holds : bool
             Whether the claim holds a reservation now.
         """
@@ -285,8 +283,6 @@ class Claim(Struct, eq=False):
 
     Attributes
     ----------
-    host : Host
-        What it must have.
     types : int
         Its instance types, as bits of the template's.
     amounts : dict of str to int

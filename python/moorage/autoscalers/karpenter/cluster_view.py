@@ -140,8 +140,6 @@ class Removal:
 
     Attributes
     ----------
-    nodes : frozenset of str
-        Names.
     strict : bool
         Whether pods wait for reservations that others hold.
     freed : str

@@ -291,8 +291,6 @@ class Candidates:
     ----------
     eventual : bool
         Whether pods do not matter on claims that have a termination grace period.
-    nominated : bool
-        Whether nominations still hold.
 
     Attributes
     ----------

@@ -155,8 +155,6 @@ class Solver:
 
     Attributes
     ----------
-    nodes : HostTable of ExistingNode
-        The nodes that stay.
     closed : sequence of int
         Rows of the nodes that take no pod which runs elsewhere.
     tolerating : bool

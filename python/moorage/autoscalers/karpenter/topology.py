@@ -158,9 +158,6 @@ class Surroundings(Struct, frozen=True):
 
     Attributes
     ----------
-    pods : sequence of Pod
-    nodes : mapping of str to Node
-        All nodes.
     labels : mapping of str to mapping
         By the name of each node that Karpenter counts on, the labels that it has or will have.
     tracked : frozenset of str

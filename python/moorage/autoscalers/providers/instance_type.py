@@ -340,7 +340,6 @@ class ListedTypes:
         The API group of the provider's node classes.
     source : str
         Of what the types are, and what is not known of them.
-    is_priced : bool
     """
 
     group: str

@@ -209,8 +209,6 @@ class PoolTypes(NamedTuple):
     ----------
     source : str
         What types of a provider rest on, or where they were seen; "" for those that are given.
-    is_priced : bool
-        Whether they have prices.
     provider : KnownLabels
         What is known of their labels.
     notes : tuple of str

@@ -191,7 +191,6 @@ class _OverlaidType(Struct, eq=False):
         Those of the type and the pool.
     prices : dict
         By the requirements of offerings, the first price that was set, and the least weight that set one.
-    capacity : dict of str to Quantity
     last : (int, set of str)
         Weight and resources of the overlay that was the last to set resources.
     """

@@ -66,12 +66,7 @@ class ImageStateSummary:
 
 
 class NodeInfoLists:
-    """Lists that are derived from the pods of a node.
-
-    Attributes
-    ----------
-    pods : list of Pod
-    """
+    """Lists that are derived from the pods of a node."""
 
     pods: list[Pod]
 

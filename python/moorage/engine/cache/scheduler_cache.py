@@ -175,7 +175,6 @@ def end_each(states: Iterable[tuple[object, object]], method: str) -> None:
     ----------
     states : iterable of (Enlisted, object)
         The participants, with what their `save` returned.
-    method : {'undo', 'release'}
 
     Raises
     ------

@@ -180,7 +180,6 @@ class TakenDevice(NamedTuple):
 
     Attributes
     ----------
-    pool, name : str
     consumed : mapping of str to Quantity or None
         What is taken of its capacity, if it can be allocated several times.
     """

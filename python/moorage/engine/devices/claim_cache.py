@@ -35,7 +35,6 @@ class AllocationInFlight(NamedTuple):
 
     Attributes
     ----------
-    allocation : AllocationResult
     cycle : object
         The pod group cycle whose pods may share it; None for none.
     sharers : int
@@ -130,8 +129,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
         Parameters
         ----------
-        uid : str
-            UID of the claim.
         cycle : object, optional
             The pod group cycle whose pods may share it.
         """
@@ -172,8 +169,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
         Parameters
         ----------
-        uid : str
-            UID of the claim.
         cycle : object
             As given to `signal_pending`.
         """

@@ -49,8 +49,6 @@ class PreparedRequest:
 
     Attributes
     ----------
-    name : str
-        Its own name.
     parent : str
         The name of the request of which it is an alternative; "" for none.
     """
@@ -105,7 +103,6 @@ class ClaimRequests(Struct, eq=False):
 
     Attributes
     ----------
-    claim : ResourceClaim
     alternatives : list of list of PreparedRequest
         Of each request of the claim: itself, or its alternatives.
     """
@@ -145,8 +142,6 @@ class Features(Struct, frozen=True):
     ----------
     prioritized_list : bool
         Requests with `firstAvailable`.
-    taints : bool
-        Taints of devices.
     partitionable : bool
         Shared counters, and devices that choose their nodes each.
     binding_conditions : bool

@@ -311,8 +311,6 @@ class PlacedPod(Struct, frozen=True):
 
     Attributes
     ----------
-    node : str
-    claims : list of ResourceClaim
     asking : list of AskingClaim
         Those of them that have to be allocated.
     taken : TakenDevices or None

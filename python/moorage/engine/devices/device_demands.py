@@ -47,9 +47,6 @@ class TakenDevices(Struct, frozen=True):
 
     Attributes
     ----------
-    demand : DeviceDemand
-    view : DeviceView
-        Of the node.
     devices : list
         See `DeviceSearch.find`.
     """

@@ -47,9 +47,6 @@ class PublishedDevice:
 
     Attributes
     ----------
-    id : DeviceId
-    device : Device
-    slice : ResourceSlice
     properties : bytes
         Equal for devices for which expressions have equal results.
     """
@@ -195,7 +192,6 @@ class PublishedSlice:
 
     Attributes
     ----------
-    kind : SliceKind
     pool : (str, str)
         Driver and name of the pool.
     generation : int
@@ -263,15 +259,12 @@ class DevicePool:
 
     Attributes
     ----------
-    driver, name : str
     slices : list of PublishedSlice
         Those for the node, in order; empty if the pool is incomplete or invalid.
     others : list of PublishedSlice
         Other slices with devices that take counters of the pool.
     counters : Counters
         The shared counters of the pool.
-    is_incomplete : bool
-        Whether slices are missing.
     is_invalid : bool
         Whether the slices contradict one another.
     """

@@ -271,8 +271,6 @@ def has_capacity(
 
     Parameters
     ----------
-    requests : mapping of str to Quantity
-        Requested capacities.
     consumed, taken : mapping of str to Quantity
         What allocations consume, and what a search has taken.
 
@@ -376,10 +374,6 @@ class SelectorValidation:
     """Refuses manifests with expressions that do not compile.
 
     Objects of a server, which has accepted them, only warn: pods that need them fail.
-
-    Attributes
-    ----------
-    warnings : list of str
     """
 
     def __init__(self) -> None:

@@ -279,8 +279,6 @@ class ClaimOfCycle(Struct, eq=False):
         The nodes on which its allocation can be used; None for all.
     requests : ClaimRequests or None
         Prepared requests of a claim that has to be allocated.
-    allocation : AllocationResult or None
-        What Reserve has chosen.
     is_shared : bool
         Whether `allocation` is in flight for another pod of the pod group cycle, since before PreFilter.
     uid : str
@@ -319,7 +317,6 @@ class NodeAllocation(Struct, eq=False):
         Of the claims whose allocation is in flight for another pod.
     extended : ResourceClaim or None
         The claim for the extended resources that the node has as devices.
-    mappings : tuple of ContainerExtendedResourceRequest
     statuses : tuple of NodeAllocatableResourceClaimStatus
         What the devices take of the node.
     """
@@ -353,11 +350,8 @@ class CommonDemand(Struct, frozen=True):
     ----------
     demand : DeviceDemand or None
         None where nodes have to be asked one by one.
-    asking : list of AskingClaim
-        The claims.
     extended : ResourceClaim or None
         The claim for extended resources, with its requests.
-    mappings : tuple of ContainerExtendedResourceRequest
     """
 
     demand: DeviceDemand | None = None

@@ -60,11 +60,6 @@ class ResourceClasses:
     ----------
     informer : Informer of DeviceClass
         The order of its events counts, so the classes follow it from the start.
-
-    Attributes
-    ----------
-    by_resource : dict of str to DeviceClass
-        Replaced with each change.
     """
 
     def __init__(self, informer: Informer[DeviceClass]) -> None:
@@ -182,8 +177,6 @@ class ExtendedRequests(Struct, frozen=True):
         By name; those that no device class provides as well, and none of which the pod requests zero.
     spec : ResourceClaimSpec or None
         Of the claim for them; None unless device classes provide all.
-    mappings : tuple of ContainerExtendedResourceRequest
-        Of this claim.
     """
 
     resources: dict[str, int]

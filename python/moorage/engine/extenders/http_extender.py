@@ -139,8 +139,6 @@ class Transport:
     ----------
     prefix : str
         The URL up to the verb; user and password in it are for basic authentication.
-    tls : SSLContext
-        For an https prefix.
     server_name : str
         The name that the server's certificate must have; "" for the URL's.
     timeout : float
@@ -162,10 +160,6 @@ class Transport:
 
         Parameters
         ----------
-        verb : str
-            Appended to the prefix.
-        body : bytes
-            JSON.
         limit : int
             Maximum size of the response in bytes.
 

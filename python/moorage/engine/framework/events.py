@@ -166,10 +166,6 @@ def on(
 
     Parameters
     ----------
-    resource : str
-        Name of the resource.
-    action : ActionType
-        Kinds of changes.
     hint : Hint, optional
         Decides for each event whether a pod is retried; by default it always is.
     of_unit : bool
@@ -307,8 +303,6 @@ def is_same_pod(pod: Pod, other: Pod | None) -> bool:
 
     Parameters
     ----------
-    pod : Pod
-        The rejected pod.
     other : Pod or None
         The pod of an event; None if there is none.
     """

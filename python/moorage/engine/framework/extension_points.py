@@ -109,8 +109,6 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
     ----------
     pod : Pod
         The pod of the call, for the log.
-    function : callable
-        The bound method.
     *arguments : object
         Its arguments.
 
@@ -326,8 +324,6 @@ def normalized_scores(
 
     Parameters
     ----------
-    nodes : NodesView
-        The n feasible nodes.
     raw : (n,) int64 array
         The result of `raw_scores`.
 
@@ -362,8 +358,6 @@ def check_range(columns: Mapping[str, Scores], point: str = "Score") -> None:
     ----------
     columns : mapping of str to (n,) int64 array
         Scores by plugin.
-    point : str, optional
-        The extension point.
 
     Raises
     ------
@@ -391,8 +385,6 @@ class NodePluginScores(Struct, frozen=True):
 
     Attributes
     ----------
-    name : str
-        Name of the node.
     scores : tuple of (str, int)
         Plugin and weighted score, in profile order.
     total_score : int

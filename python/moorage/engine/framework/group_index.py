@@ -93,7 +93,6 @@ class GroupTree:
 
     Attributes
     ----------
-    key : UnitKey
     group : PodGroup or CompositePodGroup or None
         Its conditions and resource version may be of an earlier state. None where no object has the key.
     children : tuple of GroupTree

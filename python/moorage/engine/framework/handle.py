@@ -368,8 +368,6 @@ class EventRecorder:
         ----------
         regarding : Object
             The object of the event.
-        type : str
-            Normal or Warning.
         reason, action : str
             Identifiers of the cause and of the action taken.
         note : str
@@ -402,8 +400,6 @@ class Parallelizer(Struct, frozen=True):
 
         Parameters
         ----------
-        pieces : int
-            Number of pieces.
         work : callable
             Called with the index of each piece.
         """

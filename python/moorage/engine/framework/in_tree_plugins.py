@@ -548,8 +548,6 @@ class ClaimPlugin(
         ----------
         claims : sequence of (PersistentVolumeClaim, PersistentVolume)
             See `bound_claims_of`.
-        nodes : NodesView
-            The nodes in question.
         batch : VolumesOfBatch, optional
             Of the batch whose next pod this is. None: nodes that meet the needs pass, also if any pods leave,
             but others may pass too.
@@ -660,8 +658,6 @@ def split_skipping(
 
     Parameters
     ----------
-    method : {"pre_filter", "pre_score"}
-        The extension point.
     asks_volume_plugins : bool
         Whether a `ClaimPlugin` is called.
 

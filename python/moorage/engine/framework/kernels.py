@@ -200,8 +200,6 @@ def rejection(plugin: WithKernels, state: CycleState, verdict: int) -> Status:
 
     Parameters
     ----------
-    plugin : WithKernels
-        The plugin that rejects.
     verdict : int
         A verdict of `Kernels.verdict`, not 0.
     """

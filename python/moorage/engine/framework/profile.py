@@ -566,7 +566,6 @@ class CalledPlugins:
 
     Attributes
     ----------
-    profile : Profile
     pre_filters : list of PreFilterPlugin
         The plugins to call at PreFilter.
     skipping : list of (int, str)

@@ -167,13 +167,9 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
 
     Parameters
     ----------
-    text : str
-        Start of the message.
     status : Status
         The unexpected status. Of Wait and Skip, for which upstream prints ``%!w(<nil>)``, the message has the
         reasons, or the code if there are none.
-    plugin : str, optional
-        Name of the plugin.
     """
     err = PluginError(f"{text}: {status.message() or status.code}")
     err.__cause__ = status.as_error()
@@ -192,8 +188,6 @@ class NodeToStatus(Mapping[str, Status]):
 
     Parameters
     ----------
-    nodes : int
-        Number of nodes.
     read : callable
         Computes the statuses; it must be called before the cluster changes.
     from_search : bool
@@ -248,8 +242,6 @@ def read_answers(
     ----------
     answer : (nodes,) array of bool or int, or Answers
         The result of the plugin.
-    nodes : int
-        Number of nodes.
     verdict : callable
         Returns the status of a code; called if the plugin returned booleans or codes.
 
@@ -302,8 +294,6 @@ def fit_error(nodes: int, reasons: Mapping[str, int]) -> str:
 
     Parameters
     ----------
-    nodes : int
-        Number of nodes.
     reasons : mapping of str to int
         Number of nodes by reason.
 
@@ -320,8 +310,6 @@ def with_detail(nodes: int, detail: str) -> str:
 
     Parameters
     ----------
-    nodes : int
-        Number of nodes.
     detail : str
         The sentence; "" for none.
     """

@@ -575,8 +575,6 @@ def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
 
     Parameters
     ----------
-    pod : Pod
-        The pod to filter.
     others : iterable of Pod
         Pods nominated to one node.
     """
@@ -619,8 +617,6 @@ def take_all(steps: Steps[T], wait: Callable[[float], object]) -> T:
 
     Parameters
     ----------
-    steps : generator
-        The work.
     wait : callable
         Called with the seconds to wait between two steps.
 

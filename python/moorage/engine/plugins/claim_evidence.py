@@ -59,7 +59,6 @@ class Claims(Struct):
 
     Attributes
     ----------
-    inquiry : RejectedPod
     sources : VolumeSources
         What the volume binder reads.
     listers : callable

@@ -156,8 +156,6 @@ def all_plugins(others: Registry | None = None, release: Release = RELEASES[DEFA
     ----------
     others : Registry, optional
         By default the plugins of installed packages.
-    release : Release, optional
-        Whose in-tree plugins.
 
     Raises
     ------

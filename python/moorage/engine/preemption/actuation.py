@@ -44,7 +44,6 @@ class RunningPreemption:
 
     Attributes
     ----------
-    preemptors : list of Pod
     victims : dict of str to Pod
         By UID, those that are not known to leave.
     unanswered : int
@@ -154,8 +153,6 @@ def make_room(
 
     Parameters
     ----------
-    pod : Pod
-        The preemptor.
     plugin_name : str
         Rejects victims that wait on Permit.
 

@@ -129,8 +129,6 @@ def call_extenders(
     ----------
     extenders : sequence of Extender
         In configured order; those that do not support preemption or do not manage the pod are skipped.
-    pod : Pod
-        The preemptor.
 
     Returns
     -------
@@ -347,8 +345,6 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
     ----------
     pod : Pod
         The index follows from the seed and the pod's UID.
-    nodes : int
-        Number of potential nodes.
 
     Returns
     -------

@@ -110,7 +110,6 @@ class Choice(Struct, frozen=True):
 
     Attributes
     ----------
-    candidate : Candidate
     criterion : str
         The criterion that decided: "only candidate", a name of `CRITERIA`, or "order" for the first of
         several candidates that are equal in all criteria (upstream takes any).
@@ -160,8 +159,6 @@ class PreemptionDryRuns:
     ----------
     state : CycleState
         After PreFilter has run for the pod.
-    pod : Pod
-        The preemptor.
     """
 
     def __init__(

@@ -281,12 +281,8 @@ def num_candidates(nodes: int, percentage: int, absolute: int) -> int:
 
     Parameters
     ----------
-    nodes : int
-        Number of potential nodes.
     percentage : int
         minCandidateNodesPercentage, in percent of `nodes`.
-    absolute : int
-        minCandidateNodesAbsolute.
 
     Returns
     -------

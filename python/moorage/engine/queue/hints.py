@@ -72,8 +72,6 @@ class Question(NamedTuple):
 
     Attributes
     ----------
-    plugin : str
-        Name of the plugin.
     hint : callable or None
         None stands for a hint that always returns Queue.
     is_pending : bool
@@ -82,8 +80,6 @@ class Question(NamedTuple):
         Whether Queue applies only to pods of the pod group that the event concerns.
     of_class : bool
         Whether the answer holds for all pods of a class (see `of_class` of the framework's events).
-    key_index : HintIndex or None
-        Of the hint.
     """
 
     plugin: str
@@ -186,8 +182,6 @@ class Hints:
         The number of calls of hints that have raised an exception.
     gated_pods_time_out : bool
         See `Release`.
-    pod_events : PodEvents
-        Those of the release.
     is_registered, meaning : callable
         Cached versions of the private methods of the same names.
     """
@@ -484,13 +478,7 @@ def joined(plugins: frozenset[str], name: str) -> frozenset[str]:
 
 
 class Gates:
-    """PreEnqueue of all profiles.
-
-    Attributes
-    ----------
-    rules : dict of str to Rule or None
-        By scheduler name.
-    """
+    """PreEnqueue of all profiles."""
 
     def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]]) -> None:
         self._plugins = plugins

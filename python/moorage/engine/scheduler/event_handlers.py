@@ -94,8 +94,6 @@ class EventHandler:
     ----------
     resource : str
         The resource in the form of cluster events.
-    actions : ActionType
-        The registered actions.
     """
 
     def __init__(self, queue: SchedulingQueue, resource: str, actions: ActionType) -> None:
@@ -138,8 +136,6 @@ class StateHandler(HandlerFunctions[T]):
 
     Parameters
     ----------
-    lock : lock
-        Of the cache.
     put : callable
         Takes a new or changed object.
     remove : callable
@@ -656,8 +652,6 @@ def watch(handle: FrameworkHandle, pods: PodHandler, forget_failures: Callable[[
     ----------
     handle : FrameworkHandle
         Has the cache and the informers.
-    pods : PodHandler
-        Has the queue.
     forget_failures : callable
         Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
         it, so that remembered failures of pods are void.

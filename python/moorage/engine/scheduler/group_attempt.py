@@ -69,8 +69,6 @@ class GroupResult(ScheduleResult):
         Whether the pods with a row are assumed. Otherwise the cluster is unchanged.
     is_error : bool
         Whether the group failed with an error.
-    message : str
-        Why it failed.
     reason : str
         The reason of a condition that says so.
     started : dict of int to Started

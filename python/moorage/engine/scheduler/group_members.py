@@ -39,8 +39,6 @@ class Chain:
 
     Parameters
     ----------
-    count : int
-        Number of placements.
     start : int
         Position in the node list at which the first search begins.
 
@@ -79,8 +77,6 @@ class Chain:
 
         Parameters
         ----------
-        at : int
-            Index of the placement.
         rows : (pods,) int32 array
             Not to be changed any more.
         next_start : int
@@ -212,7 +208,6 @@ class Segment(NamedTuple):
 
     Attributes
     ----------
-    engine : Engine
     whole_cycle : bool
         Whether each member has a cycle of its own, with out-of-tree plugins or extenders.
     first, end : int
@@ -240,8 +235,6 @@ def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
     ----------
     leaves : sequence of UnitKey
         The pod groups; those of other pods come last.
-    pods : sequence of Pod
-        All have a group.
     """
     if [leaf for leaf, _ in groupby(map(leaf_of, pods))] == list(leaves):
         return list(range(len(pods)))
@@ -393,8 +386,6 @@ def make_placements(
 
     Parameters
     ----------
-    profile : Profile
-        The scheduling profile.
     scheduled : sequence of Pod
         Pods of the group that have a node.
     parent : Placement
@@ -430,8 +421,6 @@ def score_placements(
 
     Parameters
     ----------
-    profile : Profile
-        The scheduling profile.
     count : int
         Number n of placements that the group fits.
     raw : callable

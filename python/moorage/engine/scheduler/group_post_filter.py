@@ -43,7 +43,6 @@ class Filters(NamedTuple):
 
     Attributes
     ----------
-    engine : Engine
     state : CycleState
         After PreFilter, when the pods before it were placed. What PreFilter has skipped then is not asked any
         more.
@@ -69,9 +68,6 @@ class Assignment(NamedTuple):
     ----------
     at : int
         Index of the pod in the group.
-    pod : Pod
-    row : int
-    filters : Filters
     rejects : callable
         Runs the filters; its result is false where the pod passes.
     search : tuple or None

@@ -85,9 +85,6 @@ class Loop:
 
     Attributes
     ----------
-    result : ScheduleResult
-    is_live, time_passes : bool
-        Of the policy.
     sent : dict of str to (QueuedPodInfo, str)
         Pods that the policy is binding, and their nodes, by UID.
     evictions : int

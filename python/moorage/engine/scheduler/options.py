@@ -41,21 +41,14 @@ class Options(Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    configuration : KubeSchedulerConfiguration or None
-    registry : Registry or None
     gates : FeatureGates
         All feature gates, and their release.
     percentage : int or None
         percentageOfNodesToScore, in place of the configuration's.
-    tie_break : str
-    seed : int
-    clock : callable or None
-    wait : callable or None
     threads : int or None
         Number of threads that search very many nodes; None for the configuration's parallelism.
     binding_threads : int
         Number of threads that run steps of binding cycles.
-    fail_fast : bool
     """
 
     configuration: KubeSchedulerConfiguration | None = None
@@ -287,8 +280,6 @@ def counted_pods(
     ----------
     given : pod, (pod, int), or sequence of these
         A pod is a Pod, a dict, a text, or anything else that `load` reads.
-    name : str
-        Of the parameter.
 
     Returns
     -------

@@ -38,8 +38,6 @@ def place_listed(
 
     Parameters
     ----------
-    scored : ScoredNodes
-        The list.
     result : ScheduleResult
         Receives the rows.
     first, end : int
@@ -80,8 +78,6 @@ class FailedSearch(Struct, frozen=True):
 
     Attributes
     ----------
-    at : int
-        Index of the pod.
     state : CycleState
         State of the cycle after PreFilter.
     diagnosis : Diagnosis
@@ -125,8 +121,6 @@ class Placing(Struct):
 
         Parameters
         ----------
-        first, end : int
-            Indexes in the batch.
         until_evicts : bool, optional
             Whether to end after a pod for which others are evicted; otherwise the events about them are
             processed at once.
@@ -293,8 +287,6 @@ class Placing(Struct):
         decision : Decision
             Without a node, without nominated pods, and alike for all pods of the target that are placed
             together.
-        failure : Failure
-            Of this decision.
         """
         # A search among named nodes advances the rotation even without a result, so it has to be repeated.
         if decision.next == decision.start and not self.batch.route(at) & BY_POD:

@@ -104,10 +104,6 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
     ----------
     handle : FrameworkHandle
         Has the gates of the scheduler.
-    groups : iterable of PodGroup
-        All groups.
-    pods : iterable of Pod
-        All pods.
     """
     known = {group.key for group in groups}
     named = Counter(key for pod in pods if not pod.spec.node_name for key in unfinished_group_of(pod))
@@ -128,8 +124,6 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
     ----------
     index : PodGroups
         Of the scheduler. Without the gate for composite groups there are no trees.
-    groups : iterable of PodGroup or CompositePodGroup
-        All groups.
     """
     problems: list[str] = []
     for group in groups:
@@ -165,7 +159,6 @@ class Outcome(Struct):
 
     Attributes
     ----------
-    members : Members
     indexes : sequence of int
         Its pods, among those of the whole tree.
     attempt : Attempt or None

@@ -208,8 +208,6 @@ def schedule_by_template(context: SchedulerState, template: Pod, n: int, first: 
 
     Parameters
     ----------
-    n : int
-        Number of replicas.
     first : int
         Ordinal of the first replica.
 

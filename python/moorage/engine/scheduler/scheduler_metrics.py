@@ -227,7 +227,6 @@ class SchedulerMetrics(Observer):
     ----------
     handle : FrameworkHandle
         Of the scheduler, which reports here from now on.
-    queue : SchedulingQueue
     engines : sequence of Engine
         They and their plugins report here, too.
 

@@ -74,11 +74,8 @@ class SchedulerState:
 
     Attributes
     ----------
-    client : ObjectClient
     store : ObjectStore or None
         The client, if it is a store of this process: what is written there can be undone, and takes no time.
-    informers : InformerFactory
-    cache : SchedulerCache
     options : Options
         As the scheduler was made with them.
     volumes : ClaimControllers
@@ -89,14 +86,12 @@ class SchedulerState:
         None unless runs are measured.
     handle : FrameworkHandle
         The handle of the plugins.
-    nominator : PodNominator
     engines : dict of str to Engine
         Scheduler name to the engine of its profile.
     rotation : Rotation
         The engines, and the position at which the next search begins.
     bindings : BindingCycles
         The pods that wait on Permit or are being bound.
-    queue : SchedulingQueue
     pods : PodHandler
         Enters the events of pods into cache and queue.
     routes : Routes

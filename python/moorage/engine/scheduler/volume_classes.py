@@ -47,7 +47,6 @@ class _Memory(Struct):
         By class and description of a pod, what the plugins about volumes need for it.
     profile : Profile
         Its plugins about volumes decide.
-    nodes : NodesView
     bound : BoundClaims or None
         Describes the claims of the pods of the batch, if their needs follow from a description.
     """

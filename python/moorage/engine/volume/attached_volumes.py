@@ -54,7 +54,6 @@ class LimitedVolumes(NamedTuple):
 
     Attributes
     ----------
-    volumes : tuple of CSIVolume
     counts : tuple of (str, int)
         The number of them for each driver, by name.
     """
@@ -68,8 +67,6 @@ class AttachedVolumes(VolumeCounts):
 
     Parameters
     ----------
-    table : NodeTable
-        The node table.
     informers : InformerFactory
         Informers of claims, volumes, classes, CSINodes and VolumeAttachments.
 

@@ -276,8 +276,6 @@ def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str
     ----------
     terms : sequence of TopologySelectorTerm
         The terms. Without terms every node matches; a term without expressions matches no node.
-    labels : dict of str to str
-        Labels of the node.
     """
     return not terms or any(
         bool(term.match_label_expressions)
@@ -327,8 +325,6 @@ def suitable_volumes(
 
     Parameters
     ----------
-    volumes : iterable of PersistentVolume
-        The candidates.
     saturates : bool, optional
         Of sizes beyond 64 bits; see `Quantity.amount`.
 
@@ -410,8 +406,6 @@ class ClaimMatcher:
 
         Parameters
         ----------
-        labels : dict of str to str
-            Labels of the node.
         excluded : container of str
             Names of volumes that are not available.
 

@@ -45,8 +45,6 @@ class InTreeVolumePlugin(NamedTuple):
     ----------
     name : str
         The provisioner of its classes, and its name in annotations.
-    driver : str
-        The CSI driver.
     zone_key : str
         The node label that the driver has for zones; "" if the topology of its volumes stays as it is.
     """

@@ -252,8 +252,6 @@ class Admission:
 
         Parameters
         ----------
-        pod : Pod
-            One of them.
         n : int
             Number of pods, at least 1.
 

@@ -137,8 +137,6 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     ----------
     text : bytes or dict
         A manifest, as JSON text or value.
-    kind, api_version : str
-        Those that it has.
 
     Returns
     -------

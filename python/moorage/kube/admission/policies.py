@@ -128,8 +128,6 @@ class Additions(AdmissionPlugin):
 
         Parameters
         ----------
-        namespaces : collection of str
-            Those that have pods.
         pods : iterable of Pod
             Those without a node.
         """
@@ -312,11 +310,8 @@ class Policies:
 
     Attributes
     ----------
-    additions : Additions
     plugins : tuple of AdmissionPlugin
         Those that change pods, in their order.
-    limit_ranges : dict of str to list of LimitRange
-        By namespace.
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:

@@ -192,14 +192,7 @@ class NotAdmittedError(Exception):
 
 
 class RefusedError(MoorageError):
-    """The API server would refuse a request; the message is its text.
-
-    Attributes
-    ----------
-    code : int
-    reason : str
-    causes : tuple of StatusCause
-    """
+    """The API server would refuse a request; the message is its text."""
 
     def __init__(
         self, message: str, code: int = 403, reason: str = "Forbidden", causes: Sequence[StatusCause] = ()

@@ -281,8 +281,6 @@ class QuotaUsage:
         ----------
         used : dict of str to Quantity
             See `usage`.
-        most : int
-            The largest answer.
         """
         for name, amount in self._more(used).items():
             left = self._hard[name] - self._used[name]

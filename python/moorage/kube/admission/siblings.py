@@ -195,8 +195,6 @@ class TemplateDifference(NamedTuple):
 
     Attributes
     ----------
-    model : Pod
-        The newest pod.
     classes : dict of str to object
         Fields of its spec that name other classes, from which more follows.
     before, after : PodSpec

@@ -12,8 +12,6 @@ def conflict_text(what: str, name: str, why: str) -> str:
     ----------
     what : str
         The resource or the kind.
-    name : str
-        The object's.
     """
     return f'Operation cannot be fulfilled on {what} "{name}": {why}'
 

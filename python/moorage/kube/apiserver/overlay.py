@@ -37,8 +37,6 @@ def replace_object(old: Object, new: T) -> T:
 
     Parameters
     ----------
-    old : Object
-        The object so far.
     new : Object
         An object of the same kind, namespace and name.
     """
@@ -110,8 +108,6 @@ class Overlay:
     ----------
     objects : list of Object
         All objects in reading order.
-    origins : sequence of Origin
-        Origin of each object.
     texts : mapping of int to bytes
         By index, the manifests as JSON texts.
 

@@ -49,13 +49,7 @@ class Origin(NamedTuple):
 
 
 class Origins(Sequence[Origin]):
-    """The origins of objects in reading order, without an object for each.
-
-    Attributes
-    ----------
-    argument : int
-        The present one.
-    """
+    """The origins of objects in reading order, without an object for each."""
 
     def __init__(self) -> None:
         self._sources: list[str] = []
@@ -73,10 +67,6 @@ class Origins(Sequence[Origin]):
 
         Parameters
         ----------
-        source : str
-            Name of the file.
-        document : int
-            Index of the document.
         item : int or None
             Index of the item in a list.
         """
@@ -116,8 +106,6 @@ def label(kind: str, namespace: str, name: str, origin: Origin) -> str:
     ----------
     kind, namespace, name : str
         Identity of the object; empty if unknown.
-    origin : Origin
-        Origin of the object.
 
     Returns
     -------
@@ -243,8 +231,6 @@ def refused_object(error: InputError, names: tuple[str, str, str, str], source: 
     ----------
     names : tuple of str
         Kind, API version, namespace and name.
-    source : str
-        The file.
     """
     kind, api_version, namespace, name = names
     message = shorten(error.message, _LONGEST)
@@ -259,7 +245,6 @@ class ReadEnded(NamedTuple):
 
     Attributes
     ----------
-    obj : EndedObject
     argument : int
         See `Origin`.
     origin : Origin or None
@@ -279,11 +264,8 @@ class ReadFields(NamedTuple):
 
     Attributes
     ----------
-    document : bytes or dict
     names : tuple of str
         Kind, API version, namespace and name.
-    source : str
-        The file.
     argument : int
         See `Origin`.
     origin : Origin or None
@@ -432,8 +414,6 @@ class FieldValidation:
         ----------
         document : dict or bytes
             The object as a JSON value, or its JSON text.
-        kind, api_version : str
-            Kind of the object.
         source : str
             File of the object, for warnings.
         meta : ObjectMeta, optional
@@ -494,10 +474,6 @@ class FieldValidation:
 
         Parameters
         ----------
-        spec, metadata : bytes
-            JSON texts.
-        kind : str
-            Kind of the object.
         source : str
             File of the object, for warnings.
         """

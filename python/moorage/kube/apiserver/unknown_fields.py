@@ -227,8 +227,6 @@ def has_only_known_fields(text: bytes | msgspec.Raw, struct: str) -> bool:
 
     Parameters
     ----------
-    text : bytes
-        JSON text.
     struct : str
         Name of the struct, from `struct_of`.
 

@@ -63,8 +63,6 @@ def fill_in(template: str, given: int, show: Show, *, is_check: bool = False) ->
 
     Parameters
     ----------
-    given : int
-        Number of arguments.
     show : callable
         Called for each clause.
     is_check : bool

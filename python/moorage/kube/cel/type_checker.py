@@ -113,14 +113,10 @@ class Overload(Struct, frozen=True, eq=False):
 
     Attributes
     ----------
-    function : str
     parameters : tuple of CelType
         Of member functions, the receiver first.
-    result : CelType
-    is_member : bool
     apply : callable
         Returns the result from the arguments, or raises EvaluationError.
-    cost : callable
     """
 
     function: str

@@ -149,13 +149,7 @@ class MutatingAdmissionPolicyBinding(Object, frozen=True):
 
 
 class PolicyParameter(Object, frozen=True):
-    """An object that parametrises policies, of a kind that is not read. It is named after both.
-
-    Attributes
-    ----------
-    value : dict
-        Its JSON value.
-    """
+    """An object that parametrises policies, of a kind that is not read. It is named after both."""
 
     kind: str = "PolicyParameter"
     api_version: str = "admission.moorage.dev/v1"

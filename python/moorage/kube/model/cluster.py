@@ -31,14 +31,7 @@ from .workload import CustomObject
 
 
 class RefusedPod(NamedTuple):
-    """A new pod that the API server would refuse.
-
-    Attributes
-    ----------
-    pod : Pod
-    message : str
-        The API server's text.
-    """
+    """A new pod that the API server would refuse."""
 
     pod: Pod
     message: str
@@ -97,8 +90,6 @@ class RequestedObject(NamedTuple):
 
     Attributes
     ----------
-    source : str
-        The file.
     document : bytes or dict
         Its JSON text, or value.
     namespace : str
@@ -137,15 +128,7 @@ class EndedObjectDocument(Document, frozen=True):
 
 
 class EndedObject(NamedTuple):
-    """An object of a file in a version of its kind that a release of Kubernetes has ended.
-
-    Attributes
-    ----------
-    version : EndedVersion
-    namespace, name : str
-    source : str
-        The file.
-    """
+    """An object of a file in a version of its kind that a release of Kubernetes has ended."""
 
     version: EndedVersion
     namespace: str
@@ -245,7 +228,6 @@ class Suspended(NamedTuple):
 
     Attributes
     ----------
-    full_kind, namespace, name : str
     queue : str
         The queue of Kueue that it waits in; "" for none.
     objects : tuple of Object
@@ -297,11 +279,8 @@ class Joined(NamedTuple):
 
     Attributes
     ----------
-    before : Cluster
     objects : sequence of Object
         New and changed ones, in their order, but for pods.
-    pods : sequence of Pod
-        New ones.
     turns : dict of str to str
         Of these pods; see `Cluster.turns`.
     """

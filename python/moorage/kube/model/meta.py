@@ -89,8 +89,6 @@ def between(low: int, high: int | None = None) -> Rule:
 
     Parameters
     ----------
-    low : int
-        Lower bound.
     high : int, optional
         Upper bound; by default there is none.
     """

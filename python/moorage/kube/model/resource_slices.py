@@ -320,11 +320,6 @@ class PoolProblem(msgspec.Struct, frozen=True):
     ----------
     pool : (str, str)
         Driver and name of the pool.
-    slice : str
-        Name of the slice.
-    path : str
-        Field of the slice.
-    message : str
     """
 
     pool: tuple[str, str]

@@ -560,8 +560,6 @@ class CustomObject(Object, frozen=True):
         Number of pods that its status calls ready.
     is_namespaced : bool
         False for a kind without namespaces.
-    digest : str
-        Hash of its spec.
     """
 
     document: bytes = b""

@@ -70,8 +70,6 @@ def read_block_style(text: str, resolve: Callable[[str], Any], max_depth: int) -
 
     Parameters
     ----------
-    text : str
-        YAML text.
     resolve : callable
         Returns the value of a plain scalar.
     max_depth : int

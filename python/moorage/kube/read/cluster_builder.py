@@ -446,8 +446,6 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
     ----------
     objects : sequence of Object
         With the Jobs and CronJobs.
-    suspended : iterable of Suspended
-        Workloads of other projects.
     """
     timed = [f"CronJob {job.key}" for job in due(objects)]
     names = suspended_names(objects, suspended)

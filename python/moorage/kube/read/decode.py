@@ -51,8 +51,6 @@ def to_v1(value: dict[str, Any], kind: str) -> dict[str, Any]:
     ----------
     value : dict
         The JSON value of an object; fields of a wrong type are left to the decoder.
-    kind : str
-        Its kind.
 
     Returns
     -------

@@ -41,8 +41,6 @@ def read_yaml(text: str, source: str, duplicates: list[DuplicateKey] | None = No
 
     Parameters
     ----------
-    text : str
-        YAML text.
     source : str
         Name of the file, for errors.
     duplicates : list of DuplicateKey, optional
@@ -78,8 +76,6 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
 
     Parameters
     ----------
-    text : str
-        YAML text.
     source : str
         Name of the file, for errors.
 

@@ -158,7 +158,6 @@ def load_before_and_after(
 
     Parameters
     ----------
-    validate : {"strict", "warn", "ignore"}
     like_siblings : bool
         See `load`.
     needs_before : bool

@@ -125,8 +125,6 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
 
     Parameters
     ----------
-    classes : mapping of str to PriorityClass
-        Priority classes by name.
     names : Names
         The used names; a generated name is added.
     admitted : bool
@@ -227,10 +225,6 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
 
     Parameters
     ----------
-    spec : PodSpec
-        The pod spec.
-    classes : mapping of str to PriorityClass
-        Priority classes by name.
     tolerate : bool
         Whether to add the tolerations of DefaultTolerationSeconds.
 

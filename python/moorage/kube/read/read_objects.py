@@ -112,7 +112,6 @@ class Listed(NamedTuple):
     ----------
     source : str
         Where they are from, for errors.
-    objects : sequence of Object
     server_version : str
         Version of the API server, for example "v1.36.2"; "" where it is not known.
     """
@@ -134,7 +133,6 @@ def read_objects(
 
     Parameters
     ----------
-    validate : {"strict", "warn", "ignore"}
     namespace : str
         As for `load`.
     all_texts : bool

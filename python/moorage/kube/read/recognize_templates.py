@@ -274,8 +274,6 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
 
     Parameters
     ----------
-    objects : iterable of Object
-        Objects of any kinds.
     known : collection of str
         Names of the classes that need not be found.
 

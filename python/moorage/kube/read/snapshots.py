@@ -96,8 +96,6 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
     ----------
     kind, api_version : str
         "" where it names none.
-    source : str
-        Its file.
 
     Raises
     ------

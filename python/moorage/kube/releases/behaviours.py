@@ -28,7 +28,6 @@ class Behaviour(Struct, frozen=True):
     ----------
     name : str
         The field, such as ``image_volumes``, or the gate, such as ``StorageCapacityScoring``.
-    is_gate : bool
     before, after : object
         The value in each release.
     text : str
@@ -159,8 +158,6 @@ def find_causes(run: Run, names: Sequence[str]) -> dict[str, Cause]:
     ----------
     run : callable
         Equal names give an equal answer.
-    names : sequence of str
-        The behaviours.
 
     Returns
     -------

@@ -140,8 +140,6 @@ class FeatureGates(Mapping[str, bool]):
 
     Parameters
     ----------
-    by_name : mapping of str to bool
-        Value by gate.
     release : Release
         The release whose gates they are.
     """

@@ -535,12 +535,7 @@ _WHOLE = re.compile(_FORM.pattern + r"([-+]\S*)?")
 
 
 class Version(NamedTuple):
-    """A version, in the order of versions.
-
-    Attributes
-    ----------
-    major, minor, patch : int
-    """
+    """A version, in the order of versions."""
 
     major: int
     minor: int
@@ -611,7 +606,6 @@ class EndedVersion(NamedTuple):
 
     Attributes
     ----------
-    kind, api_version : str
     release : str
         The first release without it, for example "1.25".
     instead : str

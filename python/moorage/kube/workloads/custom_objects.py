@@ -40,8 +40,6 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
 
     Parameters
     ----------
-    value : object
-        A JSON value.
     path : str
         "" is the value itself; a dot of a key is written as in paths of kubectl: ``cnpg\\.io/cluster``.
 
@@ -77,10 +75,6 @@ def groups_of(obj: Values, rule: KindRule, find: Find) -> list[Group] | str:
     ----------
     obj : dict
         The object as a JSON value.
-    rule : KindRule
-        That of its kind.
-    find : callable
-        Finds other listed objects.
 
     Returns
     -------
@@ -188,8 +182,6 @@ def read_custom(
     ----------
     document : dict or bytes
         The object as a JSON value, or its JSON text.
-    kind, api_version : str
-        Its kind.
 
     Returns
     -------
@@ -253,12 +245,8 @@ def counted(rule: KindRule, value: Values, nodes: Iterable[Node]) -> int:
 
     Parameters
     ----------
-    rule : KindRule
-        That of its kind.
     value : dict
         The object as a JSON value.
-    nodes : iterable of Node
-        Of the cluster.
     """
     numbers = [
         _number(count, part, nodes)

@@ -151,7 +151,6 @@ def kubelet_refusals(new: Sequence[Pod], others: Iterable[Pod], nodes: Mapping[s
         In the order in which they come.
     others : iterable of Pod
         Those that are on nodes.
-    nodes : mapping of str to Node
     """
     names, refusals = {pod.spec.node_name for pod in new}, dict[str, str]()
     used: dict[str, dict[str, Quantity]] = {name: {} for name in names}

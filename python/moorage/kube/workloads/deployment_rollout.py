@@ -53,8 +53,6 @@ def next_step(
     ----------
     deployment : Deployment
         With defaults.
-    sets : sequence of ReplicaSet
-        That it controls.
     available : mapping of str to int
         Number of available pods by name of the ReplicaSet.
     old_pods : bool

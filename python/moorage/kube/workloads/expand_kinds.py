@@ -54,12 +54,10 @@ class Expanded(NamedTuple):
         Those that scheduling reads, and the new ones.
     sources : list of int
         For each, the index of the object that it is, or that it was made for.
-    left_out : list of LeftOut
     notes : list of str
         Warnings about workloads that make no pods now.
     warned : Counter of str
         Number of objects of unknown kinds, by kind, that these warnings are about.
-    suspended : list of Suspended
     """
 
     objects: list[Object]

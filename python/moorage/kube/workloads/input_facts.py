@@ -59,8 +59,6 @@ def progressing(objects: Iterable[Object], now: float) -> set[str]:
 
     Parameters
     ----------
-    objects : iterable of Object
-        The others are ignored.
     now : float
         When they were read, in seconds since 1970.
 

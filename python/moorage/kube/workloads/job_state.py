@@ -182,7 +182,6 @@ class JobState(NamedTuple):
 
     Attributes
     ----------
-    active : list of Pod
     terminating : list of Pod
         Those that are being deleted and have not finished.
     succeeded, failed : int

@@ -24,7 +24,6 @@ class Group(NamedTuple):
     ----------
     name : str
         Name of the pods; one that ends in ``-`` is completed at random, and ``{index}`` counts the pods.
-    number : int
     template : dict
         Metadata and spec, as a JSON value.
     path : str
@@ -71,7 +70,6 @@ def number_of(value: Any, default: int, path: str) -> int:
     ----------
     value : object
         None is the default.
-    default : int
     path : str
         Path of the field, for errors.
 

@@ -59,8 +59,6 @@ class Inadmissible(NamedTuple):
     ----------
     pods : int
         The fewest with which it starts.
-    why : str
-        A clause.
     """
 
     pods: int
@@ -74,8 +72,6 @@ class Quotas:
     ----------
     documents : mapping of (str, str, str) to bytes
         By kind, namespace and name.
-    find : callable
-        Finds one of them.
     """
 
     def __init__(self, documents: Mapping[tuple[str, str, str], bytes], find: Find) -> None:

@@ -76,8 +76,6 @@ def generated_names(base: str, seed: str) -> Iterator[str]:
     ----------
     base : str
         Prefix, as in ``generateName``.
-    seed : str
-        Determines the first suffix.
     """
     number = _hash(seed.encode())
     while True:
@@ -234,7 +232,6 @@ class Workload(NamedTuple):
 
     Attributes
     ----------
-    namespace, kind, name : str
     group : str
         The API group of a kind that scheduling does not read; "" for the others.
     """

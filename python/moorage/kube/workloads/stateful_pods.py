@@ -210,8 +210,6 @@ def claim_owners(
 
     Parameters
     ----------
-    pod : Pod
-        That has the claim.
     is_surplus : bool
         Whether the pod is beyond the replicas.
     """

@@ -52,11 +52,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    api_version : str
-        That the server serves.
     resource : str
         Such as ``pods``.
-    is_namespaced : bool
     converts : bool
         Whether the version is another than the struct's.
     """
@@ -161,7 +158,6 @@ class Bookmark(NamedTuple):
 
     Attributes
     ----------
-    version : str
     ends_list : bool
         Whether all objects that existed when the watch began have been sent.
     """
@@ -204,8 +200,6 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
 
     Parameters
     ----------
-    body : bytes
-        JSON text.
     converts : bool, optional
         Whether it may be of another version than the struct's.
 
@@ -345,8 +339,6 @@ class Collection(Generic[T]):
     ----------
     namespace : str
         "" for all.
-    selectors : mapping of str to str
-        Parameters of the query.
     heard : callable
         Called whenever the server has sent something.
     """

@@ -203,8 +203,6 @@ class Session:
         Of the server; paths are below it.
     transport : callable, optional
         Returns another transport; by default one without TLS.
-    headers : sequence of (str, str), optional
-        Of each request.
     timeout : float, optional
         Seconds without a byte after which a request has failed.
     expires : float, optional
@@ -214,7 +212,6 @@ class Session:
     ----------
     url : str
         As errors name the server.
-    timeout, expires : float
     users : int
         The number of requests in it.
     """
@@ -255,8 +252,6 @@ class Session:
         ----------
         params : mapping of str to str, optional
             The parameters of the query.
-        content_type : str, optional
-            Of the body.
         silence : float, optional
             Seconds without a byte of the answer, instead of `timeout`.
         """

@@ -102,15 +102,7 @@ class Context(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ServerConfig(msgspec.Struct, frozen=True):
-    """What a context names, with absolute paths.
-
-    Attributes
-    ----------
-    cluster : ClusterEntry
-    user : User
-    source : str
-        The files, for errors.
-    """
+    """What a context names, with absolute paths."""
 
     cluster: ClusterEntry
     user: User

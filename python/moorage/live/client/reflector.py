@@ -124,12 +124,9 @@ class Reflector(Generic[T]):
         It takes what has to be called whenever the server has sent something.
     connection : Connection
         Its clock and its sleep.
-    arrivals : ReceivedCounts
-        Of the client.
 
     Attributes
     ----------
-    kind : str
     is_listed : bool
         Whether the first list is done.
     heard : float

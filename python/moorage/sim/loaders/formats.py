@@ -46,8 +46,6 @@ def fill(
     ----------
     format : str
         A name of `FORMATS`, or ``auto``.
-    options : mapping of str to object
-        Of the format.
 
     Raises
     ------

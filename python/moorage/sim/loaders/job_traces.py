@@ -263,8 +263,6 @@ def add_task(
         With job, task, instances, start, end and perhaps gpu_type.
     milli, mib : int or None
         Requests of cpu and memory; None leaves the task out.
-    more : dict of str to str
-        Other requests.
     """
     start, end, count = (number_of(row[name]) for name in ("start", "end", "instances"))
     if not start or start < 0 or milli is None or mib is None:
@@ -400,8 +398,6 @@ def read_swf(
 
     Parameters
     ----------
-    paths : sequence of str or Path
-        One file.
     cores : int, optional
         Processors of a node, instead of those of the header.
     memory_gib : float, optional

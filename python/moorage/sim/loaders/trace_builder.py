@@ -100,8 +100,6 @@ class TraceBuilder:
         ----------
         shape : hashable
             What tells the templates of a trace apart; the other arguments follow from it.
-        requests : mapping of str to str
-            Quantity by resource.
         models : tuple of str, optional
             Values of a label of nodes, one of which the node must have.
         model_label : str, optional

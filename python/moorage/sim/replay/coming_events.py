@@ -45,8 +45,6 @@ class EventCursor:
         Range of the events of the next instant, as indexes of the lists.
     is_direct : bool
         Whether all events of the next instant create plain pods or delete pods.
-    verbs, subjects, ordinals, arguments : list of int
-        Of the piece.
     """
 
     def __init__(self, timeline: Timeline, plain: npt.NDArray[np.bool_], at: int = 0) -> None:
@@ -161,8 +159,6 @@ class PodsAhead:
 
     Attributes
     ----------
-    pods : sequence of Pod
-    first : int
     used : int
         How many of them have been created.
     """
@@ -182,8 +178,6 @@ class PodsAhead:
 
         Parameters
         ----------
-        at : int
-            Index of the pod.
         alone : bool
             Whether it is the only one of its instant: it is added to the cache then, else it is assumed.
 

@@ -40,11 +40,8 @@ def write_table(folder: Path, name: str, rows: int, part: Part, format: str) -> 
     ----------
     name : str
         Of the file, without the suffix.
-    rows : int
-        Length of the table.
     part : callable
         Returns the rows of a range.
-    format : {"auto", "parquet", "csv"}
 
     Raises
     ------

@@ -99,10 +99,6 @@ class Recorder:
         Time at which each pod without a node was created, by ``namespace/name``.
     names : list of str
         Keys of pods, to which the ordinal is added.
-    templates : list of Pod
-        What pods request.
-    node_names, reasons : list of str
-    node_objects : list of Node
     ended : int
         Number of pods that are gone.
     counts : Counter

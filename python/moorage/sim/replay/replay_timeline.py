@@ -65,13 +65,7 @@ class Clause(Struct, frozen=True):
 
 
 class Clauses(Struct, frozen=True):
-    """Clauses that all have to hold.
-
-    Attributes
-    ----------
-    text : str
-    clauses : tuple of Clause
-    """
+    """Clauses that all have to hold."""
 
     text: str
     clauses: tuple[Clause, ...]

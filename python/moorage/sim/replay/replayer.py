@@ -44,10 +44,6 @@ class VirtualClock:
     ----------
     now : float, optional
         Seconds since the start of the timeline.
-
-    Attributes
-    ----------
-    now : float
     """
 
     __slots__ = ("now",)
@@ -75,7 +71,6 @@ class PodTemplate(Struct, frozen=True):
 
     Attributes
     ----------
-    pod : Pod
     number : int
         Of the template in the recorder.
     """
@@ -116,7 +111,6 @@ class Replayer(Policy):
 
     Attributes
     ----------
-    cursor : EventCursor
     drops : bool
         Whether pods that fit nowhere are deleted instead of waiting.
     condition : StopCondition or None

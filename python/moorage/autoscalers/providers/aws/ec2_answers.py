@@ -201,8 +201,6 @@ class Ec2Answers(Struct, frozen=True, eq=False):
         Those that nodes can be; none if EC2 was not asked for types.
     zones_of : mapping of str to set of str, or None
         The zones in which a type is sold, or the region, for all its zones.
-    spot_prices : mapping or None
-        By type and zone.
     zone_ids : mapping of str to str
         Zones with subnets, with their IDs.
     """

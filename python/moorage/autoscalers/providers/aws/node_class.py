@@ -98,7 +98,6 @@ class Family(NamedTuple):
         Whether pods are as many as the network interfaces have addresses for; else 110.
     reserves_by_interfaces : bool
         Whether the kubelet's memory is reserved for so many pods, whatever maxPods says.
-    has_pods_per_core : bool
     device, size : str
         The block device with the pods' storage, and its size.
     build : str
@@ -196,8 +195,6 @@ class ProviderOptions(NamedTuple):
         ``--vm-memory-overhead-percent``: the share of the memory sold that nodes never see.
     reserved_enis : int
         ``--reserved-enis``: network interfaces that pods do not get.
-    cel : bool
-        The feature gate NodeClassCEL.
     """
 
     vm_memory_overhead: float = 0.075

@@ -45,8 +45,6 @@ class TypeSources:
     ----------
     region, zones : str, tuple of str
         Those of ``aws:REGION`` or ``aws:ZONE,ZONE``.
-    answers : Ec2Answers
-        Of files.
     prices : OwnPrices
         Also for the types of other providers.
     flags : ProviderOptions

@@ -41,12 +41,6 @@ class GoType(Struct, frozen=True):
 
     Attributes
     ----------
-    name : str
-        Name in error messages.
-    kind : str
-        How values are decoded.
-    zero : object
-        The zero value.
     pointer : bool
         Whether the type is a pointer; None is nil.
     bits : int
@@ -380,8 +374,6 @@ def decode_leniently(value: Any, type_: GoType) -> Any:
 
     Parameters
     ----------
-    value : object
-        A JSON value.
     type_ : GoType
         The Go type to decode into.
 

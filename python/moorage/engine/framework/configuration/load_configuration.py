@@ -48,12 +48,8 @@ def set_defaults(
 
     Parameters
     ----------
-    configuration : KubeSchedulerConfiguration
-        The decoded configuration.
     in_tree : sequence of type
         The in-tree plugins, in the order of the default MultiPoint list.
-    gates : mapping of str to bool
-        All feature gates.
     """
     config = configuration
     config.parallelism = _or(config.parallelism, 16)

@@ -59,8 +59,6 @@ class ProfilePlugins(Struct, frozen=True):
         Value of ``spec.schedulerName`` of the pods that use the profile.
     percentage_of_nodes_to_score : int or None
         Percent; 0 is adaptive, None uses the setting of the scheduler.
-    percentage_of_placements_to_score : int or None
-        The same of placements.
     plugins : dict of str to list of str
         Names of the plugins by extension point (see `POINTS`), in running order; every point has an entry.
     weights : dict of str to dict of str to int

@@ -23,8 +23,6 @@ def invalid(path: str, value: Any, detail: str) -> str:
     ----------
     path : str
         Path of the field, for example ``profiles[0].schedulerName``.
-    value : object
-        Value of the field.
     detail : str
         Explanation at the end of the message.
     """
@@ -42,8 +40,6 @@ def required(path: str, detail: str = "") -> str:
 
     Parameters
     ----------
-    path : str
-        Path of the field.
     detail : str, optional
         Explanation at the end of the message.
     """
@@ -55,8 +51,6 @@ def forbidden(path: str, detail: str) -> str:
 
     Parameters
     ----------
-    path : str
-        Path of the field.
     detail : str
         Explanation at the end of the message.
     """
@@ -272,12 +266,8 @@ def validate_args(args: types.Typed, path: str, gates: Gates) -> Errors:
 
     Parameters
     ----------
-    args : Typed
-        The args struct.
     path : str
         Path of the field with the arguments.
-    gates : mapping of str to bool
-        All feature gates.
     """
     match args:
         case types.DefaultPreemptionArgs():

@@ -74,10 +74,6 @@ class Started(Struct, frozen=True):
     ----------
     engine : Engine
         The engine that scheduled the pod.
-    state : CycleState
-        Of the pod's cycle.
-    pod : Pod
-        As it was queued.
     assumed : Pod
         The pod with spec.nodeName set.
     waiting : WaitingPod or None
@@ -115,13 +111,10 @@ class BindingOutcome(Struct, frozen=True):
 
     Attributes
     ----------
-    pod : Pod
-        As it was queued.
     node : str
         "" for a failed pod.
     waiting, binding : bool
         Whether the pod waits on Permit or is being bound.
-    failure : Failure or None
     """
 
     pod: Pod
@@ -136,7 +129,6 @@ class Running(Struct, eq=False):
 
     Attributes
     ----------
-    started : Started
     steps : generator
         The steps of PreBind and Bind.
     in_pre_bind : PodInPreBind or None
@@ -172,8 +164,6 @@ class BindingCycles:
 
     Parameters
     ----------
-    client : ObjectClient
-        Where pods are bound.
     store : ObjectStore or None
         The client if it is a store of this process.
     clock : callable

@@ -32,8 +32,6 @@ class Rejectors(NamedTuple):
 
     Attributes
     ----------
-    unschedulable : frozenset of str
-        All of them.
     pending : frozenset of str
         Those among them that returned code Pending.
     """
@@ -51,8 +49,6 @@ class Diagnosis(Struct, frozen=True):
         Number of nodes in the snapshot.
     profile : Profile
         The pod's profile, whose filters number the verdicts.
-    shape : Shape
-        Of the pod.
     pre_filter : Status or None
         The rejection of a PreFilter plugin, which holds for all nodes.
     verdicts : dict of int to int
@@ -70,8 +66,6 @@ class Diagnosis(Struct, frozen=True):
         rejectors.
     chosen : Status or None
         The rejection of the chosen node by Reserve, by Permit, or while the pod waited on Permit.
-    post_filter : str
-        The message of PostFilter.
     futile_plugins : tuple of CorePostFilter
         The PostFilter plugins that were not run because they could not have helped. Their message takes the
         place of `post_filter`.
@@ -207,8 +201,6 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
 
     Parameters
     ----------
-    shape : Shape
-        Of the pod.
     verdict : int
         See `Search.verdicts`.
     statuses : sequence of Status, optional
@@ -231,8 +223,6 @@ def explain_verdicts(
 
     Parameters
     ----------
-    names : sequence of str
-        Of the nodes.
     verdicts : (n,) uint64 array
         Of the same nodes; none is 0.
 

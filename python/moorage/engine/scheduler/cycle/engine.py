@@ -192,8 +192,6 @@ class Engine(NodeSearch):
 
         Parameters
         ----------
-        shape : Shape
-            Of the pods.
         potential : int, optional
             Number of nodes with code Unschedulable, where eviction might help.
         """
@@ -355,12 +353,8 @@ def make_engines(
     ----------
     handle : FrameworkHandle
         Each engine has a copy of it.
-    options : Options
-        Of the scheduler.
     profiles : sequence of Profile
         Used without a configuration.
-    batching : Batching
-        Shared by the engines.
 
     Returns
     -------

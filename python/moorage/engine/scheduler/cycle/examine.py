@@ -36,8 +36,6 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 
     Parameters
     ----------
-    engine : Engine
-        Of the pod's profile.
     order : list of str
         Node names in list order.
     """
@@ -252,8 +250,6 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
 
     Parameters
     ----------
-    engine : Engine
-        Of the pod's profile.
     everywhere : bool, optional
         Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
         candidates, as those of DefaultPreemption do.

@@ -99,8 +99,6 @@ class ExtendedSearch:
         Rejections by extenders, which may name nodes that were not sent.
     empty : bool
         Whether the remaining nodes are scored as if they had no pods (`Extender.returns_bare_nodes`).
-    decision : Decision
-        The result so far.
     statuses : callable
         Returns the status of each node by name, once the search has failed.
     """

@@ -237,8 +237,6 @@ class NodeSearch:
         ----------
         target : (int, int, int)
             Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-        shape : Shape
-            Of the pod.
         ran : PreFilterRun
             The result of PreFilter for the pod.
         tried : int, optional
@@ -291,8 +289,6 @@ class NodeSearch:
 
         Parameters
         ----------
-        target : (int, int, int)
-            Of the pod.
         tried : int
             Row of the node; -1 for none.
         verdicts : (array, array, tuple of Status)
@@ -426,14 +422,10 @@ class Batching:
 
         Parameters
         ----------
-        nodes : NodeSearch
-            Begun for the pod.
         scored : ScoredNodes or None
             The list of the last cycle.
         target : (int, int, int)
             Of the pod (`target_of`).
-        signature : bytes or None
-            Of the pod.
 
         Returns
         -------
@@ -470,12 +462,8 @@ class Batching:
 
         Parameters
         ----------
-        decider : Decider
-            Has taken the decision.
         hint : Hint
             The hint with which the cycle began.
-        decision : Decision
-            With a node.
         target : (int, int, int)
             Of the pod (`target_of`).
 

@@ -49,10 +49,6 @@ class PreFilterOutcome:
     ----------
     plugin : str
         Name of the plugin that rejected the pod; "" for none.
-    code : Code
-        Code of its status.
-    reasons : tuple of str
-        Reasons of its status.
     node_names : list of str or None
         Sorted names of the nodes left to the search, some of which may not exist; None for all.
     plugins : list of str

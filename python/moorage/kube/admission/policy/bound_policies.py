@@ -207,7 +207,6 @@ class BoundPolicies(Generic[B]):
     ----------
     kinds : tuple of type
         Of policies, and of their bindings.
-    bound : type of BoundPolicy
     """
 
     kinds: ClassVar[tuple[type[Object], type[Object]]]

@@ -73,8 +73,6 @@ class Mutated(NamedTuple):
 
     Attributes
     ----------
-    value : dict
-        The object.
     refusal : str
         Why the request is denied; "" where it is not.
     not_known : dict of str to str

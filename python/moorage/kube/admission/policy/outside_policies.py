@@ -58,7 +58,6 @@ def kyverno_reviews(kind: str, value: Json) -> Reviews | None:
 
     Parameters
     ----------
-    kind : str
     value : dict
         The policy as a JSON value.
     """
@@ -230,8 +229,6 @@ def gatekeeper_reviews(group: str, value: Json, configs: Sequence[Json]) -> Revi
 
     Parameters
     ----------
-    group : str
-        Its API group.
     value : dict
         The object as a JSON value.
     configs : sequence of dict

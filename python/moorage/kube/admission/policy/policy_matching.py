@@ -50,8 +50,6 @@ class PolicyRequest(NamedTuple):
 
     Attributes
     ----------
-    operation : str
-        CREATE, UPDATE or DELETE.
     object : dict or None
         The JSON value of the object with defaults and mutations; None for a deletion.
     old_object : dict or None

@@ -63,8 +63,6 @@ class Reviewer(NamedTuple):
         Of the object of the input.
     webhook : str
         Its name in a configuration; "" for a policy.
-    tool : AskingTool
-        What gives its answer.
     reviews : callable
         Whether a request is one of those about which it decides.
     """
@@ -97,7 +95,6 @@ class Reviewers:
 
         Parameters
         ----------
-        objects : sequence of RequestedObject
         pods : mapping of str to Pod
             New ones, by what they are called; of those of one template one is enough.
         """

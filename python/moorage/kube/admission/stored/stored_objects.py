@@ -52,8 +52,6 @@ class StoredObjects:
         ----------
         obj : Object
             As the plugins have changed it.
-        document : dict
-            As it was sent.
 
         Returns
         -------

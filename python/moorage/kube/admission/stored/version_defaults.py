@@ -62,8 +62,6 @@ def with_version_defaults(value: Json, kind: str, api_version: str) -> Json:
     ----------
     value : dict
         A manifest that can be decoded. It is not changed.
-    kind, api_version : str
-        Those that it has.
 
     Returns
     -------

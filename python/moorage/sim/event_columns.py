@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
@@ -186,6 +187,7 @@ def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
 
 MOST_EVENTS = 2**31 - 1
 _NO_NUMBER = -1
+_CODES = {"time": "d", "verb": "b", "subject": "i", "ordinal": "i", "argument": "i"}
 
 
 class EventColumns(Tabular):
@@ -195,23 +197,19 @@ class EventColumns(Tabular):
         self.cluster = Cluster() if cluster is None else cluster
         self.subjects: list[str] = []
         self.arguments: list[Argument] = []
-        self.notes: dict[str, int] = {}
+        self.notes = Counter[str]()
         self.measures: list[str | dict[str, dict[str, Any]]] = []
         self.autoscaler: AutoscalerSpec | None = None
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice
-        self._times = array("d")
-        self._verbs = array("b")
-        self._subjects = array("i")
-        self._ordinals = array("i")
-        self._arguments = array("i")
+        self._columns = {name: array(code) for name, code in _CODES.items()}
         self._classes = priority_classes(self.cluster.others)
         self._sorted = True
         self._is_shared = False  # whether others may hold views of the columns, which then must not grow
 
     def __len__(self) -> int:
-        return len(self._times)
+        return len(self._columns["time"])
 
     @property
     def may_have_nodes(self) -> bool:
@@ -324,13 +322,12 @@ class EventColumns(Tabular):
             raise InputError(f"must be a number of seconds of at least 0, not {time}", path="time")
         if self._is_shared:
             self._unshare()
-        if self._sorted and self._times and time < self._times[-1]:
+        times = self._columns["time"]
+        if self._sorted and times and time < times[-1]:
             self._sorted = False
-        self._times.append(time)
-        self._verbs.append(verb)
-        self._subjects.append(subject)
-        self._ordinals.append(ordinal)
-        self._arguments.append(argument)
+        values = (time, verb, subject, ordinal, argument)
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(value)
 
     def extend(
         self,
@@ -360,11 +357,9 @@ class EventColumns(Tabular):
             raise InputError("must be numbers of seconds of at least 0", path="times")
         self._unshare()
         self._sorted = self._sorted and not n and not len(self)
-        self._times.frombytes(np.ascontiguousarray(times, np.float64).tobytes())
-        self._verbs.frombytes(np.full(n, verb, np.int8).tobytes())
-        self._subjects.frombytes(np.full(n, subject, np.int32).tobytes())
-        self._ordinals.frombytes(np.ascontiguousarray(ordinals, np.int32).tobytes())
-        self._arguments.frombytes(np.full(n, argument, np.int32).tobytes())
+        values = (times, verb, subject, ordinals, argument)
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.frombytes(np.full(n, value, column.typecode).tobytes())
 
     def create(self, time: Seconds, obj: Object, name: str = "") -> None:
         """Create an object; a node joins this way.
@@ -496,7 +491,8 @@ class EventColumns(Tabular):
 
     def _first_ordinal(self, subject: int) -> int:
         """Return the first number that no pod of a subject has."""
-        used = np.frombuffer(self._ordinals, np.int32)[np.frombuffer(self._subjects, np.int32) == subject]
+        ordinals, subjects = (np.frombuffer(self._columns[name], np.int32) for name in ("ordinal", "subject"))
+        used = ordinals[subjects == subject]
         return int(used.max()) + 1 if len(used) else 0
 
     # ---- making others -------------------------------------------------------------------------------------
@@ -563,17 +559,14 @@ class EventColumns(Tabular):
         out.subjects, out.arguments = list(self.subjects), list(self.arguments)
         out._subject_numbers = dict(self._subject_numbers)
         out._templates, out._given = dict(self._templates), list(self._given)
-        out.notes = dict(self.notes)
+        out.notes = self.notes.copy()
         out.measures, out.autoscaler = list(self.measures), self.autoscaler
         return out
 
     def _fill(self, *columns: npt.NDArray[Any]) -> None:
         """Take columns: times, verbs, subjects, ordinals, arguments."""
-        kinds = (np.float64, np.int8, np.int32, np.int32, np.int32)
-        arrays = map(np.ascontiguousarray, columns, kinds)
-        texts = [column.tobytes() for column in arrays]
-        self._times, self._verbs = array("d", texts[0]), array("b", texts[1])
-        self._subjects, self._ordinals, self._arguments = (array("i", text) for text in texts[2:])
+        for (name, code), column in zip(_CODES.items(), columns, strict=True):
+            self._columns[name] = array(code, np.ascontiguousarray(column, code).tobytes())
         self._sorted = self._is_shared = False
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -581,23 +574,16 @@ class EventColumns(Tabular):
     def _unshare(self) -> None:
         """Replace columns that others hold views of by copies."""
         if self._is_shared:
-            self._times, self._verbs = self._times[:], self._verbs[:]
-            self._subjects, self._ordinals = self._subjects[:], self._ordinals[:]
-            self._arguments = self._arguments[:]
+            self._columns = {name: column[:] for name, column in self._columns.items()}
             self._is_shared = False
 
     def _sort(self) -> None:
         """Bring the events into the order of time; those of one time keep theirs."""
         if self._sorted:
             return
-        times = np.frombuffer(self._times, np.float64)
-        order = np.argsort(times, kind="stable")
-        columns = [np.frombuffer(column, column.typecode)[order] for column in self._columns()]
-        self._fill(*columns)
+        order = np.argsort(np.frombuffer(self._columns["time"]), kind="stable")
+        self._fill(*(np.frombuffer(column, column.typecode)[order] for column in self._columns.values()))
         self._sorted = True
-
-    def _columns(self) -> Sequence[array[Any]]:
-        return self._times, self._verbs, self._subjects, self._ordinals, self._arguments
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the events as arrays, in the order of time.
@@ -609,9 +595,7 @@ class EventColumns(Tabular):
         """
         self._sort()
         self._is_shared = True
-        names = ("time", "verb", "subject", "ordinal", "argument")
-        arrays = [np.frombuffer(column, column.typecode) for column in self._columns()]
-        return dict(zip(names, arrays, strict=True))
+        return {name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()}
 
     def event(self, at: int) -> Event:
         """Return one event.
@@ -622,11 +606,10 @@ class EventColumns(Tabular):
             Index in the order of time.
         """
         self._sort()
-        subject, ordinal = self.subjects[self._subjects[at]], self._ordinals[at]
-        number = self._arguments[at]
-        argument = self.arguments[number] if number >= 0 else None
-        name = subject if ordinal < 0 else f"{subject}-{ordinal}"
-        return Event(self._times[at], Verb(self._verbs[at]), name, argument)
+        time, verb, number, ordinal, at_argument = (column[at] for column in self._columns.values())
+        argument = self.arguments[at_argument] if at_argument >= 0 else None
+        subject = self.subjects[number]
+        return Event(time, Verb(verb), subject if ordinal < 0 else f"{subject}-{ordinal}", argument)
 
     def argument_number(self, at: int) -> int:
         """Return the number of the argument of an event; -1 for none.
@@ -636,7 +619,7 @@ class EventColumns(Tabular):
         at : int
             Index in the order of time.
         """
-        return self._arguments[at]
+        return int(self._columns["argument"][at])
 
     def __iter__(self) -> Iterator[Event]:
         return map(self.event, range(len(self)))
@@ -645,7 +628,7 @@ class EventColumns(Tabular):
     def end(self) -> float:
         """Time of the last event; 0 without events."""
         self._sort()
-        return self._times[-1] if self._times else 0.0
+        return float(self._columns["time"][-1]) if len(self) else 0.0
 
     def headline(self) -> str:
         """Return the number of events and of nodes at the start, in one line."""

@@ -189,7 +189,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
                 checkpoints=0,
                 **scheduler_settings(options),
             )
-    counts = timeline.notes | (verification if options["verify"] else history).counts
+    counts = {**timeline.notes, **(verification if options["verify"] else history).counts}
     notes = [f"{number} {what}" for what, number in counts.items()]
     note(BASIS, f"Kubernetes {options['version'] or DEFAULT}")
     print_warnings(notes)

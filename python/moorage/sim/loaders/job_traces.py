@@ -17,7 +17,7 @@ from moorage.kube import Resources
 from moorage.kube.read.decode import UNREADABLE
 from moorage.kube.read.files import read_file, source_name
 
-from .trace_builder import TraceBuilder, csv_rows, heading, lines, list_of, map_of, number_of
+from .trace_builder import GPU_MODEL, TraceBuilder, csv_rows, heading, lines, list_of, map_of, number_of
 
 if TYPE_CHECKING:
     from ..event_columns import EventColumns
@@ -31,8 +31,6 @@ GPU_MILLI = "alibabacloud.com/gpu-milli"
 """Resource: thousandths of GPUs, of a node or a pod in all. Annotation: thousandths of each GPU of a pod."""
 GPU_COUNT = "alibabacloud.com/gpu-count"
 """Resource of nodes, and annotation of pods: number of GPUs."""
-GPU_MODEL = "alibabacloud.com/gpu-card-model"
-"""Label of nodes: the model. Annotation of pods: the models that it may use, separated by bars."""
 QOS = "qos"
 PODS = "1001"
 """Pods of a node, as in the simulator of the paper."""
@@ -164,14 +162,8 @@ def _template(builder: TraceBuilder, row: Row) -> int:
         annotations = {GPU_COUNT: str(row.gpus), GPU_MILLI: str(row.milli)}
         if models:
             annotations[GPU_MODEL] = "|".join(models)
-    return builder.template(
-        row[1:7],
-        requests,
-        labels={QOS: row.qos} if row.qos else {},
-        annotations=annotations,
-        models=models if row.gpus else (),
-        model_label=GPU_MODEL,
-    )
+    labels = {QOS: row.qos} if row.qos else {}
+    return builder.template(row[1:7], requests, labels, annotations, models if row.gpus else ())
 
 
 def _drawn(listed: list[Row], random: Random, most: float | None) -> tuple[list[Row], list[str]]:
@@ -276,7 +268,7 @@ def add_task(
     model = row.get("gpu_type", "")
     models = (model,) if more and model not in ("", "MISC") else ()
     shape = (milli, mib, more.get(GPU_MILLI), models)
-    template = builder.template(shape, requests, models=models, model_label=GPU_MODEL)
+    template = builder.template(shape, requests, models=models)
     for number in range(int(count)):
         builder.pod(f"{row['job']}-{row['task']}-{number}", template, start, ended)
 

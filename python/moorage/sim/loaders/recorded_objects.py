@@ -191,8 +191,7 @@ class ObjectEvents:
 
     def note(self, what: str) -> None:
         """Count something that is left out or repaired."""
-        notes = self.timeline.notes
-        notes[what] = notes.get(what, 0) + 1
+        self.timeline.notes[what] += 1
 
     def seconds(self, time: Any) -> float | None:
         """Return a time as seconds since that of the first record.

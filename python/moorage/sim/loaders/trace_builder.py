@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 
 NAMESPACE = "default"
+GPU_MODEL = "alibabacloud.com/gpu-card-model"
+"""Label of nodes: the model. Annotation of pods: the models that it may use, separated by bars."""
 NO_LIMIT = "2147483647"
 """Pods of a node: a trace that does not say how many a machine takes knows no limit."""
 _ODD = re.compile(r"[^a-z0-9-]+")
@@ -62,8 +64,7 @@ class TraceBuilder:
 
     def note(self, what: str) -> None:
         """Count something that is left out or repaired."""
-        notes = self.timeline.notes
-        notes[what] = notes.get(what, 0) + 1
+        self.timeline.notes[what] += 1
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
@@ -83,15 +84,14 @@ class TraceBuilder:
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
-    def template(  # noqa: PLR0913
+    def template(
         self,
         shape: object,
         requests: Resources,
-        *,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         models: tuple[str, ...] = (),
-        model_label: str = "",
+        *,
         priority: int = 0,
     ) -> int:
         """Return the number of a template of pods.
@@ -101,9 +101,7 @@ class TraceBuilder:
         shape : hashable
             What tells the templates of a trace apart; the other arguments follow from it.
         models : tuple of str, optional
-            Values of a label of nodes, one of which the node must have.
-        model_label : str, optional
-            The key of that label.
+            Models of GPUs, one of which the node must have.
         """
         known = self._templates.get(shape)
         if known is None:
@@ -112,7 +110,7 @@ class TraceBuilder:
             spec = PodSpec(
                 containers=(Container(name="main", resources=resources),),
                 priority=priority,
-                affinity=_affinity(model_label, models) if models else None,
+                affinity=_affinity(GPU_MODEL, models) if models else None,
             )
             meta = ObjectMeta(
                 namespace=NAMESPACE, labels=dict(labels or {}), annotations=dict(annotations or {})
@@ -148,21 +146,6 @@ class TraceBuilder:
         if deleted is not None:
             self.timeline.add(end, Verb.DELETE, subject)
         return True
-
-    def delete(self, name: str, time: float) -> None:
-        """Delete a pod that was added without an end.
-
-        Parameters
-        ----------
-        time : float
-            Seconds.
-        """
-        subject = self.timeline.subject(f"pod/{NAMESPACE}/{name_of(name)}")
-        if self._live.get(subject) != float("inf"):
-            self.note("ends left out: there is no pod of this name")
-            return
-        self._live[subject] = time
-        self.timeline.add(time, Verb.DELETE, subject)
 
     def bind(self, name: str, time: float, node: str) -> None:
         """Record where a pod was put.

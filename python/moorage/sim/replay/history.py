@@ -112,6 +112,14 @@ class History(Tabular):
         Events that had no effect, by the reason, and pod groups that are ignored.
     scheduler : Scheduler
         As it was at the end.
+    node_names : list of str
+        Names of the nodes by number.
+    node_objects : list of Node
+        The states of nodes.
+    reasons : list of str
+        Reasons of decisions by number: why pods fitted nowhere.
+    templates : list of Pod
+        What pods request, by the number in the column ``template`` of `pod_columns`.
     """
 
     def __init__(self, replayer: Replayer, checkpoints: Checkpoints) -> None:
@@ -119,6 +127,8 @@ class History(Tabular):
         self.end = replayer.clock.now
         self.counts = replayer.recorder.noted()
         self._recorder: Recorder = replayer.recorder
+        self.node_names, self.node_objects = replayer.recorder.node_names, replayer.recorder.node_objects
+        self.reasons, self.templates = replayer.recorder.reasons, replayer.recorder.templates
         self._drops, self._checkpoints = replayer.drops, checkpoints
 
     # ---- columns -------------------------------------------------------------------------------------------
@@ -153,11 +163,6 @@ class History(Tabular):
         `node_objects`, -1 when it left)."""
         return self._recorder.nodes.arrays()
 
-    @property
-    def node_objects(self) -> list[Node]:
-        """The states of nodes."""
-        return self._recorder.node_objects
-
     def pod_name(self, pod: int) -> str:
         """Return the ``namespace/name`` of a pod.
 
@@ -176,7 +181,7 @@ class History(Tabular):
         pod : int
             Its number.
         """
-        return self._recorder.templates[int(self.pod_columns["template"][pod])]
+        return self.templates[int(self.pod_columns["template"][pod])]
 
     def _names(self, pods: Array) -> list[str]:
         arrays, names = self._pod_names, self._recorder.names
@@ -189,16 +194,6 @@ class History(Tabular):
     @cached_property
     def _pod_names(self) -> dict[str, Array]:
         return self._recorder.pods.arrays()
-
-    @property
-    def node_names(self) -> list[str]:
-        """Names of the nodes by number."""
-        return self._recorder.node_names
-
-    @property
-    def reasons(self) -> list[str]:
-        """Reasons of decisions by number: why pods fitted nowhere."""
-        return self._recorder.reasons
 
     # ---- tables --------------------------------------------------------------------------------------------
 
@@ -268,7 +263,7 @@ class History(Tabular):
                 "pod": self._names(part["pod"]),
                 "node": _texts(part["node"], self.node_names),
                 "attempt": np.array(part["attempt"]),
-                "reason": _texts(part["reason"], self._recorder.reasons),
+                "reason": _texts(part["reason"], self.reasons),
             }
         )
 
@@ -445,7 +440,7 @@ class History(Tabular):
             As of `pod_levels`.
         """
         groups, group_of = self._groups(by)
-        log, objects = self._recorder.nodes.arrays(), self._recorder.node_objects
+        log, objects = self._recorder.nodes.arrays(), self.node_objects
         has: dict[int, float] = {}
         changes: list[float] = []
         for node, state in zip(log["node"].tolist(), log["state"].tolist(), strict=True):
@@ -454,11 +449,6 @@ class History(Tabular):
             has[node] = now
         where = group_of[log["node"]] if len(log["node"]) else np.zeros(0, np.int32)
         return groups, levels(log["time"], where, np.array(changes or np.zeros(0, np.int64)))
-
-    @property
-    def templates(self) -> list[Pod]:
-        """What pods request, by the number in the column ``template`` of `pod_columns`."""
-        return self._recorder.templates
 
     def mean_use(self, resource: str) -> tuple[Array, Array]:
         """Return how much of a resource was requested on each node, and how much it had, as means over time.
@@ -503,7 +493,7 @@ class History(Tabular):
         (pods,) int64 array
             Millicores of cpu; others in their own units.
         """
-        amounts = [_requested(pod, resource) for pod in self._recorder.templates]
+        amounts = [_requested(pod, resource) for pod in self.templates]
         return np.array(amounts or [0], np.int64)[self.pod_columns["template"]]
 
     def _groups(self, by: str) -> tuple[list[str], Array]:
@@ -513,7 +503,7 @@ class History(Tabular):
             return names, np.arange(len(names), dtype=np.int32)
         labels = dict.fromkeys(names, "")
         if by:
-            labels |= {node.name: node.metadata.labels.get(by, "") for node in self._recorder.node_objects}
+            labels |= {node.name: node.metadata.labels.get(by, "") for node in self.node_objects}
         groups = sorted(set(labels.values()))
         place = {name: at for at, name in enumerate(groups)}
         return groups, np.array([place[labels[name]] for name in names], np.int32)

@@ -23,9 +23,9 @@ from moorage.kube import Node, ObjectMeta, Pod
 from moorage.kube.admission.validate_object import validate
 from moorage.kube.apiserver.refusals import FieldValidation
 from moorage.kube.workloads.ownership import FINISHED
-from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
+from moorage.store import ApiError, NotFoundError, parse_reference
 from moorage.store.deletion import timestamp, timestamps
-from moorage.store.informer import last_state
+from moorage.store.informer import HandlerFunctions
 from moorage.store.pod_binding import PodBinder
 
 from ..event_columns import Event, Verb
@@ -153,8 +153,10 @@ class Replayer(Policy):
         direct = [at in pods and self._is_direct(pods[at]) for at in range(len(timeline.arguments))]
         self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
         scheduler.handle.on_eviction.append(self.loop.evicted)
-        scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
-        scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
+        pods_change = HandlerFunctions(self.pod_added, lambda _, pod: None, self.pod_deleted)
+        scheduler.informers.informer(Pod).add_event_handler(pods_change)
+        nodes_change = HandlerFunctions(self._node_joined, self._node_updated, self._node_left)
+        scheduler.informers.informer(Node).add_event_handler(nodes_change)
         self._idle = self._nothing_waits()
 
     def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
@@ -593,43 +595,15 @@ class Replayer(Policy):
         self._victims.discard(key)
         self.recorder.end(self.clock.now, key, End.EVICTED if evicted else self._cause)
 
+    def _node_joined(self, node: Node) -> None:
+        self.recorder.note_node(self.clock.now, node, True)
 
-class PodNotes:
-    """Tells a replayer of the pods in the store."""
-
-    def __init__(self, replayer: Replayer) -> None:
-        self._replayer = replayer
-
-    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Note a pod."""
-        self._replayer.pod_added(obj)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
-        """Do nothing: the run notes decisions."""
-
-    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Note that a pod is gone."""
-        self._replayer.pod_deleted(last_state(obj))
-
-
-class NodeNotes:
-    """Tells a recorder of the nodes in the store."""
-
-    def __init__(self, replayer: Replayer) -> None:
-        self._recorder, self._clock = replayer.recorder, replayer.clock
-
-    def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Note that a node has joined."""
-        self._recorder.note_node(self._clock.now, obj, True)
-
-    def on_update(self, old: Node, new: Node) -> None:
-        """Note the new state of a node."""
+    def _node_updated(self, old: Node, new: Node) -> None:
         if old is not new:
-            self._recorder.note_node(self._clock.now, new, True)
+            self.recorder.note_node(self.clock.now, new, True)
 
-    def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Note that a node has left."""
-        self._recorder.note_node(self._clock.now, last_state(obj), False)
+    def _node_left(self, node: Node) -> None:
+        self.recorder.note_node(self.clock.now, node, False)
 
 
 def _descending_priority(ahead: PodsAhead, at: int) -> int:

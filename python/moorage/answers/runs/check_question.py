@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from moorage.cluster.verbs import RequestedChange
-from moorage.errors import InputError, first_of
+from moorage.errors import InputError, first_of, number_of
 from moorage.kube import Cluster, Job
 from moorage.kube.model.cluster import DecidingRelease
 from moorage.kube.releases import RELEASES
@@ -19,7 +20,7 @@ from moorage.kube.workloads.input_facts import told_facts
 
 from ..scheduler import Scheduler
 from .check_answer import CheckAnswer
-from .gate import Attempts, Compared, differing_times, judge, removed_pods, rests_on
+from .gate import Attempts, Compared, Verdict, differing_times, judge, removed_pods, rests_on
 from .loaded_cluster import LoadedCluster, PreparedInput, SchedulerSettings, begin
 from .new_node_settings import NewNodeSettings
 from .refused_later import groups_refused_later
@@ -152,20 +153,34 @@ class CheckQuestion:
             undisturbed = Scheduler(self.before, **settings) if self.new_only else None
             verdict = verdict.with_losses(_survival(done, self.losses, undisturbed), self.allowed)
         warnings = [*notes, *done.warnings(), *self._without_nodes(verdict.failed)]  # losses have made pods
-        warnings += self._not_checked(done.scheduler, verdict.is_about_pods)
+        warnings += self._not_checked(done.scheduler, verdict)
         return CheckAnswer(done, verdict, removed, warnings, told_facts(done.setup.loaded.facts))
 
-    def _not_checked(self, scheduler: Scheduler, is_about_pods: bool) -> Iterator[str]:
+    def _not_checked(self, scheduler: Scheduler, verdict: Verdict) -> Iterator[str]:
         """Yield which suspended workloads of the change were not checked; of the input, if nothing was."""
-        before = suspended_names(self.before.others, self.before.suspended) if is_about_pods else ()
+        before = suspended_names(self.before.others, self.before.suspended) if verdict.is_about_pods else ()
         never = {(job.namespace, job.name) for job in self.after.suspended if job.is_job and job.why}
         listed: list[Job] = scheduler.client.list(Job)[0]
         jobs = [job for job in listed if (job.namespace, job.name) not in never]  # those are findings
         now = suspended_names(jobs, [each for each in scheduler.suspended() if not each.why])
         if names := [name for name in now if name not in before]:
-            yield f"Not checked, because they are suspended: {first_of(names, 3)}; --unsuspend lets them run."
-        elif not is_about_pods:
+            comes = f": {self._let_run(verdict, before)}" if self.releases is None else ""
+            named = first_of(names, 3)
+            yield f"Not checked, because they are suspended: {named}; --unsuspend lets them run{comes}."
+        elif not verdict.is_about_pods:
             yield NO_POD
+
+    def _let_run(self, verdict: Verdict, before: Iterable[str]) -> str:
+        """Return what becomes of pods if suspended workloads run, but for those of these names."""
+        after, stay = copy(self.after), {*before}
+        after.others = [obj for obj in after.others if stay.isdisjoint(suspended_names([obj], ()))]
+        after.suspended = [each for each in after.suspended if stay.isdisjoint(suspended_names((), [each]))]
+        changes = [*self.changes, RequestedChange("--unsuspend", ())]
+        then = replace(self, after=after, changes=changes, losses=None).answer().verdict
+        placed, failed = then.placed - verdict.placed, then.failed - verdict.failed
+        texts = [f"{number_of(placed, 'more pod finds', 'more pods find')} a node"] if placed else []
+        texts += [f"{number_of(failed, 'more pod has', 'more pods have')} no node"] if failed else []
+        return ", ".join(texts) or "no more pods come"
 
     def _without_nodes(self, failed: int) -> Iterator[str]:
         """Yield for which questions no nodes come, and of which groups none do."""

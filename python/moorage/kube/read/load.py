@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TypeVar, overload
 
 from moorage.errors import InputError
 
+from ..admission.chain import NewPods
 from ..admission.validate_object import validate
 from ..apiserver.refusals import (
     STORED,
@@ -22,45 +25,34 @@ from ..apiserver.refusals import (
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
-from ..model.cluster import Cluster, RefusedObject, RequestedObject
+from ..model.autoscaling import HorizontalPodAutoscaler
+from ..model.cluster import Cluster, Joined, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.workload import CustomObject, PriorityClass
+from ..model.policy import PodDisruptionBudget, ResourceQuota
+from ..model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from ..model.workload import (
+    ControllerRevision,
+    CustomObject,
+    DaemonSet,
+    Deployment,
+    Job,
+    PriorityClass,
+    ReplicaSet,
+    Service,
+    StatefulSet,
+)
 from ..workloads.kind_table import rule_of
-from ..workloads.ownership import Names
-from .cluster_builder import build_cluster, refuse_objects
+from ..workloads.ownership import FINISHED, Names
+from ..workloads.stateful_pods import ephemeral_claims
+from .cluster_builder import WORKLOADS, build_cluster, complete, is_single, refuse_objects, skipped_warnings
 from .deciding_release import deciding_release
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
 from .read_objects import Listed, ReadObjects, UnreadManifest, WithHooks, in_namespace, read_objects
-
-if TYPE_CHECKING:
-    pass
-
-from collections.abc import Collection
-from dataclasses import replace
-from itertools import chain
-
-from ..admission.chain import NewPods
-from ..model.autoscaling import HorizontalPodAutoscaler
-from ..model.cluster import Joined
-from ..model.policy import PodDisruptionBudget, ResourceQuota
-from ..model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from ..model.workload import (
-    ControllerRevision,
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    Service,
-    StatefulSet,
-)
-from ..workloads.ownership import FINISHED
-from ..workloads.stateful_pods import ephemeral_claims
-from .cluster_builder import WORKLOADS, complete, is_single, skipped_warnings
 from .recognize_templates import recognize_templates
 
 

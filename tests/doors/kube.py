@@ -47,9 +47,6 @@ from moorage.kube.admission.pod_requests import merge_tolerations as merge_toler
 from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts
 from moorage.kube.admission.policy.bound_policies import Parameters as Parameters
-from moorage.kube.admission.policy.json_patch import PatchError as PatchError
-from moorage.kube.admission.policy.json_patch import PatchTestError as PatchTestError
-from moorage.kube.admission.policy.json_patch import patched as patched
 from moorage.kube.admission.policy.policy_matching import PolicyRequest as PolicyRequest
 from moorage.kube.admission.policy.validating_policies import ValidatingPolicies as ValidatingPolicies
 from moorage.kube.admission.request import AdmissionRequest as AdmissionRequest

@@ -4,64 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.doors.kube import (
     Parameters,
-    PatchError,
-    PatchTestError,
     PolicyRequest,
     ValidatingPolicies,
     applied,
     atomic_parts,
-    patched,
 )
 
 import moorage as mo
 
 Json = dict[str, Any]
-VALUE = {"a": {"b/c": [1, 2, 3]}, "d": "e"}
-
-
-@pytest.mark.parametrize(
-    ("operation", "result"),
-    [
-        ({"op": "add", "path": "/a/b~1c/-", "value": 4}, {"a": {"b/c": [1, 2, 3, 4]}, "d": "e"}),
-        ({"op": "add", "path": "/a/b~1c/0", "value": 0}, {"a": {"b/c": [0, 1, 2, 3]}, "d": "e"}),
-        ({"op": "add", "path": "/f", "value": {}}, VALUE | {"f": {}}),
-        ({"op": "remove", "path": "/a/b~1c/1"}, {"a": {"b/c": [1, 3]}, "d": "e"}),
-        ({"op": "replace", "path": "/d", "value": "g"}, VALUE | {"d": "g"}),
-        ({"op": "move", "from": "/d", "path": "/a/d"}, {"a": {"b/c": [1, 2, 3], "d": "e"}}),
-        ({"op": "copy", "from": "/d", "path": "/g"}, VALUE | {"g": "e"}),
-        ({"op": "test", "path": "/d", "value": "e"}, VALUE),
-        ({"op": "test", "path": "/none", "value": None}, VALUE),
-    ],
-)
-def test_a_json_patch_changes_a_copy(operation: Json, result: Json) -> None:
-    assert patched(VALUE, [operation]) == result
-    assert VALUE == {"a": {"b/c": [1, 2, 3]}, "d": "e"}
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        {"op": "remove", "path": "/none"},
-        {"op": "replace", "path": "/d/9", "value": 1},
-        {"op": "add", "path": "/none/b", "value": 1},
-        {"op": "add", "path": "/a/b~1c/x", "value": 1},
-        {"op": "add", "path": "/a/b~1c/9", "value": 1},
-        {"op": "add", "path": "/d/e", "value": 1},
-        {"op": "other", "path": "/d"},
-    ],
-)
-def test_a_json_patch_that_does_not_apply_is_an_error(operation: Json) -> None:
-    with pytest.raises(PatchError):
-        patched(VALUE, [operation])
-
-
-@pytest.mark.parametrize("value", ["f", True, 1])
-def test_a_failed_test_ends_a_json_patch(value: object) -> None:
-    with pytest.raises(PatchTestError):
-        patched(VALUE | {"d": "e"}, [{"op": "test", "path": "/d", "value": value}])
 
 
 def test_lists_are_merged_by_their_keys_and_others_are_atomic() -> None:

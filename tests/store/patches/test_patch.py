@@ -87,7 +87,8 @@ def test_objects_of_each_kind_can_be_patched(obj: Object, what: Any, check: Any)
             [{"op": "remove", "path": "/spec/affinity"}],
             {"type": "json"},
             InvalidObjectError,
-            'Pod "a" is invalid: /spec/affinity: remove operation does not apply: there is no "affinity"',
+            "Pod \"a\" is invalid: error in remove for path: '/spec/affinity': Unable to remove nonexistent "
+            "key: affinity: missing value",
         ),
         (
             [{"op": "remove", "path": ""}],

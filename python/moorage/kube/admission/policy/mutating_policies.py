@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ...apiserver.json_patch import PatchError, PatchTestError, patched
 from ...cel.cel_errors import CompileError, EvaluationError, NotKnownError
 from ...cel.values import MapValue, StructValue, list_of
 from ...model.admission_policies import (
@@ -19,7 +20,6 @@ from ...model.admission_policies import (
 from ..field_checks import Json
 from .apply_configuration import applied, atomic_parts
 from .bound_policies import BoundPolicies, BoundPolicy, ParamsError
-from .json_patch import PatchError, PatchTestError, patched
 from .policy_expressions import (
     OBJECT,
     PATCH,

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from ..field_checks import Json
+from .merge_patch import json_text
+
+Json = dict[str, Any]
+MAX_COPIED = 3 << 20
+"""Maximum bytes of JSON that the copies of a patch add (AccumulatedCopySizeLimit of the API server)."""
 
 
 class PatchError(Exception):
@@ -17,7 +21,7 @@ class PatchTestError(PatchError):
     """A ``test`` of a patch failed, so that nothing is changed."""
 
 
-def patched(value: Json, operations: Sequence[Json]) -> Json:
+def patched(value: Any, operations: Sequence[Json]) -> Any:
     """Return a JSON value with operations applied in order; the value itself is not changed.
 
     Raises
@@ -25,9 +29,9 @@ def patched(value: Json, operations: Sequence[Json]) -> Json:
     PatchTestError
         A test failed.
     PatchError
-        An operation is malformed, or its path does not exist.
+        An operation is malformed, its path does not exist, or the copies are too large.
     """
-    holder = {"": deepcopy(value)}
+    holder, size = {"": deepcopy(value)}, 0
     for operation in operations:
         kind, path = operation.get("op"), operation.get("path", "")
         match kind:
@@ -42,13 +46,16 @@ def patched(value: Json, operations: Sequence[Json]) -> Json:
                 _add(holder, path, moved, kind)
             case "copy":
                 copied = _get(holder, operation.get("from", ""), kind)
+                size += len(json_text(copied))
+                if size > MAX_COPIED:
+                    text = f"Unable to complete the copy, the accumulated size increase of copy is {size}"
+                    raise PatchError(f"{text}, exceeding the limit {MAX_COPIED}")
                 _add(holder, path, deepcopy(copied), kind)
             case "test":
                 _test(holder, path, operation.get("value"))
             case _:
                 raise PatchError(f"Unexpected kind: {kind}")
-    result: Json = holder[""]
-    return result
+    return holder.get("")
 
 
 def _keys(path: str) -> list[str]:
@@ -63,7 +70,7 @@ def _missing(kind: str, path: str) -> PatchError:
 def _parent(holder: Json, path: str, kind: str) -> tuple[Any, str]:
     """The map or list that holds the value of a path, and its key."""
     *parents, last = _keys(path)
-    at: Any = holder
+    at: Any = holder if not path or path[0] == "/" else None
     for key in parents:
         try:
             at = at[_index(at, key)] if isinstance(at, list) else at[key]
@@ -128,5 +135,5 @@ def _test(holder: Json, path: str, expected: Any) -> None:
         actual = _get(holder, path, "test")
     except PatchError:
         actual = None  # a null is as if there were nothing
-    if actual != expected or isinstance(actual, bool) != isinstance(expected, bool):
+    if json_text(actual) != json_text(expected):
         raise PatchTestError(f"testing value {path} failed: test failed")

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from msgspec.structs import replace
-
 from moorage._core.queue.entrance import CreationClock
 from moorage.controllers import ClusterControllers, PodTimes, TimesOf
 from moorage.controllers.persistent_volume import PersistentVolumeController
@@ -27,6 +25,7 @@ from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTempl
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.kube.workloads.ownership import Names
 from moorage.store import InformerFactory, ObjectClient, ObjectStore, find_object
+from moorage.store.protocol import overwrite
 
 # ---- cluster options ---------------------------------------------------------------------------------------
 #
@@ -389,7 +388,7 @@ def join_cluster(context: SchedulerState, controllers: ClusterControllers | None
         if find_object(store, type(obj), obj.name, obj.namespace) is None:
             store.create(obj)
         else:
-            store.update(replace(obj, metadata=replace(obj.metadata, resource_version="")))
+            overwrite(store, obj)
     store.create_many([pod for pod in joined.pods if pod.key not in turns])
     _complete(context, store, controllers, [pod for pod in joined.pods if pod.key in turns], turns)
 

@@ -29,6 +29,7 @@ from moorage.kube.workloads.stateful_pods import by_ordinal, ordinals
 from moorage.store import find_object
 from moorage.table import Table, Tabular
 
+from .saved_fields import SavedFields
 from .store_control import StoreControl, admission_of, admit_claim, admit_pod
 
 
@@ -54,7 +55,7 @@ TimesOf = Callable[[Pod], PodTimes]
 """Returns how long a pod takes."""
 
 
-class Availability:
+class Availability(SavedFields):
     """Tells which pods are available: those that have been ready for `minReadySeconds`.
 
     A pod of which nobody reports the condition Ready is ready as it is bound, or some seconds later if a
@@ -74,20 +75,13 @@ class Availability:
         becomes available; infinite where no pod waits for its time.
     """
 
+    fields = ("waiting", "_ready")
+
     def __init__(self, now: Callable[[], float], times: TimesOf) -> None:
         self.now = now
         self._times = times
         self.waiting: dict[tuple[str, str], float] = {}
         self._ready: dict[str, float] = {}  # when a pod became ready, or will, by UID
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.waiting.copy(), self._ready.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        waiting, ready = saved
-        self.waiting, self._ready = waiting.copy(), ready.copy()
 
     def note_binding(self, pod: Pod) -> None:
         """Note that a pod was bound, while a workload waits for pods."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, cast
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -23,8 +23,10 @@ from moorage.kube.model.storage import (
 from moorage.kube.workloads.input_facts import as_starting
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
+from moorage.store.protocol import overwrite
 
 from .kubelets import OUT_OF_SERVICE, Kubelets
+from .saved_fields import SavedFields
 
 # ---- claim protection --------------------------------------------------------------------------------------
 #
@@ -55,7 +57,7 @@ def _group_keys(pod: Pod) -> list[str]:
     return [f"{pod.namespace}/{group.pod_group_name}"] if group and group.pod_group_name else []
 
 
-class ClaimProtection:
+class ClaimProtection(SavedFields):
     """Keeps claims that are deleted until no pod on a node uses them, volumes while a claim has them, and pod
     groups while they have pods that have not ended.
 
@@ -73,6 +75,8 @@ class ClaimProtection:
     going_groups : set of str
         ``namespace/name`` of the groups that were to be deleted; some may be gone.
     """
+
+    fields = ("changed", "going_groups")
 
     def __init__(
         self,
@@ -96,15 +100,6 @@ class ClaimProtection:
             self.changed[obj.full_name] = obj
             if isinstance(obj, PodGroup):
                 self.going_groups.add(obj.key)
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.changed.copy(), self.going_groups.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        changed, going = saved
-        self.changed, self.going_groups = changed.copy(), going.copy()
 
     def note_lost_pod(self, pod: Pod) -> None:
         """Look at the claims and the group of a pod that is gone, or has ended, in the next round."""
@@ -171,7 +166,7 @@ COMES_FREE = f"once it has the taint {OUT_OF_SERVICE}, or 6 minutes after its po
 _OF_MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-class AttachDetachController:
+class AttachDetachController(SavedFields):
     """Keeps a VolumeAttachment for each volume of a CSI driver that a pod on a node uses.
 
     Only attachments that count are made: of drivers with a limit on the node. One whose volume no pod of the
@@ -195,6 +190,8 @@ class AttachDetachController:
         The node to which a volume is attached that is on one node at a time.
     """
 
+    fields = ("changed", "holders", "_lost")
+
     def __init__(
         self, client: ObjectStore, informers: InformerFactory, pods: Indexer[Pod], kubelets: Kubelets
     ) -> None:
@@ -214,14 +211,6 @@ class AttachDetachController:
         self.changed: dict[tuple[str, str], None] = {}
         self.holders: dict[str, str] = {}
         self._lost: dict[str, str] = {}
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.changed.copy(), self.holders.copy(), self._lost.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        self.changed, self.holders, self._lost = (part.copy() for part in saved)
 
     @property
     def is_needed(self) -> bool:
@@ -359,10 +348,9 @@ class AttachDetachController:
 
     def _detach(self, attachment: VolumeAttachment) -> None:
         """Delete an attachment as its driver does, which then takes its finalizer away."""
-        meta = replace(attachment.metadata, finalizers=(), resource_version="")
         with suppress(NotFoundError):
             if attachment.metadata.finalizers:
-                self._client.update(replace(attachment, metadata=meta))
+                overwrite(self._client, attachment, finalizers=())
             self._client.delete(VolumeAttachment, attachment.name)
 
     def _counts(self, volume: PersistentVolume, node: str) -> bool:

@@ -12,8 +12,6 @@ from contextlib import suppress
 from math import inf
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from moorage._core.base.indexed_objects import new_states, of_dependents
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.engine.cache import SchedulerCache
@@ -57,6 +55,7 @@ from moorage.kube.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.errors import is_namespaced
 from moorage.store.informer import HandlerFunctions, last_state
+from moorage.store.protocol import overwrite
 
 from .availability import AWAITING, Availability, AwaitedPod, Rollout, TimesOf, awaited_pods, refused_pods
 from .claims_in_use import AttachDetachController, ClaimProtection
@@ -65,6 +64,7 @@ from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
+from .saved_fields import SavedFields
 from .stateful_set_controller import StatefulSetController
 from .store_control import OWNER, StoreControl, by_owner, dependents, path, surplus_pods
 
@@ -75,7 +75,7 @@ LATER = 1 << 62
 """The version of workloads that nobody has written: they follow those that were, in the order of events."""
 
 
-class ClusterControllers:
+class ClusterControllers(SavedFields):
     """Creates, deletes and scales what the workloads in a store ask for, after each change.
 
     `work` does one round; informers report its writes before the next one.
@@ -208,30 +208,15 @@ class ClusterControllers:
 
     # ---- transactions --------------------------------------------------------------------------------------
 
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
-        control = self.control.save(), self._replacements.copy()
-        pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.save()
-        as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
-        return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
+    fields = (
+        *("_changed", "_nodes", "_deleted", "_replacements", "_going", "control", "availability"),
+        *("budgets", "claims", "jobs", "kubelets", "attachments"),
+    )
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`."""
-        queues, availability, budgets, control, (jobs, pods, attachments), as_read = saved
-        self._going, self.control.unready = as_read
-        refusals, replacements = control
-        self.control.undo(refusals)
-        self._replacements = replacements.copy()
-        self.jobs.undo(jobs)
-        self.kubelets.due = pods.copy()
-        self.attachments.undo(attachments)
-        changed, nodes, deleted, claims = queues
-        self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
-        self.claims.undo(claims)
-        self.availability.undo(availability)
+        super().undo(saved)
         self.daemon_sets.forget_rollouts()
-        self.budgets.undo(budgets)
 
     # ---- what informers report -----------------------------------------------------------------------------
 
@@ -420,21 +405,19 @@ class ClusterControllers:
     def _let_go(self, owner: Object) -> None:
         """Remove the finalizers of garbage collection of an object that is being deleted: its dependents have
         to be gone first, or are orphaned (kubernetes v1.36, pkg/controller/garbagecollector)."""
-        meta, client = owner.metadata, self._client
+        finalizers = owner.metadata.finalizers
         held = [(copy, obj) for copy in self._dependents for obj in dependents(copy, owner)]
-        if DELETE_DEPENDENTS in meta.finalizers and held:
+        if DELETE_DEPENDENTS in finalizers and held:
             for _, obj in held:
                 self._delete(obj)
-        elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(meta.finalizers):
+        elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(finalizers):
             for _, obj in held:
                 references = obj.metadata.owner_references
                 left = tuple(reference for reference in references if not refers_to(reference, owner))
-                client.update(
-                    replace(obj, metadata=replace(obj.metadata, owner_references=left, resource_version=""))
-                )
+                overwrite(self._client, obj, owner_references=left)
             own = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
-            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in own)
-            client.update(replace(owner, metadata=replace(meta, finalizers=finalizers, resource_version="")))
+            left_finalizers = tuple(finalizer for finalizer in finalizers if finalizer not in own)
+            overwrite(self._client, owner, finalizers=left_finalizers)
 
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
         """Whether an owner of an object exists; one of a kind that is not followed does."""
@@ -502,7 +485,7 @@ class ClusterControllers:
             raise RefusedError(changed_template(obj))
         for step in steps:
             if step.metadata.uid:
-                self._client.update(replace(step, metadata=replace(step.metadata, resource_version="")))
+                overwrite(self._client, step)
             else:
                 self._client.create(step)
 

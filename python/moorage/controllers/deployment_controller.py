@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec.structs import replace
-
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.workload import Deployment, ReplicaSet
 from moorage.kube.workloads.deployment_rollout import find_new_replica_set, is_complete, next_step
 from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.store import Indexer
+from moorage.store.protocol import overwrite
 
 from .availability import Availability, Rollout, rollout_of
 from .store_control import OWNER, StoreControl, values_of
@@ -63,8 +62,7 @@ class DeploymentController:
         )
         for step in next_step(deployment, sets, available, old_pods):
             if step.metadata.uid:
-                meta = replace(step.metadata, resource_version="")
-                self._control.client.update(replace(step, metadata=meta))
+                overwrite(self._control.client, step)
             else:
                 self._control.admission.admit_object(step)
                 self._control.client.create(step)

@@ -14,6 +14,9 @@ from moorage.kube.model.policy import NO_STATUS, PodDisruptionBudget, PodDisrupt
 from moorage.kube.workloads.disruption import SCALABLE, Scalable, status_of
 from moorage.kube.workloads.ownership import is_healthy
 from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectClient
+from moorage.store.protocol import overwrite
+
+from .saved_fields import SavedFields
 
 LABEL = "label"
 
@@ -31,7 +34,7 @@ def selected_label(budget: PodDisruptionBudget) -> str:
     return budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
 
 
-class DisruptionController:
+class DisruptionController(SavedFields):
     """Computes the status of a budget anew after a change of its pods, of their workloads or of itself.
 
     A status that a cluster was read with stays until then. Where the workload of a pod is not known, the
@@ -47,6 +50,8 @@ class DisruptionController:
     changed : dict of str to None
         The keys of the budgets to look at in the next round.
     """
+
+    fields = ("changed", "_has_started")
 
     def __init__(self, client: ObjectClient, informers: InformerFactory, pods: Indexer[Pod]) -> None:
         self._client = client
@@ -69,15 +74,6 @@ class DisruptionController:
         """Leave the statuses as they were read, and keep them from now on."""
         self.changed.clear()
         self._has_started = True
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.changed.copy(), self._has_started
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        changed, self._has_started = saved
-        self.changed = changed.copy()
 
     def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
         """Give a new budget a status, unless it has one."""
@@ -117,9 +113,8 @@ class DisruptionController:
             if budget is not None:
                 status = self._status(budget)
                 if status != budget.status:
-                    meta = replace(budget.metadata, resource_version="")
                     with suppress(NotFoundError):
-                        self._client.update(replace(budget, metadata=meta, status=status))
+                        overwrite(self._client, replace(budget, status=status))
 
     def _status(self, budget: PodDisruptionBudget) -> PodDisruptionBudgetStatus:
         matches = LabelSelectorMatcher(budget.spec.selector).matches

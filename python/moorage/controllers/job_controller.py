@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -34,15 +33,17 @@ from moorage.kube.workloads.job_state import (
 from moorage.kube.workloads.missing_pods import create_job_pods
 from moorage.kube.workloads.ownership import FINISHED, is_active
 from moorage.store import NotFoundError
+from moorage.store.protocol import overwrite
 
 from .availability import Availability
+from .saved_fields import SavedFields
 from .store_control import StoreControl, first_to_go
 
 BACKOFF, LONGEST_BACKOFF = 10.0, 600.0
 """Seconds from the first failure until a pod is replaced; each further one doubles them, up to the latter."""
 
 
-class JobController:
+class JobController(SavedFields):
     """Creates, counts and deletes the pods of Jobs.
 
     A pod that ends or is deleted keeps the finalizer batch.kubernetes.io/job-tracking until the status of the
@@ -59,6 +60,8 @@ class JobController:
         Whether pods that have failed do so now, and not before the cluster was read.
     """
 
+    fields = ("_failures", "has_started")
+
     def __init__(self, control: StoreControl, availability: Availability) -> None:
         self._control = control
         self._availability = availability
@@ -66,15 +69,6 @@ class JobController:
         # By key of the Job, how many pods have failed since one has succeeded, and when the last one has.
         # With a limit per index it is by UID of a failed pod.
         self._failures: dict[str, tuple[int, float]] = {}
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self._failures.copy(), self.has_started
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        failures, self.has_started = saved
-        self._failures = failures.copy()
 
     def forget(self, key: str) -> None:
         """Forget the failures of a Job that is gone."""
@@ -121,21 +115,19 @@ class JobController:
         for pod in pods:
             with suppress(NotFoundError):
                 current = self._control.client.get(Pod, pod.name, pod.namespace)
-                meta = current.metadata
-                if TRACKING in meta.finalizers:
-                    left = tuple(finalizer for finalizer in meta.finalizers if finalizer != TRACKING)
-                    meta = replace(meta, finalizers=left, resource_version="")
-                    self._control.client.update(replace(current, metadata=meta))
+                finalizers = current.metadata.finalizers
+                if TRACKING in finalizers:
+                    left = tuple(finalizer for finalizer in finalizers if finalizer != TRACKING)
+                    overwrite(self._control.client, current, finalizers=left)
 
     def _tracked(self, pods: Iterable[Pod]) -> list[Pod]:
         """Give the finalizer to pods that are not counted yet and lack it."""
         tracked = []
         for pod in pods:
-            meta = pod.metadata
-            if TRACKING not in meta.finalizers and is_active(pod):
-                meta = replace(meta, finalizers=(*meta.finalizers, TRACKING), resource_version="")
+            finalizers = pod.metadata.finalizers
+            if TRACKING not in finalizers and is_active(pod):
                 with suppress(NotFoundError):
-                    pod = self._control.client.update(replace(pod, metadata=meta))
+                    pod = overwrite(self._control.client, pod, finalizers=(*finalizers, TRACKING))
             tracked.append(pod)
         return tracked
 
@@ -200,8 +192,7 @@ class JobController:
         if state.verdict is not None:
             status = _ended(job, pods, state, state.verdict, status)
         if status != job.status:
-            meta = replace(job.metadata, resource_version="")
-            self._control.client.update(replace(job, metadata=meta, status=status))
+            overwrite(self._control.client, replace(job, status=status))
 
 
 def _to_be_replaced(job: Job, pods: Sequence[Pod], state: JobState) -> dict[int, Pod]:

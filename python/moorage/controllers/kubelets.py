@@ -22,8 +22,10 @@ from moorage.kube.workloads.ownership import (
     is_healthy,
 )
 from moorage.store import Indexer, NotFoundError, ObjectStore
+from moorage.store.protocol import overwrite
 
 from .availability import TimesOf
+from .saved_fields import SavedFields
 
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
@@ -31,7 +33,7 @@ _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
-class Kubelets:
+class Kubelets(SavedFields):
     """Starts pods that were about to start when a cluster was read, and ends those that are being deleted.
 
     A pod that is being deleted fails when it has stopped, or at the end of its grace period, and goes unless
@@ -53,6 +55,8 @@ class Kubelets:
     due : dict of str to float
         By ``namespace/name`` the pods that start or end, with the time at which they do.
     """
+
+    fields = ("due",)
 
     def __init__(
         self, client: ObjectStore, nodes: Indexer[Node], now: Callable[[], float], times: TimesOf
@@ -136,8 +140,7 @@ class Kubelets:
                     status.conditions, replace(condition, status="True", reason="", message="")
                 )
                 status = replace(status, conditions=conditions)
-        meta = replace(pod.metadata, resource_version="")
-        self._client.update(replace(pod, metadata=meta, status=status))
+        overwrite(self._client, replace(pod, status=status))
 
     def _end(self, pod: Pod) -> None:
         """Let a pod fail, and delete it at once; the garbage collector deletes what it owns later."""
@@ -150,8 +153,7 @@ class Kubelets:
                 status = replace(status, phase="Failed")
             if pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
                 status = replace(status, conditions=with_condition(status.conditions, BY_COLLECTOR))
-            meta = replace(meta, finalizers=finalizers, resource_version="")
-            self._client.update(replace(pod, metadata=meta, status=status))
+            overwrite(self._client, replace(pod, status=status), finalizers=finalizers)
         with suppress(NotFoundError):
             self._client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=0)
 

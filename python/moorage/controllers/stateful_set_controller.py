@@ -22,6 +22,7 @@ from moorage.kube.workloads.stateful_pods import (
     revision_for,
 )
 from moorage.store import Indexer, NotFoundError
+from moorage.store.protocol import overwrite
 
 from .availability import Availability, Rollout, rollout_of
 from .store_control import StoreControl, dependents
@@ -80,9 +81,8 @@ class StatefulSetController:
             for claim in filter(None, (self._claims.get(claim.key) for claim in claims_of(obj, ordinal))):
                 owners = claim_owners(obj, pod, ordinal not in wanted, claim)
                 if owners != claim.metadata.owner_references:
-                    meta = replace(claim.metadata, owner_references=owners, resource_version="")
                     with suppress(NotFoundError):
-                        self._control.client.update(replace(claim, metadata=meta))
+                        overwrite(self._control.client, claim, owner_references=owners)
 
     def _write_status(self, obj: StatefulSet, pods: dict[int, Pod], revisions: Revisions) -> None:
         """Write the names of the revisions; the update is the current one once all pods have it."""
@@ -93,8 +93,7 @@ class StatefulSetController:
             current = update
         status = replace(obj.status, current_revision=current, update_revision=update)
         if status != obj.status:
-            meta = replace(obj.metadata, resource_version="")
-            self._control.client.update(replace(obj, metadata=meta, status=status))
+            overwrite(self._control.client, replace(obj, status=status))
 
     def rollout(self, obj: StatefulSet) -> Rollout | None:
         """Return the rollout of a StatefulSet; None if it is complete."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cmp_to_key
 from math import inf, log2
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -54,6 +54,9 @@ from moorage.kube.workloads.stateful_pods import ephemeral_claims
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore, find_object
 from moorage.store.deletion import tell_why
 from moorage.store.errors import is_namespaced, structs
+from moorage.store.protocol import overwrite
+
+from .saved_fields import SavedFields
 
 # ---- owner index -------------------------------------------------------------------------------------------
 #
@@ -127,7 +130,7 @@ ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
 
 
-class StoreControl:
+class StoreControl(SavedFields):
     """Reads pods from an informer's copy and writes to the store (`PodControl`).
 
     Parameters
@@ -152,6 +155,8 @@ class StoreControl:
     unready : dict of Mark to int
         The templates of whose pods none was ready when the cluster was read (`unready_templates`).
     """
+
+    fields = ("refusals", "backing_off", "_backed_off", "unready")
 
     def __init__(
         self,
@@ -211,15 +216,6 @@ class StoreControl:
         if self.refusals.pop(name, None) is not None:
             self.backing_off -= {name}
 
-    def save(self) -> object:
-        """Return what was refused, for `undo`."""
-        return self.refusals.copy(), self.backing_off, self._backed_off
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
-        refusals, self.backing_off, self._backed_off = saved
-        self.refusals = refusals.copy()
-
     def refuse(self, owner: Object, message: str) -> None:
         """Remember that the API server refuses the next pod of a workload."""
         self.refusals[owner.full_name] = message
@@ -266,9 +262,8 @@ class StoreControl:
         for orphan in self.pods.by_index(ORPHAN, owner.namespace + label):
             if matcher.matches(orphan.metadata.labels):
                 references = (*orphan.metadata.owner_references, *controller_reference(owner))
-                meta = replace(orphan.metadata, owner_references=references, resource_version="")
                 with suppress(NotFoundError):
-                    adopted.append(self.client.update(replace(orphan, metadata=meta)))
+                    adopted.append(overwrite(self.client, orphan, owner_references=references))
         return adopted
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
@@ -354,8 +349,7 @@ class StoreControl:
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Create a revision, or update one that has a UID."""
         if revision.metadata.uid:
-            meta = replace(revision.metadata, resource_version="")
-            return self.client.update(replace(revision, metadata=meta))
+            return overwrite(self.client, revision)
         try:
             return self.client.create(revision)
         except AlreadyExistsError:  # of this round

@@ -50,6 +50,7 @@ from moorage.store import (
 )
 from moorage.store.indexer import by_namespace
 
+from .saved_fields import SavedFields
 from .volume_plugins import (
     DeletableVolumePlugin,
     ProvisionableVolumePlugin,
@@ -224,7 +225,7 @@ T = TypeVar("T", bound=Object)
 NO_PLUGIN = "N/A"
 
 
-class OperationTimes:
+class OperationTimes(SavedFields):
     """Start times of operations that end asynchronously.
 
     Parameters
@@ -232,6 +233,8 @@ class OperationTimes:
     clock : callable
         Returns the time in seconds.
     """
+
+    fields = ("_begun",)  # counters and histograms are not reset
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -275,14 +278,6 @@ class OperationTimes:
             Key of the claim or name of the volume; unknown keys are ignored.
         """
         self._begun.pop(key, None)
-
-    def save(self) -> object:
-        """Return the operations in progress, for `undo`."""
-        return self._begun.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the operations of `save`; counters and histograms are not reset."""
-        self._begun = saved.copy()
 
     @contextmanager
     def counting_failures(self, key: str) -> Iterator[None]:

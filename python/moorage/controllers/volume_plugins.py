@@ -40,6 +40,7 @@ from moorage.kube.model import storage
 from moorage.kube.model.node import HOSTNAME, ZONE
 from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
 from moorage.store import NotFoundError, ObjectClient, find_object
+from moorage.store.protocol import overwrite
 
 logger = logging.getLogger("moorage.volume")
 
@@ -507,8 +508,7 @@ class StorageCapacities:
         largest = capacity.maximum_volume_size
         if largest is not None and Quantity(largest) > left:
             largest = str(left)
-        meta = replace(capacity.metadata, resource_version="")
-        self._client.update(replace(capacity, metadata=meta, capacity=str(left), maximum_volume_size=largest))
+        overwrite(self._client, replace(capacity, capacity=str(left), maximum_volume_size=largest))
 
 
 # ---- in memory plugin --------------------------------------------------------------------------------------

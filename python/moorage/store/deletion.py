@@ -16,7 +16,7 @@ from moorage.kube.workloads.disruption import BudgetSelectors, ignores_budgets, 
 from moorage.kube.workloads.ownership import FINISHED
 
 from .errors import InvalidObjectError, TooManyRequestsError, conflict, group_kind, invalid
-from .protocol import ObjectClient
+from .protocol import ObjectClient, overwrite
 
 # ---- eviction ----------------------------------------------------------------------------------------------
 #
@@ -75,7 +75,7 @@ def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
     """
     if pod.metadata.finalizers and pod.metadata.deletion_timestamp is None:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, why))
-        client.update(replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status))
+        overwrite(client, replace(pod, status=status))
 
 
 def _use_budget(client: ObjectClient, pod: Pod) -> None:

@@ -42,8 +42,6 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
 
     Parameters
     ----------
-    current : Object
-        The stored object.
     patch, type_, subresource
         As for `ObjectStore.patch`.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
+from msgspec.structs import replace
+
 from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage.kube import LabelSelectorMatcher, Object, Pod
 from moorage.kube.read.python_values import Source
@@ -272,3 +274,8 @@ def find_object(client: Reader, kind: type[T], name: str, namespace: str = "") -
         return client.get(kind, name, namespace)
     except NotFoundError:
         return None
+
+
+def overwrite(client: ObjectClient, obj: T, **metadata: Any) -> T:
+    """Update an object, whatever version of it is stored, with some fields of its metadata changed."""
+    return client.update(replace(obj, metadata=replace(obj.metadata, resource_version="", **metadata)))

@@ -221,11 +221,12 @@ def _patched(value: Json, operations: Iterable[StructValue]) -> Json:
             fields["value"] = _json(given)
         plain.append(fields)
     try:
-        return patched(value, plain)
+        changed: Json = patched(value, plain)
     except PatchTestError:
         return value
     except PatchError as error:
         raise _PatchedError(f"JSON Patch: {error}") from None
+    return changed
 
 
 def _check_names(value: Any, path: str) -> None:

@@ -67,6 +67,7 @@ def received(client: socket.socket) -> bytes:
 
 @contextmanager
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
+    """Servers that do not wait for the rest of what they refuse: the tests send it whole, or never."""
     folder: Path = tmp_path_factory.mktemp("certificates")
     Authority(folder).issue("server", "localhost", serves=True)
     files = str(folder / "server.crt"), str(folder / "server.key")
@@ -82,14 +83,17 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Targ
     extender = ExtenderServer(("127.0.0.1", 0), lambda verb, body: (200, body), max_body=1000)
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), bytes, {})
     tools = McpServer(("127.0.0.1", 0), lambda path, query, body: Reply(200, body))
+    servers: tuple[WebServer, ...] = (twin, extender, secure, tools)
+    for server in servers:
+        server.linger = 0.05
     yield {
         "twin": Target(twin, b"/livez", 200),
         "extender": Target(extender, b"/livez", 200),
         "secure": Target(secure, b"/livez", 200, ssl.create_default_context(cafile=str(folder / "ca.crt"))),
         "tools": Target(tools, b"/none", 404),
     }
-    for target in (twin, extender, secure, tools):
-        target.close()
+    for server in servers:
+        server.close()
 
 
 @pytest.fixture(scope="module")
@@ -223,10 +227,7 @@ def test_a_head_that_does_not_come_ends_the_connection(
             assert received(client).count(b"HTTP/1.1 ") == bool(before)
 
 
-def test_a_body_that_does_not_come_is_refused(
-    impatient: dict[str, Target], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("moorage.live.web_server.LINGER", 0.05)
+def test_a_body_that_does_not_come_is_refused(impatient: dict[str, Target]) -> None:
     for name, path in (("twin", b"/v1/check"), ("extender", b"/filter"), ("tools", b"/mcp")):
         target = impatient[name]
         with target.connect() as client:

@@ -119,6 +119,8 @@ class WebServer:
     alive: Mapping[str, Check] = {}
     ready: Mapping[str, Check] = {}
     metrics: Callable[[], bytes] = bytes
+    linger = LINGER
+    """Seconds for which what follows a refused request is dropped."""
     has_lifespan = False
     """Whether it has a method ``__call__`` that is told when the server begins and ends, as ASGI says."""
 
@@ -196,7 +198,7 @@ class WebServer:
         finally:
             self.memory.give_back(request.client, sum(held))
         if isinstance(body, Reply):
-            await _refuse(body, receive, send)
+            await self._refuse(body, receive, send)
 
     async def _read(self, request: HttpRequest, receive: Receive, held: list[int]) -> bytes | Reply | None:
         """Return the body, or why it is refused; None if the client has broken off.
@@ -226,6 +228,22 @@ class WebServer:
             return Reply(408, b"the body of the request did not come in time\n")
         return None
 
+    async def _refuse(self, reply: Reply, receive: Receive, send: Send) -> None:
+        """Answer without having read the body, so the connection cannot be used again.
+
+        What still comes is dropped for a moment: a connection that is closed over it is reset, and its client
+        may lose the answer.
+        """
+        await send(_start(reply, ("connection", "close")))
+        await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+        try:
+            async with asyncio.timeout(self.linger):
+                while (await receive()).get("more_body"):
+                    pass
+        except TimeoutError:
+            pass
+        await send({"type": "http.response.body", "body": b""})
+
 
 def _start(reply: Reply, *headers: tuple[str, str]) -> Message:
     """Return the message of ASGI that begins an answer."""
@@ -236,23 +254,6 @@ def _start(reply: Reply, *headers: tuple[str, str]) -> Message:
         "status": reply.status,
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in names],
     }
-
-
-async def _refuse(reply: Reply, receive: Receive, send: Send) -> None:
-    """Answer without having read the body, so the connection cannot be used again.
-
-    What still comes is dropped for a moment: a connection that is closed over it is reset, and its client may
-    lose the answer.
-    """
-    await send(_start(reply, ("connection", "close")))
-    await send({"type": "http.response.body", "body": reply.body, "more_body": True})
-    try:
-        async with asyncio.timeout(LINGER):
-            while (await receive()).get("more_body"):
-                pass
-    except TimeoutError:
-        pass
-    await send({"type": "http.response.body", "body": b""})
 
 
 def is_foreign(request: HttpRequest) -> bool:

@@ -17,8 +17,7 @@ from tests.store.api.conftest import server as server
 from tests.store.api.conftest import slept as slept
 from tests.store.api.conftest import store as store
 from tests.store.api.test_api_client import answers
-from tests.store.api.test_engine_over_wire import LIMIT
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.store import ObjectStore, ServerError
 

@@ -18,12 +18,10 @@ from tests.doors.live import (
 from tests.serve.test_live_scheduler import Clock
 from tests.store.api.test_api_client import answers, pod
 from tests.store.api.test_reflector import take, watching
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import Pod
 from moorage.store import ObjectStore, UnauthorizedError
-
-LIMIT = 30.0
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -27,8 +28,8 @@ from tests.doors.live import (
 from tests.make import claim, make, node, pod, storage_class, volume
 from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
-from tests.store.api.test_engine_over_wire import LIMIT, nodes_of
-from tests.store.api.wire_server import WireServer
+from tests.store.api.test_engine_over_wire import nodes_of
+from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import Object, Pod, PodGroup
 from moorage.store import ObjectStore
@@ -91,13 +92,18 @@ def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveSc
 
 def until(live: LiveScheduler, condition: Callable[[], bool]) -> None:
     """Take steps until a condition holds; wait for events where there is nothing to do."""
+    end = time.monotonic() + LIMIT
     while not condition():
+        assert time.monotonic() < end
         seen = live.client.arrivals.count
         if not live.run.step() and not condition():
-            if live.run.next_time() is not None:  # the condition moves the clock
-                live.client.arrivals.wait(seen, 0.05)
-            else:
-                assert live.client.arrivals.wait(seen, LIMIT) != seen
+            live.client.arrivals.wait(seen, 0.05)  # the ends of some writes, and of the server's, are no news
+
+
+def add_node(live: LiveScheduler, store: ObjectStore, name: str) -> None:
+    """Create a node, and wait until the scheduler has it: pods that are created next may come before it."""
+    store.create(machine(name))
+    until(live, lambda: live.scheduler.cache.state.table.find_row(name) is not None)
 
 
 def events(server: WireServer) -> list[dict[str, Any]]:
@@ -348,7 +354,8 @@ def test_victims_whose_deletion_hangs_hold_up_their_preemptor_alone(
     hang = Hang(server, live.client, "DELETE ")
     full_nodes(store)
     until(live, hang.begun.is_set)
-    store.create_many([machine("n2"), asking("other")])
+    add_node(live, store, "n2")
+    store.create(asking("other"))
     until(live, lambda: live.run.bound == 1)
     assert nodes_of(store) == {"low0": "n0", "low1": "n1", "high": "", "other": "n2"}
     assert gated(live) == ["high"]  # although it would fit on another node by evictions
@@ -379,7 +386,8 @@ def test_a_preemptor_waits_for_the_news_that_its_victims_leave(
     full_nodes(store)
     until(live, lambda: answered.is_set() and not live.run.writer)
     clock.now += 30.0
-    store.create_many([machine("n2"), asking("other", "4")])
+    add_node(live, store, "n2")
+    store.create(asking("other", "4"))
     until(live, lambda: live.run.bound == 1)
     (victim,) = evictions(server)
     assert gated(live) == ["high"]
@@ -399,8 +407,9 @@ def test_a_preemptor_whose_nomination_is_not_written_waits_for_its_victims(
     store.create_many([*lows, asking("high", "4", priority=10)])
     held = live.scheduler.handle.shared(RunningPreemptions).held
     until(live, lambda: len(evictions(server)) == 1 and hang.begun.is_set() and not held)
-    store.create_many([asking("lower", "4", on="n2", priority=-10), machine("n2")])  # a better victim
-    until(live, lambda: live.scheduler.cache.state.table.find_row("n2") is not None)
+    store.create(asking("lower", "4", on="n2", priority=-10))  # a better victim
+    until(live, lambda: live.scheduler.pods.indexer.get("default/lower") is not None)
+    add_node(live, store, "n2")
     live.scheduler.queue.activate([store.get(Pod, "high", "default")])
     live.run.step()
     live.run.step()
@@ -426,8 +435,13 @@ def test_a_victim_that_cannot_be_deleted_has_its_preemptor_tried_again(
 
 
 def test_the_end_waits_for_bindings_and_events(
-    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
+    client: ApiClient,
+    store: ObjectStore,
+    server: WireServer,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(writer, "LAST_EVENTS", LIMIT)
     store.create_many([machine("n0"), asking("a")])
     live, stop = LiveScheduler(client, client.connection, clock=clock), Event()
     gate = Event()

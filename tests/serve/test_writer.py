@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.doors.live import Writer
 from tests.make import pod
+from tests.store.api.wire_server import LIMIT
 
 from moorage.store import UnreachableError
 
-LIMIT = 30.0
 WHAT = "pod_status_patch"
 
 
@@ -137,13 +137,16 @@ def test_a_fast_server_gets_few_connections(hanging: Hanging) -> None:
     assert not hanging.begun.acquire(blocking=False)
     assert writer.pending() == {WHAT: (3, 7, 0.0)}
     now[0] = 1000.0
-    submit(writer, "p10", hanging.of("p10"))  # a thread looks again
+    for at in range(10, 13):  # each has a thread look again; three wait at most
+        submit(writer, f"p{at}", hanging.of(f"p{at}"))
     hanging.wait(3)
     assert not hanging.begun.acquire(blocking=False)
-    assert writer.pending() == {WHAT: (6, 5, 1000.0)}
+    assert writer.pending() == {WHAT: (6, 7, 1000.0)}
     hanging.gate.set()
     assert writer.finish(LIMIT)
-    assert hanging.names == [f"p{at}" for at in range(11)]
+    begun = [sorted(hanging.names[first : first + 3]) for first in (0, 3)]
+    assert begun == [["p0", "p1", "p2"], ["p3", "p4", "p5"]]
+    assert len(hanging.names) == 13
 
 
 def test_writes_that_wait_for_the_limit_of_requests_are_not_slow(hanging: Hanging) -> None:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests import make
 from tests.doors.live import ApiClient, Connection, Session
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage.kube import (
     Condition,
@@ -44,7 +44,6 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 OTHER_NAME = "the name of the object (b) does not match the name on the URL (a)"
 OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 UNKNOWN_FIELD = '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"'
-LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 OTHER = "kube-public"
 """A namespace that every cluster has."""
 

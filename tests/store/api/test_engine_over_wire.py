@@ -12,7 +12,7 @@ from tests.doors.controllers import ControllerParameters, PersistentVolumeContro
 from tests.doors.live import ApiClient
 from tests.make import claim, node, pod, storage_class, volume
 from tests.store.api.test_api_client import answers, cuts
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer
 
 from moorage import Scheduler
 from moorage.kube import (
@@ -25,8 +25,6 @@ from moorage.kube import (
     StorageClass,
 )
 from moorage.store import InformerFactory, ObjectStore
-
-LIMIT = 30.0
 
 
 def machine(name: str, **amounts: str) -> Node:

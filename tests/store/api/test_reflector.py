@@ -12,12 +12,10 @@ import pytest
 from tests.doors.kube import plural
 from tests.doors.live import ApiClient, Backoff, Connection, Reflector, Session
 from tests.store.api.test_api_client import answers, cuts, pod
-from tests.store.api.wire_server import Handler, WireServer
+from tests.store.api.wire_server import LIMIT, Handler, WireServer
 
 from moorage.kube import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
 from moorage.store import BadRequestError, ForbiddenError, Informer, InformerFactory, ObjectStore, Replacement
-
-LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 
 
 def until(client: ApiClient, condition: Callable[[], bool]) -> None:

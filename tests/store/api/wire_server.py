@@ -34,6 +34,8 @@ CODES = {
 PATCH_TYPES = {"merge-patch": "merge", "strategic-merge-patch": "strategic", "json-patch": "json"}
 KINDS = {plural(struct): struct for struct in structs()}
 
+LIMIT = 120.0
+"""Seconds until a test gives up; none of them takes that long on the busiest machine."""
 Fault: TypeAlias = Callable[["Handler"], bool]
 
 

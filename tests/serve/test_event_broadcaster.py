@@ -10,6 +10,7 @@ import pytest
 from tests.doors.live import MAX_TRIES, Connection, EventBroadcaster, writer
 from tests.doors.store import NotSentError
 from tests.make import pod
+from tests.store.api.wire_server import LIMIT
 
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
 
@@ -109,8 +110,8 @@ def test_events_wait_while_nobody_answers() -> None:
     recorder.event(pod("a"), "Normal", "Scheduled", "Binding", "note")
     recorder.event(pod("b"), "Normal", "Scheduled", "Binding", "note")
     recorder.event(pod("a"), "Warning", "Later", "Binding", "of the same pod")
-    assert server.arrived.acquire(timeout=30)
-    assert server.arrived.acquire(timeout=30)
+    assert server.arrived.acquire(timeout=LIMIT)
+    assert server.arrived.acquire(timeout=LIMIT)
     assert not recorder.writer.finish(0.0)
     assert {request[3].count(b"of the same pod") for request in server.requests} == {0}
     assert len(recorder.writer) == 3

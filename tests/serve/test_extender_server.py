@@ -22,6 +22,7 @@ from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
 from tests.make import node, pod
 from tests.scheduler.make import scheduler_with
+from tests.store.api.wire_server import LIMIT, eventually
 
 from moorage import Scheduler
 from moorage.cli import main
@@ -67,13 +68,13 @@ def asking(
 @pytest.fixture
 def server(scheduler: Scheduler) -> Iterator[ExtenderServer]:
     answer = ExtenderService(scheduler).answer
-    server = ExtenderServer(("127.0.0.1", 0), answer, prefix="scheduler", max_body=100_000, timeout=5.0)
+    server = ExtenderServer(("127.0.0.1", 0), answer, prefix="scheduler", max_body=100_000, timeout=LIMIT)
     yield server
     server.close()
 
 
 def ask(server: ExtenderServer, verb: str, body: Any, method: str = "POST") -> tuple[int, str]:
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     client.request(
         method, f"/scheduler/{verb}", body if isinstance(body, bytes) else json.dumps(body).encode()
     )
@@ -216,13 +217,13 @@ def test_requests_that_are_refused_unread(server: ExtenderServer) -> None:
     assert status == 405
     assert "POST" in text
     assert ask(server, "filter", b" " * 100_001)[0] == 413
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
         raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
         raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     client.request("POST", "/elsewhere/filter", b"{}")
     assert client.getresponse().status == 404
     client.close()
@@ -230,7 +231,7 @@ def test_requests_that_are_refused_unread(server: ExtenderServer) -> None:
 
 def test_a_body_that_does_not_come(scheduler: Scheduler) -> None:
     server = ExtenderServer(("127.0.0.1", 0), ExtenderService(scheduler).answer, timeout=0.01)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
         raw.sendall(b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
     server.close()
@@ -239,7 +240,7 @@ def test_a_body_that_does_not_come(scheduler: Scheduler) -> None:
 def test_bodies_that_are_promised_take_up_nothing(server: ExtenderServer) -> None:
     with ExitStack() as stack:
         for _ in range(50):
-            raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT))
             raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
         assert ask(server, "filter", b"{")[0] == 200
 
@@ -248,7 +249,7 @@ def test_a_request_beyond_the_share_of_its_client_is_refused(
     server: ExtenderServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the client has sent is counted no more afterwards."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
         raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
         raw.sendall(b" " * 99_999)
         while (status := ask(server, "filter", b" " * 100_000)[0]) == 200:
@@ -264,11 +265,11 @@ def test_a_request_beyond_the_share_of_its_client_is_refused(
 
 def is_given_back(server: ExtenderServer) -> bool:
     """Whether all memory is free in the end: the server gives it back after it has sent an answer."""
-    return any(server.memory.free == 200_000 for _ in range(1_000_000))
+    return eventually(lambda: server.memory.free == 200_000)
 
 
 def test_one_connection_answers_many_requests(scheduler: Scheduler, server: ExtenderServer) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     body = json.dumps({"Pod": document(waiting()), "NodeNames": ["a"]})
     for _ in range(2):
         client.request("POST", "/scheduler/filter", body)
@@ -366,7 +367,7 @@ def test_mutual_tls_refuses_a_client_without_a_certificate(scheduler: Scheduler,
     ):
         extender.filter(waiting(), nodes())
     trusting = ssl.create_default_context(cafile=file["ca.crt"])
-    client = http.client.HTTPSConnection("localhost", server.port, timeout=10, context=trusting)
+    client = http.client.HTTPSConnection("localhost", server.port, timeout=LIMIT, context=trusting)
     client.request("GET", "/livez")
     assert client.getresponse().status == 200, "kubelet has no certificate"
     client.close()
@@ -385,7 +386,7 @@ def test_health_answers_say_which_check_failed(scheduler: Scheduler) -> None:
     ready = {**alive, "kinds": lambda: True}
     answer, metrics = ExtenderService(scheduler).answer, lambda: b"some_metric 1.0\n"
     server = ExtenderServer(("127.0.0.1", 0), answer, health=alive, ready=ready, metrics=metrics)
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     told = []
     for method, path, passed in (
         ("GET", "/livez", True),

@@ -435,13 +435,8 @@ def test_a_victim_that_cannot_be_deleted_has_its_preemptor_tried_again(
 
 
 def test_the_end_waits_for_bindings_and_events(
-    client: ApiClient,
-    store: ObjectStore,
-    server: WireServer,
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    monkeypatch.setattr(writer, "LAST_EVENTS", LIMIT)
     store.create_many([machine("n0"), asking("a")])
     live, stop = LiveScheduler(client, client.connection, clock=clock), Event()
     gate = Event()
@@ -454,13 +449,14 @@ def test_the_end_waits_for_bindings_and_events(
         return False
 
     server.faults.append(slow)
-    original = live.run.finish
+    original, events_finish = live.run.finish, live.recorder.writer.finish
 
     def finish(timeout: float) -> bool:
         gate.set()
         return original(LIMIT)
 
     live.run.finish = finish  # type: ignore[method-assign]
+    live.recorder.writer.finish = lambda _: events_finish(LIMIT)  # type: ignore[method-assign]
     live.work(stop)
     assert nodes_of(store) == {"a": "n0"}
     assert [one["reason"] for one in events(server)] == ["Scheduled"]

@@ -18,7 +18,7 @@ from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
 from tests.doors.live import Connection, DelegatedAuthorization, LiveScheduler, SecureServer, Session, Shares
 from tests.live.kit.certificates import Authority
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 
@@ -68,7 +68,7 @@ def secure(folder: Path, ready: dict[str, bool]) -> Iterator[SecureServer]:
 
 def get(folder: Path, port: int, path: str, token: str = "") -> tuple[int, str]:
     context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    client = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+    client = http.client.HTTPSConnection("127.0.0.1", port, timeout=LIMIT, context=context)
     client.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
     answer = client.getresponse()
     found = answer.status, answer.read().decode()
@@ -103,7 +103,7 @@ def test_liveness_fails_with_its_checks(folder: Path) -> None:
 
 def test_the_head_of_an_answer_alone(folder: Path, secure: SecureServer) -> None:
     context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    client = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=10, context=context)
+    client = http.client.HTTPSConnection("127.0.0.1", secure.port, timeout=LIMIT, context=context)
     for _ in range(2):  # the connection goes on
         client.request("HEAD", "/healthz")
         answer = client.getresponse()
@@ -144,11 +144,11 @@ def test_connections_of_a_client_leave_some_for_others(folder: Path, monkeypatch
     address = "127.0.0.1", secure.port
     try:
         with socket.create_connection(address), socket.create_connection(address):
-            with socket.create_connection(address, timeout=10) as third:
+            with socket.create_connection(address, timeout=LIMIT) as third:
                 assert third.recv(1) == b""
             context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
             client = http.client.HTTPSConnection(
-                *address, timeout=10, context=context, source_address=("127.0.0.2", 0)
+                *address, timeout=LIMIT, context=context, source_address=("127.0.0.2", 0)
             )
             client.request("GET", "/healthz")
             assert client.getresponse().status == 200
@@ -221,18 +221,29 @@ def test_a_client_without_tls_delays_no_other(folder: Path, secure: SecureServer
         assert get(folder, secure.port, "/healthz") == (200, "ok")
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that nobody else is given: it is bound, and not listened to."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 def test_the_command_serves(
-    server: WireServer, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: WireServer,
+    folder: Path,
+    port: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
     found: list[Any] = []
 
     def work(live: LiveScheduler, stop: Any) -> None:
         found.append(get(folder, port, "/readyz")[0])
         live.await_cluster(stop)
         found.extend(get(folder, port, path)[0] for path in ("/readyz", "/metrics"))
-        live.run.finish(10.0)
+        live.run.finish(LIMIT)
         live.recorder.close()
 
     monkeypatch.setattr(LiveScheduler, "work", work)

@@ -22,6 +22,7 @@ from tests.doors.live import (
     WebServer,
 )
 from tests.live.kit.certificates import Authority
+from tests.store.api.wire_server import LIMIT, eventually
 
 LARGE = Reply(200, b"x" * (64 << 20))
 QUESTION = b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -37,7 +38,7 @@ class Target(NamedTuple):
     context: ssl.SSLContext | None = None
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.server.port), 30, source_address=(source, 0))
+        client = socket.create_connection(("127.0.0.1", self.server.port), LIMIT, source_address=(source, 0))
         return (
             client if self.context is None else self.context.wrap_socket(client, server_hostname="localhost")
         )
@@ -242,9 +243,8 @@ def test_an_answer_that_nobody_reads_is_given_up(impatient: dict[str, Target]) -
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", twin.server.port))
         client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        while twin.server.connections.free < 256:
-            pass
-        client.settimeout(30)
+        assert eventually(lambda: twin.server.connections.free == 256)
+        client.settimeout(LIMIT)
         assert len(received(client)) < len(LARGE.body)
 
 
@@ -254,6 +254,13 @@ def test_a_client_that_sends_no_more_gets_its_answers(targets: dict[str, Target]
             client.sendall(targets[name].get() * 2)
             client.shutdown(socket.SHUT_WR)
             assert received(client).count(b"HTTP/1.1 %d" % targets[name].status) == 2
+
+
+def test_a_client_that_ends_within_a_body_is_not_waited_for(targets: dict[str, Target]) -> None:
+    with targets["extender"].connect() as client:
+        client.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        client.shutdown(socket.SHUT_WR)
+        assert received(client) == b""
 
 
 def test_what_is_no_tls_gets_no_answer(targets: dict[str, Target], caplog: pytest.LogCaptureFixture) -> None:
@@ -266,16 +273,15 @@ def test_what_is_no_tls_gets_no_answer(targets: dict[str, Target], caplog: pytes
 def test_a_flood_of_connections_leaves_some_for_others(target: Target) -> None:
     """Those of a client that are too many are closed, also before a handshake."""
     plain = target._replace(context=None)
+    assert eventually(lambda: target.server.connections.free == 256)  # those of tests before are gone
     with ExitStack() as stack:
         for _ in range(127):
             stack.enter_context(plain.connect())
-        while target.server.connections.free > 129:
-            pass
+        assert eventually(lambda: target.server.connections.free == 129)
         other = stack.enter_context(target.connect("127.0.0.2"))
         other.sendall(target.get(b"Connection: close\r\n"))
         assert received(other).startswith(b"HTTP/1.1 %d" % target.status)
         stack.enter_context(plain.connect())
         with plain.connect() as last:
             assert received(last) == b""
-    while target.server.connections.free < 256:
-        pass
+    assert eventually(lambda: target.server.connections.free == 256)

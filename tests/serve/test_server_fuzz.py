@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.doors.live import ExtenderServer, ExtenderService, Reply, TwinServer, WebServer
 from tests.make import node
+from tests.store.api.wire_server import LIMIT
 
 from moorage import Scheduler
 from moorage.kube import Cluster
@@ -67,7 +68,7 @@ def echo(path: str, query: list[tuple[str, str]], body: bytes) -> Reply:
 def servers() -> Iterator[dict[bytes, WebServer]]:
     """By a path that they serve."""
     answer = ExtenderService(Scheduler(Cluster(nodes=[node("a")]))).answer
-    extender = ExtenderServer(("127.0.0.1", 0), answer, max_body=MAX_BODY, timeout=20.0)
+    extender = ExtenderServer(("127.0.0.1", 0), answer, max_body=MAX_BODY, timeout=LIMIT)
     twin = TwinServer(("127.0.0.1", 0), echo, alive={}, ready={}, metrics=bytes, max_body=MAX_BODY)
     yield {b"/filter": extender, b"/v1/check": twin}
     extender.close()
@@ -77,7 +78,7 @@ def servers() -> Iterator[dict[bytes, WebServer]]:
 def exchange(server: WebServer, sent: bytes) -> bytes:
     """Send, and read until the server has ended the connection, and so counts it no more."""
     received = b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as client:
         try:
             client.sendall(sent)
             client.shutdown(socket.SHUT_WR)

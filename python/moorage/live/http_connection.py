@@ -164,9 +164,10 @@ class HttpConnection(H11Protocol):
         self._watch_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Return whether the connection stays open: an answer is still to be sent, and TLS allows it."""
+        """Return whether the connection stays open: a whole request is being answered, and TLS allows it."""
         self._is_half_closed = True
-        return self._is_answering() and self.scheme == "http"
+        is_whole = self.conn.their_state is not h11.SEND_BODY
+        return is_whole and self._is_answering() and self.scheme == "http"
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -22,7 +21,7 @@ from tests.cli.served import served
 from tests.doors.live import ExtenderService, LiveScheduler, LostLeaseError
 from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer, eventually
 
 from moorage.store import UnreachableError
 
@@ -173,11 +172,7 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
 def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_so(
     server: WireServer, tmp_path: Path
 ) -> None:
-    def cannot_read(handler: Any) -> bool:
-        if "/csinodes" in handler.path:
-            server.faults.append(cannot_read)  # for good
-            return answers(500, "InternalError", "unable to decrypt")(handler)
-        return False
+    refuse = answers(500, "InternalError", "unable to decrypt")
 
     def unreadable(metrics: str) -> bool:
         lines = [line for line in metrics.splitlines() if 'unreadable_kind_seconds{kind="CSINode"' in line]
@@ -185,18 +180,16 @@ def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_
 
     def use(match: re.Match[str]) -> dict[str, tuple[int, str]]:
         def ask(method: str, path: str, body: str | None = None) -> tuple[int, str]:
-            client = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=60)
+            client = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=LIMIT)
             client.request(method, path, body)
             answer = client.getresponse()
             asked = answer.status, answer.read().decode()
             client.close()
             return asked
 
-        server.faults.append(cannot_read)
-        server.cut()
-        end = time.monotonic() + 60.0
-        while not unreadable(ask("GET", "/metrics")[1]) and time.monotonic() < end:
-            pass  # other kinds, too, are away for a moment after the cut
+        server.outage = lambda handler: "/csinodes" in handler.path and refuse(handler)
+        server.cut("/csinodes")
+        assert eventually(lambda: unreadable(ask("GET", "/metrics")[1]))
         verb = ask("POST", "/filter", '{"Pod": {}, "NodeNames": []}')
         return {"filter": verb} | {path: ask("GET", path) for path in ("/livez", "/readyz", "/metrics")}
 

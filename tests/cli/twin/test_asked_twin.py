@@ -25,7 +25,7 @@ from tests.doors.cli import AskedTwin, StandingAnswers
 from tests.doors.live import FollowedCluster, Limits, Reply, connect
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
-from tests.store.api.wire_server import WireServer
+from tests.store.api.wire_server import LIMIT, WireServer, eventually
 
 from moorage.cli import main
 from moorage.kube import decode_object
@@ -286,11 +286,11 @@ def test_a_twin_of_a_server_that_fails_answers_and_tells_how_old_it_is(
     clock = cluster.client.connection.clock
     now = [clock()]
     cluster.client.connection.clock = lambda: now[0]
-    server.faults += [answers(403, "Forbidden", "expired rights") for _ in range(500)]
+    cluster.client.connection.wait = lambda event, seconds: event.wait()  # nobody tries again
+    server.outage = answers(403, "Forbidden", "expired rights")
+    followed = len({handler.path.partition("?")[0] for handler in server.open})
     server.cut()
-    while len(cluster.moment().unreadable) < 3:
-        cluster.client.arrivals.wait(cluster.client.arrivals.count, 0.05)
-        now[0] += 1.0
+    assert eventually(lambda: len(cluster.moment().unreadable) >= followed)
     now[0] += 100.0
     assert [name for name, check in ready.items() if not check()] == ["kinds"]
     now[0] += 400.0
@@ -312,7 +312,7 @@ def test_a_twin_of_a_server_that_fails_answers_and_tells_how_old_it_is(
 
 def fetch(url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes, Any]:
     try:
-        with urlopen(Request(url, body, headers), timeout=60) as answer:
+        with urlopen(Request(url, body, headers), timeout=LIMIT) as answer:
             return answer.status, answer.read(), answer.headers
     except HTTPError as error:
         return error.code, error.read(), error.headers

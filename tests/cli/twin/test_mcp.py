@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, TextContent
 from tests.doors.cli import AskedTwin, McpServer, RemoteTwin, mcp_server
 from tests.doors.live import TwinServer
 from tests.house.source import ROOT
+from tests.store.api.wire_server import LIMIT
 
 from moorage.cli import main
 
@@ -171,7 +172,7 @@ def test_a_page_calls_no_tool(port: int, headers: dict[str, str], status: int) -
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
     }
     sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | headers
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
     client.request("POST", "/mcp", json.dumps(initialize), sent)
     assert client.getresponse().status == status
     client.close()

@@ -13,6 +13,7 @@ from tests.serve.conftest import server as server
 from tests.serve.conftest import slept as slept
 from tests.serve.conftest import store as store
 from tests.serve.test_live_scheduler import Clock, asking, machine
+from tests.store.api.wire_server import LIMIT
 
 from moorage import Scheduler
 from moorage.kube import Node, Pod
@@ -43,7 +44,7 @@ def seen(cluster: FollowedCluster, condition: Callable[[], bool]) -> None:
         count = cluster.client.arrivals.count
         cluster.apply_news()
         if not condition():
-            assert cluster.client.arrivals.wait(count, 30.0) != count
+            assert cluster.client.arrivals.wait(count, LIMIT) != count
 
 
 def counts(cluster: FollowedCluster) -> dict[str, int]:

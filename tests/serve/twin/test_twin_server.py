@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.doors.live import DelegatedAuthorization, Reply, TwinServer
 from tests.serve.test_secure_server import connection, folder, review
+from tests.store.api.wire_server import LIMIT
 
 __all__ = ["folder"]
 SECRET = b"a secret of the body"
@@ -51,7 +52,7 @@ def ask(
     body: bytes | None = None,
 ) -> tuple[int, bytes]:
     context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    client = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=10, context=context)
+    client = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=LIMIT, context=context)
     client.request(method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
     answer = client.getresponse()
     try:
@@ -92,7 +93,7 @@ def test_bodies_are_limited_and_never_logged(caplog: pytest.LogCaptureFixture) -
             ("/v1/fails", SECRET, 500),
             ("/v1/check", SECRET * 100, 413),
         ):
-            client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
             with suppress(BrokenPipeError):
                 client.request("POST", path, body)
             assert client.getresponse().status == status

@@ -21,7 +21,7 @@ from tests.doors.live import (
     kubeconfig,
 )
 from tests.live.kit.certificates import Authority
-from tests.store.api.wire_server import Handler, WireServer
+from tests.store.api.wire_server import LIMIT, Handler, WireServer
 
 from moorage.kube import Pod
 
@@ -90,7 +90,7 @@ def test_the_protocol_is_http_1(tmp_path: Path) -> None:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         with client_of(tmp_path, url, more=f", certificate-authority: {tmp_path}/ca.crt") as client:
             assert client.connection.request("GET", "/version") == b"{}"
-        thread.join(10)
+        thread.join(LIMIT)
     assert chosen == ["http/1.1"]
 
 
@@ -132,5 +132,5 @@ def test_a_peer_that_is_silent_is_given_up(tmp_path: Path) -> None:
             names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
             found = [raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names]
             assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        thread.join(10)
+        thread.join(LIMIT)
     assert found == [15, 5, 3, 30_000]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +38,14 @@ KINDS = {plural(struct): struct for struct in structs()}
 LIMIT = 120.0
 """Seconds until a test gives up; none of them takes that long on the busiest machine."""
 Fault: TypeAlias = Callable[["Handler"], bool]
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether a condition of what a thread does holds in the end."""
+    end = time.monotonic() + LIMIT
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    return condition()
 
 
 def status(code: int, reason: str, message: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from moorage.cluster.change import WORKLOADS
 from moorage.engine.scheduler.place_group import pods_without_group
 from moorage.errors import InputError, about_nodes, examples, nearest, number_of, same_or_nearest
 from moorage.kube import CompositePodGroup, Node, Object, Pod, PodGroup, group_of
-from moorage.kube.model.workload import CronJob, Job
+from moorage.kube.model.workload import CronJob, DaemonSet, Job
+from moorage.kube.workloads.daemon_pods import why_on_no_node
 from moorage.kube.workloads.job_state import is_over
 from moorage.kube.workloads.ownership import Workload, controller_of
 from moorage.notes import RoutineNote
@@ -142,6 +143,8 @@ def _without_pods(scheduler: Scheduler, obj: Any) -> str:
             return SUSPENDED
     if getattr(obj.spec, "replicas", None) == 0:
         return f"it has 0 replicas; --scale {reference_to(obj)}=N gives it some"
+    if isinstance(obj, DaemonSet) and (why := why_on_no_node(obj, scheduler.client.list(Node)[0])):
+        return why
     return "it has no pod" + _pods_of_missing_groups(scheduler, obj)
 
 

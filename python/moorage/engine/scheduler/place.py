@@ -115,6 +115,7 @@ class Placing(Struct):
     sink: Sink = LEDGER
     writes_nominations: bool = True
     _failed_search: FailedSearch | None = None
+    _failure: Failure | None = None
 
     def place(self, first: int, end: int, until_evicts: bool = False) -> int:
         """Place the pods from `first` up to, but not including, `end`.
@@ -250,7 +251,10 @@ class Placing(Struct):
         )
         diagnosis, by_node = engine.diagnose(target, framework.shape_of(target), ran)
         if engine.preemption_is_futile(diagnosis):
-            return Failure(engine.with_futile_messages(diagnosis)[0])
+            failure = Failure(engine.with_futile_messages(diagnosis)[0])
+            if failure != self._failure:  # pods that fail alike share one, with its text
+                self._failure = failure
+            return self._failure
         if state is None:
             state, ran = framework.pre_filtered(target, pod)
         self._failed_search = FailedSearch(at, state, ran, diagnosis, by_node)

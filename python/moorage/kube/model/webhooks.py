@@ -25,6 +25,19 @@ class RuleWithOperations(Struct, frozen=True):
     scope: str = "*"
 
 
+class ServiceReference(Struct, frozen=True):
+    """The service that a webhook is asked by."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class WebhookClientConfig(Struct, frozen=True):
+    """Where a webhook is; without a service at a URL."""
+
+    service: ServiceReference | None = None
+
+
 class Webhook(Struct, frozen=True):
     """A server that the API server asks about requests."""
 
@@ -35,6 +48,7 @@ class Webhook(Struct, frozen=True):
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
     match_conditions: tuple[NamedExpression, ...] = ()
+    client_config: WebhookClientConfig = WebhookClientConfig()
 
     @property
     def match_resources(self) -> MatchResources:

@@ -23,6 +23,7 @@ from ..model.pod import (
     PodSpec,
     Toleration,
 )
+from ..model.workload import DaemonSet
 from ..read.object_defaults import NOT_READY, UNREACHABLE
 
 _PRESSURES = tuple(
@@ -79,6 +80,25 @@ def should_continue(spec: PodSpec, node: Node) -> bool:
     return (
         _matches(spec, node) and find_intolerable_taint(node.spec.taints, spec.tolerations, _EVICTING) is None
     )
+
+
+def why_on_no_node(daemons: DaemonSet, nodes: Sequence[Node]) -> str:
+    """Return why a DaemonSet makes a pod for none of some nodes; "" if it does for one."""
+    template = daemons.spec.template.spec
+    spec = replace(template, tolerations=daemon_tolerations(template))
+    if any(should_run(spec, node) for node in nodes):
+        return ""
+    selected = [node for node in nodes if _matches(spec, node)]
+    if selected:
+        intolerable = (
+            find_intolerable_taint(node.spec.taints, spec.tolerations, _REPELLING) for node in selected
+        )
+        taints = dict.fromkeys(taint.text for taint in intolerable if taint is not None)
+        return f"it makes no pod, as it does not tolerate {' or '.join(taints)}"
+    entries = set().union(*(node.metadata.labels.items() for node in nodes))
+    lacking = sorted((spec.node_selector or {}).items() - entries)
+    what = ", ".join(f"label {key}={value}" for key, value in lacking)
+    return f"it makes no pod, as no node has {what or 'all that it selects'}"
 
 
 def _matches(spec: PodSpec, node: Node) -> bool:

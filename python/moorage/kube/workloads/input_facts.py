@@ -19,14 +19,15 @@ from moorage.errors import examples, shorten
 from moorage.notes import RoutineNote, reworded
 
 from ..admission.pod_requests import controlled, quantities, strongest, with_recommendation
-from ..model.autoscaling import HorizontalPodAutoscaler, VerticalPodAutoscaler
+from ..model.admission_policies import IGNORE
+from ..model.autoscaling import HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler
 from ..model.cluster import Cluster, seconds
 from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
 from ..model.policy import LimitRange, PodDisruptionBudget
-from ..model.workload import Deployment, Job, PodTemplateSpec, ReplicaSet, Service
-from .daemon_pods import PRESSURES, pinned_by
-from .disruption import SCALABLE
+from ..model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from ..model.workload import DaemonSet, Deployment, Job, PodTemplateSpec, ReplicaSet, Service
+from .daemon_pods import PRESSURES, pinned_by, why_on_no_node
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
 from .revisions import Mark, template_mark
@@ -160,10 +161,11 @@ def as_starting(pod: Pod) -> Pod:
 # ---- input facts -------------------------------------------------------------------------------------------
 
 _EXAMPLES = 3
+_MAKERS: tuple[type[Object], ...] = (*MAKERS, Deployment)
 
 
 class InputFact(NamedTuple):
-    """A sentence about an object; without a workload for a node."""
+    """A sentence about an object; without a workload for a node or a webhook."""
 
     workload: Workload | None
     text: str
@@ -172,24 +174,23 @@ class InputFact(NamedTuple):
 def input_facts(cluster: Cluster) -> list[InputFact]:
     """Return what the objects of a cluster say of themselves, nodes first."""
     sets = [obj for obj in cluster.others if isinstance(obj, ReplicaSet | Job)]
-    workloads, scalable = Workloads(sets), {kind.__name__ for kind in SCALABLE}
-    scaled = {
-        Workload(obj.namespace, obj.kind, obj.name) for obj in cluster.others if isinstance(obj, SCALABLE)
+    workloads, kinds = Workloads(sets), {kind.__name__ for kind in _MAKERS}
+    existing = {
+        Workload(obj.namespace, obj.kind, obj.name) for obj in cluster.others if isinstance(obj, _MAKERS)
     }
-    facts = [*_of_nodes(cluster), *_of_pods(cluster.pods, workloads)]
+    facts = [*_of_nodes(cluster), *_unserved_webhooks(cluster), *_of_pods(cluster.pods, workloads)]
     for obj in cluster.others:
-        if isinstance(obj, (*MAKERS, Deployment)):
+        if isinstance(obj, _MAKERS):
             top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
             facts += (_fact(top, text) for text in _of_workload(obj))
-        if isinstance(obj, HorizontalPodAutoscaler):
-            target = obj.spec.scale_target_ref
-            about = Workload(obj.namespace, target.kind, target.name)
-            head = f"hpa/{obj.name} in namespace {obj.namespace}"
+        if (about := _target_of(obj)) is not None:
+            head = f"{_SHORT.get(type(obj), obj.kind.lower())}/{obj.name} in namespace {obj.namespace}"
             facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
-            if target.kind in scalable and about not in scaled:
+            if about.kind in kinds and about not in existing:
                 facts.append(InputFact(about, f"{head}: its target {about.text} is not in the input"))
     facts += _of_recommendations(cluster)
     facts += (_fact(about, text) for about, text in _selecting_nothing(cluster))
+    facts += (_fact(about, text) for about, text in _daemons_without_nodes(cluster))
     for obj, text in cluster.failures.past:
         top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
         facts.append(_fact(top, text))
@@ -293,7 +294,22 @@ def _has_succeeded(status: ContainerStatus) -> bool:
     )
 
 
-def _of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[str]:
+_SHORT = {HorizontalPodAutoscaler: "hpa", VerticalPodAutoscaler: "vpa"}
+
+
+def _target_of(obj: Object) -> Workload | None:
+    """Return the workload that an autoscaler of pods names; None for other objects."""
+    target: Any = None
+    if isinstance(obj, HorizontalPodAutoscaler | ScaledObject):
+        target = obj.spec.scale_target_ref
+    elif isinstance(obj, VerticalPodAutoscaler):
+        target = obj.spec.target_ref
+    return target and Workload(obj.namespace, target.kind or Deployment.__name__, target.name)
+
+
+def _of_autoscaler(obj: Object) -> Iterator[str]:
+    if not isinstance(obj, HorizontalPodAutoscaler):
+        return
     for condition in obj.status.conditions:
         if condition.type in ("ScalingActive", "AbleToScale") and condition.status == "False":
             yield f"it cannot act: {condition_text(condition)}"
@@ -354,13 +370,41 @@ def _of_workload(obj: Object) -> Iterator[str]:
                 yield RoutineNote(f"{field}: duplicate port definition with {ports[key]}")
 
 
+# ---- webhooks that nobody serves ---------------------------------------------------------------------------
+
+
+def _unserved_webhooks(cluster: Cluster) -> Iterator[InputFact]:
+    """Yield the webhooks that fail closed and whose Service has no pod that is ready, where the input has
+    the Service, and pods on nodes."""
+    services = {obj.key: obj.spec.selector for obj in cluster.others if isinstance(obj, Service)}
+    started = [pod for pod in cluster.pods if pod.spec.node_name and is_active(pod)]
+    for obj in cluster.others if started else ():
+        if not isinstance(obj, ValidatingWebhookConfiguration | MutatingWebhookConfiguration):
+            continue
+        for webhook in obj.webhooks:
+            service = webhook.client_config.service
+            key = "" if service is None else f"{service.namespace}/{service.name}"
+            if webhook.failure_policy == IGNORE or not (selector := services.get(key)):
+                continue
+            matcher = LabelSelectorMatcher(LabelSelector(match_labels=selector))
+            if not any(
+                pod.namespace == key.partition("/")[0]
+                and is_healthy(pod)
+                and matcher.matches(pod.metadata.labels)
+                for pod in started
+            ):
+                about = f"{webhook.name} ({obj.kind} {obj.name})"
+                text = f"no pod of service {key} is ready, so what webhook {about} is asked about is refused"
+                yield InputFact(None, text)
+
+
 # ---- selectors that match nothing --------------------------------------------------------------------------
 
 
 def _selecting_nothing(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
     """Yield the objects of a cluster that select no pod, neither one that is there nor one of a template, and
     what is to say of them."""
-    templates = [(obj, _template(obj)) for obj in cluster.others if isinstance(obj, (*MAKERS, Deployment))]
+    templates = [(obj, _template(obj)) for obj in cluster.others if isinstance(obj, _MAKERS)]
 
     @cache
     def labels() -> dict[str, set[frozenset[tuple[str, str]]]]:
@@ -396,6 +440,21 @@ def _selecting_nothing(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
                 field = f"spec.template.spec.topologySpreadConstraints[{at}]"
                 text = f"{field}: its labelSelector ({_rules(selector)}) matches no pod, not even its own"
                 yield Workload(obj.namespace, obj.kind, obj.name), text
+
+
+_PLATFORMS = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
+
+
+def _daemons_without_nodes(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
+    """Yield the DaemonSets for which there is no node, but for those of platforms that the nodes are not."""
+    platforms = set().union(*(node.metadata.labels.items() for node in cluster.nodes))
+    for obj in cluster.others if cluster.nodes else ():
+        if not isinstance(obj, DaemonSet):
+            continue
+        selector = obj.spec.template.spec.node_selector or {}
+        is_of_platform = {each for each in selector.items() if each[0] in _PLATFORMS} <= platforms
+        if is_of_platform and (why := why_on_no_node(obj, cluster.nodes)):
+            yield Workload(obj.namespace, obj.kind, obj.name), why
 
 
 def _template(obj: Any) -> Any:

@@ -65,8 +65,9 @@ class OutsidePolicy(NamedTuple):
 
 
 class NotAsked(Document, frozen=True):
-    """A webhook, a policy of Kyverno or Gatekeeper, or the schema of a custom kind, that decides about the
-    change or its pods, and that only a command with its server or its tool can ask."""
+    """A webhook, a policy of Kyverno or Gatekeeper, the schema of a custom kind, or the validation of a
+    built-in kind without rules here, that decides about the change or its pods, and that only a command with
+    its server or its tool can ask."""
 
     kind: str
     namespace: str
@@ -96,15 +97,15 @@ class RequestedObject(NamedTuple):
         That in which the object is; "" for an object without, and for a kind that is not read and names none.
     is_new : bool or None
         None where it is not known whether there is an object of its name.
-    custom_kind : str
-        Kind and group of a custom object from which pods are made, and whose rules are not known.
+    unjudged_kind : str
+        Kind and group, where the rules by which a server judges such objects are not known.
     """
 
     source: str
     document: bytes | msgspec.Raw | dict[str, Any]
     namespace: str
     is_new: bool | None
-    custom_kind: str = ""
+    unjudged_kind: str = ""
 
     def value(self) -> dict[str, Any]:
         """Return the JSON value, with its namespace."""
@@ -405,8 +406,8 @@ class Cluster(Tabular):
 
     @property
     def is_reviewed(self) -> bool:
-        """Whether webhooks, policies of other projects or schemas of custom kinds decide about it."""
-        if self.outside_policies or any(each.custom_kind for each in self.requested):
+        """Whether webhooks, policies of other projects or rules that are not known decide about it."""
+        if self.outside_policies or any(each.unjudged_kind for each in self.requested):
             return True
         return any(isinstance(obj, WEBHOOKS) for obj in self.others)
 

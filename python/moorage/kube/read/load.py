@@ -25,7 +25,7 @@ from ..apiserver.refusals import (
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
-from ..model.autoscaling import HorizontalPodAutoscaler
+from ..model.autoscaling import KARPENTER_KINDS, HorizontalPodAutoscaler
 from ..model.cluster import Cluster, Joined, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
@@ -42,6 +42,7 @@ from ..model.workload import (
     ReplicaSet,
     Service,
     StatefulSet,
+    full_kind,
 )
 from ..workloads.kind_table import rule_of
 from ..workloads.ownership import FINISHED, Names
@@ -242,12 +243,21 @@ def _requested(
     for at, text in texts.items():
         obj, namespace = objects[at], default_namespace(objects[at])
         is_new = None if old is None else (obj.full_kind, namespace, obj.name) not in known
-        rule = rule_of(obj.full_kind) if isinstance(obj, CustomObject) else None
-        makes_pods = rule is not None and (rule.why_none is None and rule.renders == "")
-        custom_kind = obj.full_kind if makes_pods else ""
-        yield RequestedObject(origins[at].source, text, namespace, is_new, custom_kind)
+        unjudged_kind = "" if _is_judged(obj) else full_kind(obj.kind, obj.api_version)
+        yield RequestedObject(origins[at].source, text, namespace, is_new, unjudged_kind)
     for source, document in read.unread:
         yield RequestedObject(source, document, "", None)
+
+
+def _is_judged(obj: Object) -> bool:
+    """Whether the rules of a kind are known, or do not matter, as nothing follows from it."""
+    if isinstance(obj, CustomObject):
+        rule = rule_of(obj.full_kind)
+        return rule is None or rule.why_none is not None or rule.renders != ""
+    from ..admission.manifest_validation import has_rules  # which has judged the change
+
+    is_own = obj.api_version.partition("/")[0].endswith("moorage.dev")
+    return is_own or isinstance(obj, KARPENTER_KINDS) or has_rules(obj.kind, obj.api_version)
 
 
 def _served(

@@ -4,11 +4,13 @@ Kyverno and Gatekeeper. Which requests they are for follows from the input, and 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from ...apiserver.unknown_fields import struct_of
 from ...cel.cel_errors import CompileError, NotKnownError
 from ...cel.values import of_json
 from ...model.admission_policies import IGNORE, PolicySpec
@@ -51,6 +53,8 @@ class AskingTool(NamedTuple):
         return " ".join([self.head, *(f"{self.option} {file}" for file in listed)])
 
 
+_VALIDATION = "APIServer", "validation"
+"""What judges built-in kinds."""
 _SERVER = AskingTool("kubectl apply --dry-run=server", "-f")
 
 
@@ -116,21 +120,18 @@ class Reviewers:
 
 
 def schemas_not_asked(objects: Sequence[RequestedObject]) -> list[NotAsked]:
-    """Return the schemas that decide about custom objects of a change."""
-    by_kind: dict[str, list[RequestedObject]] = {}
+    """Return the schemas that decide about custom objects of a change, and what the API server itself decides
+    by rules that are not known."""
+    by_judge = defaultdict[tuple[str, str], list[tuple[str, str]]](list)
     for each in objects:
-        if each.custom_kind:
-            by_kind.setdefault(each.custom_kind, []).append(each)
+        if each.unjudged_kind:
+            value = each.value()
+            is_built_in = struct_of(value["kind"], value["apiVersion"])
+            who = _VALIDATION if is_built_in else ("CustomResourceDefinition", each.unjudged_kind)
+            by_judge[who].append((name_of(value), each.source))
     return [
-        NotAsked(
-            "CustomResourceDefinition",
-            "",
-            kind,
-            "",
-            [name_of(each.value()) for each in listed],
-            _SERVER.command([each.source for each in listed]),
-        )
-        for kind, listed in by_kind.items()
+        NotAsked(kind, "", name, "", [about for about, _ in its], _SERVER.command([file for _, file in its]))
+        for (kind, name), its in by_judge.items()
     ]
 
 

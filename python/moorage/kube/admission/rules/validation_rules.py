@@ -35,7 +35,8 @@ KINDS = (
         f"v1/{kind}"
         for kind in ("Pod", "PodTemplate", "ReplicationController", "Service", "Namespace", "Node")
     ),
-    *("v1/PersistentVolume", "v1/PersistentVolumeClaim", "v1/ResourceQuota", "v1/LimitRange"),
+    *(f"v1/{kind}" for kind in ("PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange")),
+    "v1/ServiceAccount",
     *(f"apps/v1/{kind}" for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
     *("batch/v1/Job", "batch/v1/CronJob", "policy/v1/PodDisruptionBudget"),
     *(

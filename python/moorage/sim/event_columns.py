@@ -203,7 +203,7 @@ class EventColumns(Tabular):
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice
-        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._columns: dict[str, array[Any]] = {name: array(code) for name, code in _CODES.items()}
         self._classes = priority_classes(self.cluster.others)
         self._sorted = True
         self._is_shared = False  # whether others may hold views of the columns, which then must not grow

@@ -285,7 +285,7 @@ class Client(Protocol):
 
 
 class PluginObserver(Protocol):
-    """Is told of the runs of extension points and the calls of plugins (`runtime.observer.Observer`)."""
+    """Is told of the runs of extension points and the calls of plugins (`SchedulerMetrics`)."""
 
     def follow(self, framework: Any) -> None:
         """Note the runs of the extension points of a framework from now on."""

@@ -5,7 +5,6 @@ prometheus_client takes long to import, so `measure` imports this module.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter as Counts
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from time import perf_counter
@@ -82,111 +81,6 @@ EVALUATED = frozenset({"PreFilter", "Filter", "PreScore", "Score"})
 """The extension points whose calls are counted."""
 
 
-class Observer(ABC):
-    """Is told of the runs of extension points and the calls of plugins of a scheduler.
-
-    It is that of a handle (`FrameworkHandle.observer`). What the core decides by itself is no call.
-    """
-
-    def __init__(self) -> None:
-        self._cycles = 0
-
-    @abstractmethod
-    def point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """Note a run of an extension point.
-
-        Parameters
-        ----------
-        point, status, profile : str
-            Names of the extension point, of the code of its result, and of the profile.
-        """
-
-    @abstractmethod
-    def evaluated(self, plugin: str, point: str, profile: str, count: int) -> None:
-        """Note calls of a plugin at one of `EVALUATED`.
-
-        Parameters
-        ----------
-        count : int
-            The number of nodes at Filter and Score, else 1.
-        """
-
-    @abstractmethod
-    def executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """Note the duration of a call of a plugin, in a cycle whose plugins are timed."""
-
-    @abstractmethod
-    def algorithm(self, seconds: float) -> None:
-        """Note the search for a node for one pod, with PostFilter."""
-
-    @abstractmethod
-    def waited(self, status: str, seconds: float) -> None:
-        """Note the end of a pod's wait on Permit.
-
-        Parameters
-        ----------
-        status : str
-            Name of the code with which it ended.
-        """
-
-    def follow(self, framework: Framework) -> None:
-        """Note the runs of the extension points of a framework from now on."""
-        for method, point in _RUNS.items():
-            timed = self._stepwise if method == "pre_bind_steps" else self._timed
-            setattr(framework, method, timed(framework, point, getattr(framework, method)))
-
-    def _timed(self, framework: Framework, point: str, run: Callable[..., Any]) -> Callable[..., Any]:
-        profile, begins = framework.profile.scheduler_name, point == "PreFilter"
-
-        def timed(*arguments: Any, **options: Any) -> Any:
-            if begins:
-                self._cycles += 1
-            began = perf_counter()
-            answer = run(*arguments, **options)
-            self.point(point, _code(answer), profile, perf_counter() - began)
-            return answer
-
-        return timed
-
-    def _stepwise(self, framework: Framework, point: str, run: Callable[..., Any]) -> Callable[..., Any]:
-        profile = framework.profile.scheduler_name
-
-        def timed(*arguments: Any, **options: Any) -> Generator[Any, None, Any]:
-            began = perf_counter()
-            answer = yield from run(*arguments, **options)
-            self.point(point, _code(answer), profile, perf_counter() - began)
-            return answer
-
-        return timed
-
-    def call(self, plugin: Plugin, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Call a method of a plugin.
-
-        Returns
-        -------
-        object
-            The result of the method.
-        """
-        name = function.__name__
-        point = _CALLS.get(name)
-        if point is None:
-            return function(*arguments)
-        if point in EVALUATED:
-            count = len(arguments[-1]) if name.endswith("_all") else 1
-            framework = plugin.handle.framework if plugin.handle is not None else None
-            profile = "" if framework is None else framework.profile.scheduler_name
-            self.evaluated(plugin.name, point, profile, count)
-        if self._cycles % SAMPLED != 1:
-            return function(*arguments)
-        began, status = perf_counter(), str(Code.ERROR)
-        try:
-            answer = function(*arguments)
-            status = _code(answer)
-            return answer
-        finally:
-            self.executed(plugin.name, point, status, perf_counter() - began)
-
-
 def _code(answer: object) -> str:
     """Return the name of the code of a run or a call."""
     if isinstance(answer, PreFilterRun):
@@ -217,7 +111,23 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
     return tuple(map(float, bounds))
 
 
-class SchedulerMetrics(Observer):
+def _counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+    return Counter(f"scheduler_{name}", text, labels, registry=None)
+
+
+def _histogram(name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> Histogram:
+    return Histogram(f"scheduler_{name}", text, labels, registry=None, buckets=buckets)
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], values: Mapping[Any, int]) -> Metric:
+    """Return a gauge, with its values by their labels, or by their label where there is one."""
+    family = GaugeMetricFamily(f"scheduler_{name}", text, labels=labels)
+    for of_value, number in values.items():
+        family.add_metric([of_value] if isinstance(of_value, str) else of_value, number)
+    return family
+
+
+class SchedulerMetrics:
     """Counts and times the attempts of a scheduler's runs, and renders all metrics.
 
     Pods that are placed together share the time of their run equally. What is undone by a transaction stays
@@ -237,7 +147,7 @@ class SchedulerMetrics(Observer):
     """
 
     def __init__(self, handle: FrameworkHandle, queue: SchedulingQueue, engines: Sequence[Engine]) -> None:
-        super().__init__()
+        self._cycles = 0
         self._handle, self._queue, self._cache = handle, queue, handle.cache
         self._incoming = self._queue.count_incoming()
         self._began: dict[str, float] = {}  # by UID, of attempts that are not yet counted
@@ -260,89 +170,70 @@ class SchedulerMetrics(Observer):
 
     def _make_attempt_metrics(self) -> None:
         milliseconds = exponential_buckets(0.001, 2, 15)
-        self._attempts = Counter(
-            "scheduler_schedule_attempts_total",
+        self._attempts = _counter(
+            "schedule_attempts_total",
             "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
             "scheduled, while 'error' means an internal scheduler problem.",
             ("result", "profile"),
-            registry=None,
         )
-        self._attempt_durations = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
+        self._attempt_durations = _histogram(
+            "scheduling_attempt_duration_seconds",
             "Duration of an attempt, from the search for a node to the binding or the failure.",
+            milliseconds,
             ("result", "profile"),
-            registry=None,
-            buckets=milliseconds,
         )
-        self._algorithm = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
+        self._algorithm = _histogram(
+            "scheduling_algorithm_duration_seconds",
             "Duration of the search for a node, with PostFilter where there is none.",
-            (),
-            registry=None,
-            buckets=milliseconds,
+            milliseconds,
         )
-        self._pod_attempts = Histogram(
-            "scheduler_pod_scheduling_attempts",
+        self._pod_attempts = _histogram(
+            "pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
-            (),
-            registry=None,
-            buckets=exponential_buckets(1, 2, 5),
+            exponential_buckets(1, 2, 5),
         )
-        self._durations = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
+        self._durations = _histogram(
+            "pod_scheduling_sli_duration_seconds",
             "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
             "might involve multiple scheduling attempts.",
+            exponential_buckets(0.01, 2, 20),
             ("attempts",),
-            registry=None,
-            buckets=exponential_buckets(0.01, 2, 20),
         )
-        self._flushed = Counter(
-            "scheduler_pod_scheduled_after_flush_total",
+        self._flushed = _counter(
+            "pod_scheduled_after_flush_total",
             "Number of pods that were scheduled after a timer had moved them from the unschedulable pods.",
-            (),
-            registry=None,
         )
 
     def _make_framework_metrics(self) -> None:
-        self._points = Histogram(
-            "scheduler_framework_extension_point_duration_seconds",
+        self._points = _histogram(
+            "framework_extension_point_duration_seconds",
             "Duration of a run of all plugins of an extension point.",
+            exponential_buckets(0.0001, 2, 12),
             ("extension_point", "status", "profile"),
-            registry=None,
-            buckets=exponential_buckets(0.0001, 2, 12),
         )
-        self._executions = Histogram(
-            "scheduler_plugin_execution_duration_seconds",
+        self._executions = _histogram(
+            "plugin_execution_duration_seconds",
             "Duration of a call of a plugin, in every tenth cycle.",
+            exponential_buckets(0.00001, 1.5, 20),
             ("plugin", "extension_point", "status"),
-            registry=None,
-            buckets=exponential_buckets(0.00001, 1.5, 20),
         )
-        self._evaluations = Counter(
-            "scheduler_plugin_evaluation_total",
+        self._evaluations = _counter(
+            "plugin_evaluation_total",
             "Number of calls of plugins at PreFilter, Filter, PreScore and Score; a node is a call.",
             ("plugin", "extension_point", "profile"),
-            registry=None,
         )
-        self._permits = Histogram(
-            "scheduler_permit_wait_duration_seconds",
+        self._permits = _histogram(
+            "permit_wait_duration_seconds",
             "Duration of a pod's wait on Permit.",
+            exponential_buckets(0.001, 2, 15),
             ("result",),
-            registry=None,
-            buckets=exponential_buckets(0.001, 2, 15),
         )
-        self._preemptions = Counter(
-            "scheduler_preemption_attempts_total",
+        self._preemptions = _counter(
+            "preemption_attempts_total",
             "Number of pods that fitted nowhere and for which preemption was tried.",
-            (),
-            registry=None,
         )
-        self._victims = Histogram(
-            "scheduler_preemption_victims",
-            "Number of selected preemption victims",
-            (),
-            registry=None,
-            buckets=exponential_buckets(1, 2, 7),
+        self._victims = _histogram(
+            "preemption_victims", "Number of selected preemption victims", exponential_buckets(1, 2, 7)
         )
 
     @property
@@ -439,21 +330,75 @@ class SchedulerMetrics(Observer):
         name = info.pod.spec.scheduler_name
         return name if name in self._profiles else self._profiles[0]
 
-    # ---- what the framework reports; see `Observer` --------------------------------------------------------
+    # ---- what the framework reports to its observer; what the core decides is no call ---------------------
 
-    def algorithm(self, seconds: float) -> None:
-        self._algorithm.observe(seconds)
+    def follow(self, framework: Framework) -> None:
+        """Note the runs of the extension points of a framework from now on."""
+        for method, point in _RUNS.items():
+            timed = self._stepwise if method == "pre_bind_steps" else self._timed
+            setattr(framework, method, timed(framework, point, getattr(framework, method)))
+
+    def _timed(self, framework: Framework, point: str, run: Callable[..., Any]) -> Callable[..., Any]:
+        profile, begins = framework.profile.scheduler_name, point == "PreFilter"
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            if begins:
+                self._cycles += 1
+            began = perf_counter()
+            answer = run(*arguments, **options)
+            self.point(point, _code(answer), profile, perf_counter() - began)
+            return answer
+
+        return timed
+
+    def _stepwise(self, framework: Framework, point: str, run: Callable[..., Any]) -> Callable[..., Any]:
+        profile = framework.profile.scheduler_name
+
+        def timed(*arguments: Any, **options: Any) -> Generator[Any, None, Any]:
+            began = perf_counter()
+            answer = yield from run(*arguments, **options)
+            self.point(point, _code(answer), profile, perf_counter() - began)
+            return answer
+
+        return timed
+
+    def call(self, plugin: Plugin, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Call a method of a plugin.
+
+        Returns
+        -------
+        object
+            The result of the method.
+        """
+        name = function.__name__
+        point = _CALLS.get(name)
+        if point is None:
+            return function(*arguments)
+        if point in EVALUATED:
+            count = len(arguments[-1]) if name.endswith("_all") else 1
+            framework = plugin.handle.framework if plugin.handle is not None else None
+            profile = "" if framework is None else framework.profile.scheduler_name
+            self._evaluations.labels(plugin.name, point, profile).inc(count)
+        if self._cycles % SAMPLED != 1:
+            return function(*arguments)
+        began, status = perf_counter(), str(Code.ERROR)
+        try:
+            answer = function(*arguments)
+            status = _code(answer)
+            return answer
+        finally:
+            self._executions.labels(plugin.name, point, status).observe(perf_counter() - began)
 
     def point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """Note a run of an extension point, with the name of the code of its result."""
         self._points.labels(point, status, profile).observe(seconds)
 
-    def evaluated(self, plugin: str, point: str, profile: str, count: int) -> None:
-        self._evaluations.labels(plugin, point, profile).inc(count)
-
-    def executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        self._executions.labels(plugin, point, status).observe(seconds)
+    def algorithm(self, seconds: float) -> None:
+        """Note the search for a node for one pod, with PostFilter."""
+        self._algorithm.observe(seconds)
 
     def waited(self, status: str, seconds: float) -> None:
+        """Note the end of a pod's wait on Permit, with the name of a code."""
         self._permits.labels(status).observe(seconds)
 
     # ---- rendering -----------------------------------------------------------------------------------------
@@ -487,17 +432,11 @@ class SchedulerMetrics(Observer):
         return generate_latest(self.registry)
 
     def _pending(self, pending: PendingPods, incomplete: int) -> Metric:
-        family = GaugeMetricFamily(
-            "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
-        )
-        family.add_metric(["active"], len(pending.active))
-        family.add_metric(["backoff"], len(pending.backoff) + len(pending.error_backoff))
-        family.add_metric(["unschedulable"], len(pending.unschedulable))
-        family.add_metric(["gated"], len(pending.gated))
+        values = {queue: len(infos) for queue, infos in _queues(pending).items()}
         if self._handle.release.counts_entities:
-            family.add_metric(["incomplete"], incomplete)
-            family.add_metric(["pending"], 0)  # pods that come during the attempt of their group
-        return family
+            # Pending are pods that come during the attempt of their group.
+            values |= {"incomplete": incomplete, "pending": 0}
+        return _gauge("pending_pods", "Number of pending pods, by the queue type.", ["queue"], values)
 
     def _entered(self) -> Metric:
         family = CounterMetricFamily(
@@ -512,11 +451,6 @@ class SchedulerMetrics(Observer):
     def _unschedulable(self, pending: PendingPods) -> Metric:
         """Return how many waiting pods each plugin has rejected at their last attempt, or gates. That a pod
         has failed with its group is the work of no plugin."""
-        family = GaugeMetricFamily(
-            "scheduler_unschedulable_pods",
-            "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it.",
-            labels=["plugin", "profile"],
-        )
         counts = Counts(
             (plugin, self._profile(info))
             for infos in pending
@@ -524,54 +458,41 @@ class SchedulerMetrics(Observer):
             for plugin in info.rejectors
             if not (info.unit and plugin == GangScheduling.name and infos is not pending.gated)
         )
-        for labels, count in sorted(counts.items()):
-            family.add_metric(labels, count)
-        return family
+        text = "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it."
+        return _gauge("unschedulable_pods", text, ["plugin", "profile"], dict(sorted(counts.items())))
 
     def _inflight(self) -> Metric:
-        family = GaugeMetricFamily(
-            "scheduler_inflight_events",
-            "Events that are kept for the pods that are being tried or bound.",
-            labels=["event"],
-        )
         counts = Counts(event.label for event, *_ in self._queue.in_flight_events())
-        for label, count in sorted(counts.items()):
-            family.add_metric([label], count)
-        return family
+        text = "Events that are kept for the pods that are being tried or bound."
+        return _gauge("inflight_events", text, ["event"], dict(sorted(counts.items())))
 
     def _size(self) -> Metric:
-        family = GaugeMetricFamily(
-            "scheduler_cache_size",
-            "Nodes, pods and assumed pods in the cache. The pods include those that are assumed.",
-            labels=["type"],
-        )
         cache = self._cache
         with cache.lock:
             state = cache.state
-            sizes = cache.node_tree().num_nodes, len(state.ledger), len(state.assumed_pods())
-        for label, size in zip(("nodes", "pods", "assumed_pods"), sizes, strict=True):
-            family.add_metric([label], size)
-        return family
+            sizes = {"nodes": cache.node_tree().num_nodes, "pods": len(state.ledger)}
+            sizes["assumed_pods"] = len(state.assumed_pods())
+        text = "Nodes, pods and assumed pods in the cache. The pods include those that are assumed."
+        return _gauge("cache_size", text, ["type"], sizes)
 
 
-def _entities(pending: PendingPods) -> Metric:
-    """Return how many pods without a group, and how many groups, wait in each queue."""
-    family = GaugeMetricFamily(
-        "scheduler_queued_entities",
-        "Number of queued pods that are in no pod group, and of queued pod groups, by the queue type.",
-        labels=["queue", "type"],
-    )
-    queues = {
+def _queues(pending: PendingPods) -> dict[str, list[QueuedPodInfo]]:
+    return {
         "active": pending.active,
         "backoff": pending.backoff + pending.error_backoff,
         "unschedulable": pending.unschedulable,
         "gated": pending.gated,
     }
-    for queue, infos in queues.items():
-        groups = {info.unit for info in infos if info.unit is not None}
-        family.add_metric([queue, "pod"], sum(info.unit is None for info in infos))
-        family.add_metric([queue, "podgroup"], len(groups))
-    return family
+
+
+def _entities(pending: PendingPods) -> Metric:
+    """Return how many pods without a group, and how many groups, wait in each queue."""
+    values = dict[tuple[str, str], int]()
+    for queue, infos in _queues(pending).items():
+        values[queue, "pod"] = sum(info.unit is None for info in infos)
+        values[queue, "podgroup"] = len({info.unit for info in infos if info.unit is not None})
+    text = "Number of queued pods that are in no pod group, and of queued pod groups, by the queue type."
+    return _gauge("queued_entities", text, ["queue", "type"], values)
 
 
 def _observe(histogram: Histogram, value: float, times: int) -> None:

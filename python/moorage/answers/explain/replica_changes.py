@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, of_pod, tried
 from moorage.kube import Deployment, Pod, ReplicaSet, StatefulSet
 from moorage.kube.model.workload import PodTemplateSpec
-from moorage.kube.workloads.deployment_rollout import revision_of
-from moorage.kube.workloads.ownership import Workload
+from moorage.kube.workloads.deployment_rollout import max_unavailable, revision_of
+from moorage.kube.workloads.ownership import Workload, is_healthy
 from moorage.store import ObjectClient, find_object
 
 from .pods_in_the_way import running_pods, sets_of, with_others
@@ -71,9 +71,7 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
         text = f"scale {workload.text} to {fits}: {fits} of {workload.replicas} fit as it is"
         values = {"workload": workload.text, "field": "replicas"}
         values |= {"from": str(workload.replicas), "to": str(fits)}
-        yield from tried(
-            probe, HelpfulChange(Kind.FEWER_REPLICAS, text, values=values), lambda _: {"placed": 0}
-        )
+        yield HelpfulChange(Kind.FEWER_REPLICAS, text, values=values)
 
 
 def _workload_of(probe: Probe) -> _Replicated | None:
@@ -104,9 +102,10 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
     lacking = max(0, workload.replicas - runs)
     of = f"of {workload.replicas} pods"
     parts = [f"{min(runs, workload.replicas)} {of} run"] if runs else []
+    parts += [f"{lacking} {of} fit"] if lacking else []
     in_place = running_pods(probe, [workload.own])
-    once = f" once revision {now} is gone" * bool(in_place)
-    parts += [f"{lacking} {of} fit{once}"] if lacking else []
+    least = workload.replicas - max_unavailable(workload.scaled)
+    goes_first = runs >= least or workload.scaled.spec.strategy.type == "Recreate"
     change = HelpfulChange(
         Kind.UNDO,
         f"roll {workload.text} back to revision {revision_of(before)}: {', '.join(parts)}",
@@ -123,12 +122,19 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         stored = probe.stored(pod)
         if stored is None or lacking > probe.most_tried(stored):
             return {}
+        numbered = _numbered(stored, lacking)
+        beside = lacking if goes_first or not lacking else probe.count_placed(numbered)
         with with_others(probe, in_place, []):
             feasible = probe.count_feasible(stored)
-            if lacking and (not feasible or probe.count_placed(_numbered(stored, lacking)) < lacking):
+            if lacking and (not feasible or probe.count_placed(numbered) < lacking):
                 return {}
         placed = len(probe.waiting) if len(probe.waiting) > 1 else 0
-        return {"pod": stored, "feasible_nodes": feasible, "placed": placed}
+        gain = {"pod": stored, "feasible_nodes": feasible, "placed": placed}
+        if beside < lacking:
+            stalls = not beside and runs + len(in_place) <= least and all(map(is_healthy, in_place))
+            why = ", and none before, so the rollout stalls" * stalls
+            gain |= {"text": f"{change.text} once revision {now} is gone{why}", "is_rare": stalls}
+        return gain
 
     yield from tried(probe, change, judge)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tests.conformance.karpenter import karpenter_mode
@@ -68,9 +71,15 @@ def scenario(seed: int) -> dict[str, Any]:
     return found
 
 
+class EveryHost(HostTable):  # type: ignore[type-arg]
+    def possible(self, _candidate: Any, order: npt.NDArray[np.int32]) -> Iterator[int]:
+        return iter(order.tolist())
+
+
 @pytest.mark.parametrize("seed", range(14))
 def test_columns_change_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = scenario(seed)
     with_columns = karpenter_mode.played(given, seed)
-    monkeypatch.setattr(HostTable, "possible", lambda _table, _pod, order: order.tolist())
+    for user in ("cluster_view", "solve"):
+        monkeypatch.setattr(f"moorage.autoscalers.karpenter.{user}.HostTable", EveryHost)
     assert karpenter_mode.played(given, seed) == with_columns

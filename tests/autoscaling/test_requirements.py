@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.autoscalers import KnownLabels
-from tests.doors.autoscalers import RequirementSet, Vocabulary
+from tests.doors.autoscalers import CORE, RequirementSet, Vocabulary
 
 VALUES = ("a", "b", "1", "2", "5", "07", "-3")
 WRITTEN = (
@@ -26,7 +26,7 @@ def allowed(requirement: Any) -> set[str]:
 
 
 def test_what_meets_two_is_what_meets_each() -> None:
-    made = every(Vocabulary())
+    made = every(Vocabulary(CORE))
     for one, other, third in product(made, repeat=3):
         assert allowed(one.meet(other)) == allowed(one) & allowed(other), (str(one), str(other))
         assert one.meet(other) is other.meet(one)
@@ -36,7 +36,7 @@ def test_what_meets_two_is_what_meets_each() -> None:
 
 
 def test_equal_requirements_are_one_object_and_old_names_are_new_ones() -> None:
-    vocabulary = Vocabulary()
+    vocabulary = Vocabulary(CORE)
     old = vocabulary.requirement("beta.kubernetes.io/arch", "In", ("b", "a"))
     assert old is vocabulary.requirement("kubernetes.io/arch", "In", ("a", "b", "a"))
     assert str(old) == "kubernetes.io/arch In [a b]"
@@ -54,7 +54,7 @@ def test_equal_requirements_are_one_object_and_old_names_are_new_ones() -> None:
     ],
 )
 def test_texts_are_those_of_karpenter(operator: str, values: tuple[str, ...], text: str) -> None:
-    assert str(Vocabulary().requirement("k", operator, values)) == text
+    assert str(Vocabulary(CORE).requirement("k", operator, values)) == text
 
 
 def of(vocabulary: Vocabulary, **labels: str) -> RequirementSet:
@@ -62,7 +62,7 @@ def of(vocabulary: Vocabulary, **labels: str) -> RequirementSet:
 
 
 def test_a_label_that_is_not_there_is_refused_unless_it_is_well_known_or_excluded() -> None:
-    vocabulary = Vocabulary(KnownLabels(frozenset({"known/zone"})))
+    vocabulary = Vocabulary(CORE | KnownLabels(frozenset({"known/zone"})))
     node = of(vocabulary, team="red")
     asked = of(vocabulary, known_zone="a")
     assert node.refusal(asked, undefined=True) == ""

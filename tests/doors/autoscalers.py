@@ -1,5 +1,18 @@
 """What tests need of the inside of autoscalers."""
 
+# Counts of pods by domain, compared with their twin.
+from moorage._core.provision.domain_counts import ConstraintGroups as ConstraintGroups
+from moorage._core.provision.domain_counts import DomainCounts as DomainCounts
+from moorage._core.provision.domain_counts import Host as Host
+from moorage._core.provision.domain_counts import Ties as Ties
+
+# Passes without the table, which has to change nothing.
+from moorage._core.provision.host_table import HostTable as HostTable
+
+# The algebra of requirements, compared with sets of values.
+from moorage._core.provision.label_requirements import RequirementSet as RequirementSet
+from moorage._core.provision.label_requirements import Vocabulary as Vocabulary
+
 # A loop by itself: what vectors give it, and what they compare.
 from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import ClusterAutoscaler as ClusterAutoscaler
 from moorage.autoscalers.cluster_autoscaler.cluster_autoscaler import LoopDecision as LoopDecision
@@ -56,10 +69,6 @@ from moorage.autoscalers.karpenter.disruption_moves import Command as Command
 # Simulations that are left out, which has to change nothing.
 from moorage.autoscalers.karpenter.disruption_moves import Simulations as Simulations
 
-# The algebra of requirements, compared with sets of values.
-from moorage.autoscalers.karpenter.label_requirements import RequirementSet as RequirementSet
-from moorage.autoscalers.karpenter.label_requirements import Vocabulary as Vocabulary
-
 # What vectors compare of a pass, and of a loop.
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim as FinishedClaim
 
@@ -67,9 +76,6 @@ from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim as Fini
 from moorage.autoscalers.karpenter.pod_shape import go_sorted as go_sorted
 from moorage.autoscalers.karpenter.pod_validation import is_reschedulable as is_reschedulable
 from moorage.autoscalers.karpenter.provisioning import provision as provision
-
-# Passes without the table, which has to change nothing.
-from moorage.autoscalers.karpenter.solve import HostTable as HostTable
 from moorage.autoscalers.karpenter.type_columns import Catalogue as Catalogue
 
 # What vectors compare of the types of a claim.
@@ -96,6 +102,7 @@ from moorage.autoscalers.providers.aws.fleet import launched as launched
 from moorage.autoscalers.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscalers.providers.aws.node_class import ProviderOptions as ProviderOptions
 from moorage.autoscalers.providers.known_labels import AWS as AWS
+from moorage.autoscalers.providers.known_labels import CORE as CORE
 
 # Types of pools as values, with the sentences about where they come from.
 from moorage.autoscalers.providers.pool_types import types_of_objects as types_of_objects

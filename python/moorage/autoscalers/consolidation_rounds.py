@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, field
 
+from moorage._core.provision.host_table import RESOURCES
 from moorage.cluster import ChangingScheduler
 from moorage.cluster.cluster_changes import empty_nodes
 from moorage.document import Amount, Count, Document
@@ -29,7 +30,6 @@ from .karpenter.disrupt import DisruptionPass, Method, MethodResult, StayingNode
 from .karpenter.disruption_candidates import consolidate_after, price_of, young_nodes
 from .karpenter.disruption_moves import Command
 from .karpenter.karpenter_options import VERSION
-from .karpenter.pod_shape import RESOURCES
 from .karpenter.pod_validation import is_reschedulable
 from .launched_nodes import assume_claims, remove_claims
 from .pool_scaler import PoolScaler

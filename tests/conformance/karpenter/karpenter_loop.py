@@ -14,6 +14,7 @@ from typing import Any
 from moorage.autoscalers import NewClaim
 from moorage.kube import DaemonSet, Pod, decode_object
 from tests.doors.autoscalers import (
+    CORE,
     VALIDATION_DELAY,
     Catalogue,
     Command,
@@ -214,7 +215,7 @@ class _Loop:
         )
 
     def add_daemons(self, node: str, labels: dict[str, str], taints: list[Json], at: str) -> None:
-        vocabulary = Vocabulary()
+        vocabulary = Vocabulary(CORE)
         there = vocabulary.of_labels(labels)
         on_node = decode_object(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": taints}}

@@ -21,6 +21,7 @@ from moorage.kube import NodeSelectorRequirement, TopologySpreadConstraint, deco
 from tests.conformance.vectors import MalformedError
 from tests.doors.autoscalers import (
     AWS,
+    CORE,
     Catalogue,
     ClusterObjects,
     ClusterView,
@@ -248,7 +249,7 @@ class FakeProvider:
     """Which instance upstream's fake provider launches: not always the cheapest."""
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
-        self._vocabulary = Vocabulary(options.provider)
+        self._vocabulary = Vocabulary(CORE | options.provider)
         self.fleets: dict[tuple[str, ...], Fleet | None] = {}
         self.is_aws, self._seed = options.provider is AWS, options.seed
         each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}

@@ -11,15 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.provision.domain_counts import ConstraintGroups, Host
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import RESERVED, total
 from .claim_template import ClaimTemplate
-from .label_requirements import RequirementSet
-from .pod_shape import HostPort, PodShape, resources, room_of, with_values
+from .pod_shape import HostPort, PodShape, resources, with_values
 from .pod_validation import Volumes, joined
-from .topology import ConstraintGroups, Host, Topology
+from .topology import Topology
 from .type_columns import KnownOffering, KnownType, TypeColumns, lacking_text, lacking_values
 
 # ---- which instance types are left for a claim with one more pod; if none, which criteria nothing met ------
@@ -263,13 +264,13 @@ def narrowed(host: Host, candidate: TriedPod, topology: Topology) -> Iterator[Re
     constraints = candidate.shape.constraints
     base = host.requirements.meet(constraints.requirements).without(HOSTNAME)
     if not candidate.alternatives:
-        yield topology.narrow(constraints, candidate.groups, host, base)
+        yield candidate.groups.narrow(host, base, topology.ties)
     for alternative in candidate.alternatives:
-        if refusal := refusal_of(host._replace(requirements=base), alternative):
+        if refusal := refusal_of(host.having(base), alternative):
             yield f"incompatible volume requirements, {refusal}"
         else:
             requirements = base.meet(alternative).without(HOSTNAME)
-            yield topology.narrow(constraints, candidate.groups, host, requirements)
+            yield candidate.groups.narrow(host, requirements, topology.ties)
 
 
 def refusal_of(host: Host, other: RequirementSet) -> str:
@@ -314,10 +315,9 @@ class Claim(Struct, eq=False):
         return self.host.requirements
 
     @property
-    def room(self) -> tuple[float, ...]:
-        """The most that another pod may request of each resource, were it not for daemons."""
-        largest = self.template.columns.largest_allocatable(self.types)
-        return room_of({name: most - self.amounts.get(name, 0) for name, most in largest.items()})
+    def largest(self) -> dict[str, int]:
+        """The most that its pods may request of each resource, were it not for daemons."""
+        return self.template.columns.largest_allocatable(self.types)
 
     def placement(
         self, candidate: TriedPod, topology: Topology, reservations: Reservations | None, best_effort: bool
@@ -393,13 +393,12 @@ class Claim(Struct, eq=False):
         """Take a pod."""
         shape = candidate.shape
         self.pods.append(candidate)
-        if placement.requirements is not self.host.requirements:
-            self.host = self.host._replace(requirements=placement.requirements)
+        self.host = self.host.having(placement.requirements)
         self.types, self.amounts = placement.types, placement.amounts
         if candidate.volumes:
             self.volumes = joined(self.volumes, candidate.volumes)
         topology.hosts.append(self.host.host.by_key[HOSTNAME].mask)
-        topology.record(candidate.groups, self.host)
+        candidate.groups.record(self.host)
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
         if reservations is not None and (self.reserved or placement.reserved):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage._core.provision.label_requirements import RequirementSet, Vocabulary
 from moorage.kube import (
     Affinity,
     Container,
@@ -25,7 +26,6 @@ from moorage.kube import (
 
 from ..providers.instance_type import POOL, total
 from ..providers.known_labels import CORE, known_labels_of
-from .label_requirements import RequirementSet, Vocabulary
 from .pod_shape import HostPort, PodConstraints, PodShape, ShapeBook, tolerating_preferences
 from .pod_validation import GROUP, requirement_problems
 from .type_columns import Catalogue, KnownType, TypeColumns, lacking_values

@@ -13,6 +13,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from moorage._core.provision.domain_counts import ConstraintGroups, Ties
+from moorage._core.provision.host_table import HostTable
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import (
     CSINode,
     DaemonSet,
@@ -49,7 +52,6 @@ from .claim_template import (
 )
 from .existing_nodes import ExistingNode, NodeContents, StateNode, existing_node, state_nodes
 from .karpenter_options import KarpenterOptions
-from .label_requirements import RequirementSet
 from .new_nodes_result import Finisher, Launcher, cheapest
 from .pod_shape import PodShape, ShapeBook, uid_of
 from .pod_validation import (
@@ -64,9 +66,9 @@ from .pod_validation import (
     volume_alternatives,
     volumes_of,
 )
-from .solve import HostTable, Solver
-from .topology import ConstraintGroups, CountedGroups, DomainUniverse, Surroundings, Topology
-from .topology_group import Ties, with_default_spread
+from .solve import Solver
+from .topology import CountedGroups, DomainUniverse, Surroundings, Topology
+from .topology_group import with_default_spread
 from .type_columns import Catalogue, KnownType
 
 K = TypeVar("K", bound=Object)
@@ -380,7 +382,7 @@ class ClusterView:
     def _nodes(self) -> HostTable[ExistingNode]:
         table: HostTable[ExistingNode] = HostTable()
         for node in self._existing.values():
-            table.add(node, node.as_host(node.requirements), node.room)
+            table.add(node, node.as_host(node.requirements), node.free)
         return table
 
     @cached_property

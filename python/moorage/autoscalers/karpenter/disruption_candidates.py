@@ -14,6 +14,7 @@ from math import inf
 
 from msgspec import Struct
 
+from moorage._core.provision.label_requirements import go_integer
 from moorage.kube import EC2NodeClass, Node, NodeClaim, NodePool, Pod
 from moorage.kube.admission.rules.job_rules import parse_schedule
 from moorage.kube.go_texts import parse_duration
@@ -24,7 +25,6 @@ from moorage.kube.workloads.ownership import is_active
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, RESERVED, ZONE, InstanceType
 from .cluster_view import ClusterView
 from .existing_nodes import StateNode, condition, is_true
-from .label_requirements import go_integer
 from .pod_shape import PodShape, with_values
 from .pod_validation import (
     DO_NOT_DISRUPT,

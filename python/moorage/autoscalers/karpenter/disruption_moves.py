@@ -14,13 +14,13 @@ from math import inf
 import msgspec
 from msgspec import Struct
 
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import NodeClaim, NodePool, Pod
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .cluster_view import ClusterView, Removal
 from .disruption_candidates import NodeCandidate, cost_of_node, is_fresh, price_of
 from .existing_nodes import ExistingNode
-from .label_requirements import RequirementSet
 from .new_nodes_result import FinishedClaim, NewClaim, new_claim
 from .pod_shape import PodShape
 from .solve import Solver

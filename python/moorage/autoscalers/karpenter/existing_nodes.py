@@ -12,6 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage._core.provision.domain_counts import Host
+from moorage._core.provision.host_table import room_of
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube import Condition, CSINode, Node, NodeClaim, Pod, Taint
 from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
@@ -19,10 +22,9 @@ from moorage.kube.model.node import HOSTNAME
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
 from .claim import TriedPod, conflicts, narrowed, refusal_of
 from .claim_template import Daemon
-from .label_requirements import RequirementSet
-from .pod_shape import HostPort, PodShape, ShapeBook, room_of
+from .pod_shape import HostPort, PodShape, ShapeBook
 from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
-from .topology import Host, Topology
+from .topology import Topology
 
 # ---- nodes as Karpenter sees them: a node, the claim that it came from, or both ----------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/state/statenode.go and cluster.go.
@@ -308,14 +310,14 @@ class ExistingNode:
         ways = narrowed(host, candidate, topology)
         return next((way for way in ways if isinstance(way, RequirementSet)), None)
 
-    def add(self, candidate: TriedPod, requirements: RequirementSet, topology: Topology) -> None:
+    def add(self, candidate: TriedPod, requirements: RequirementSet) -> None:
         """Take a pod."""
         shape = candidate.shape
         self.pods.append(candidate)
         for name, amount in shape.amounts.items():
             self.free[name] = self.free.get(name, 0) - amount
         self.requirements = requirements
-        topology.record(candidate.groups, self.as_host(requirements))
+        candidate.groups.record(self.as_host(requirements))
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
         if candidate.volumes:

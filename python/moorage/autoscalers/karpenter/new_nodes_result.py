@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moorage._core.base.go_sort import sort_order
+from moorage._core.provision.label_requirements import RequirementSet, bits
 from moorage.kube.model.node import HOSTNAME
 from moorage.table import Table, Tabular
 
@@ -19,7 +20,6 @@ from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, In
 from .claim import Claim, smallest
 from .claim_template import SIMULATED
 from .karpenter_options import VERSION, KarpenterOptions
-from .label_requirements import RequirementSet, bits
 from .pod_shape import with_values
 from .type_columns import TypeColumns, lacking_text, lacking_values
 

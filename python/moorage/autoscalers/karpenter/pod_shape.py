@@ -18,6 +18,8 @@ from moorage._core.base.go_sort import sort_order
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import tolerates
+from moorage._core.provision.host_table import RESOURCES
+from moorage._core.provision.label_requirements import RequirementSet, Vocabulary
 from moorage._core.state.pod_spec import resized
 from moorage.kube import (
     Affinity,
@@ -37,8 +39,6 @@ from moorage.kube import (
 from moorage.kube.go_texts import go_json
 from moorage.kube.model.node import HOSTNAME
 from moorage.kube.plain import plain
-
-from .label_requirements import RequirementSet, Vocabulary
 
 # ---- sorting as Go's sort.Slice does: equal items come in an order that follows from the order before ------
 
@@ -83,17 +83,6 @@ def with_values(text: str, **values: object) -> str:
 
 ONE_POD = Quantity("1e0") + Quantity("0")
 """One pod, in the format in which Karpenter counts them."""
-
-
-RESOURCES = ("cpu", "memory", "pods")
-"""What tables of hosts compare."""
-_SLACK = 1e-12
-"""Amounts are compared as floats, with so much in favour of the pod."""
-
-
-def room_of(amounts: Mapping[str, int]) -> tuple[float, ...]:
-    """The most that a pod may request of a host, which has amounts in units of 10**-9."""
-    return tuple([(left := amounts.get(name, 0)) + abs(left) * _SLACK for name in RESOURCES])
 
 
 class HostPort(NamedTuple):

@@ -8,6 +8,7 @@ from math import inf
 from msgspec import Struct
 
 from moorage._core.base.label_syntax import requirement_errors
+from moorage._core.provision.label_requirements import RequirementSet, Vocabulary, go_integer
 from moorage.engine.volume.claims import BIND_COMPLETED
 from moorage.engine.volume.volume_topology import MIGRATED, UNCOUNTED
 from moorage.kube import (
@@ -30,7 +31,6 @@ from moorage.kube.workloads.ownership import FINISHED, is_active
 
 from ..providers.instance_type import POOL
 from ..providers.known_labels import KnownLabels
-from .label_requirements import RequirementSet, Vocabulary, go_integer
 from .pod_shape import PodConstraints, untolerated, with_values
 
 # ---- which nodes the volumes of a pod leave, and how many of a driver's they are ---------------------------

@@ -6,142 +6,22 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/scheduler.go (
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.base.go_sort import sort_order
-from moorage._core.base.host_rows import next_possible
-from moorage.kube import Toleration
+from moorage._core.provision.host_table import HostTable
 from moorage.kube.model.cluster import seconds
-from moorage.kube.model.node import HOSTNAME
 
 from .claim import Claim, ClaimWithPod, Refusal, ReservationError, Reservations, TriedPod
 from .claim_template import ClaimTemplate, PoolLimits
 from .existing_nodes import ExistingNode
-from .label_requirements import Requirement, RequirementSet
-from .pod_shape import RESOURCES, PodConstraints, relaxed, room_of, with_values
-from .topology import Host, Topology
-from .topology_group import TopologyGroup
-
-# ---- nodes and claims as columns: which of them could take a pod, without asking one by one ----------------
-# What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most
-# that a host has left of each resource, the requirements that many hosts share, and the pods that
-# topologies count on each. For speed alone (`tests/house/special_paths.toml`).
-
-T = TypeVar("T")
-Rows = npt.NDArray[np.int32]
-
-
-class HostTable(Generic[T]):
-    """Hosts by row, in the order in which they were added; what several have in common (taints and
-    requirements) is a kind."""
-
-    def __init__(self) -> None:
-        self.hosts: list[T] = []
-        self._room = np.zeros((len(RESOURCES), 16))
-        self._kind = np.zeros(16, np.int32)
-        self._place = np.zeros(16, np.int32)
-        self._most_places = 0
-        self._kinds: list[Host] = []
-        self._known: dict[tuple[object, ...], int] = {}
-        self._agreed: dict[tuple[RequirementSet, tuple[Toleration, ...]], bytearray] = {}
-        self._values: dict[str, tuple[dict[Requirement, int], list[int]]] = {}
-
-    def add(self, host: T, seen: Host, room: Sequence[float]) -> int:
-        """Add a host; its row."""
-        row = len(self.hosts)
-        if row == len(self._kind):
-            self._room = np.concatenate([self._room, np.zeros_like(self._room)], axis=1)
-            self._kind = np.concatenate([self._kind, np.zeros_like(self._kind)])
-            self._place = np.concatenate([self._place, np.zeros_like(self._place)])
-        self.hosts.append(host)
-        place = self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
-        self._most_places = max(self._most_places, int(place) + 1)
-        self.update(row, seen, room)
-        return row
-
-    def fork(self, rows: Sequence[int]) -> HostTable[T]:
-        """The table for another pass, in which the hosts of some rows take no pod."""
-        table = copy(self)
-        table.hosts = [*self.hosts]
-        table._room, table._kind = self._room.copy(), self._kind.copy()
-        for row in rows:
-            table._room[:, row] = -1.0
-        return table
-
-    def update(self, row: int, seen: Host, room: Sequence[float]) -> None:
-        """Say what has become of a host."""
-        self._kind[row] = self._kind_of(seen)
-        self._room[:, row] = room
-
-    def _kind_of(self, seen: Host) -> int:
-        key = (seen.requirements, seen.taints)
-        flags = self._known.get(key)
-        if flags is None:
-            flags = self._known[key] = len(self._kinds)
-            self._kinds.append(seen)
-        return flags
-
-    def possible(self, candidate: TriedPod, order: Rows) -> Iterator[int]:
-        """The rows of an order whose hosts could take a pod; nothing is placed while it is read."""
-        shape, size = candidate.shape, (self._most_places + 7) // 8
-        constraints = shape.constraints
-        agreed, mask = self._agreeing(constraints), -1
-        for group, selects in candidate.groups.deciding:
-            if not group.on_hosts:
-                agreed = self._in_domains(agreed, constraints, group, selects)
-            elif HOSTNAME not in constraints.strict_requirements.by_key:
-                mask &= group.allowed_hosts(selects)
-        allowed = None if mask == -1 else (mask & (1 << size * 8) - 1).to_bytes(size, "little")
-        columns, at = (self._room, self._kind, self._place), -1
-        while (at := next_possible(order, at + 1, columns, shape.wanted, agreed, allowed)) >= 0:
-            yield int(order[at])
-
-    def _agreeing(self, constraints: PodConstraints) -> bytearray:
-        """By kind, whether taints and requirements let pods in."""
-        agreed = self._agreed.setdefault((constraints.requirements, constraints.tolerations), bytearray())
-        for kind in self._kinds[len(agreed) :]:
-            agreed.append(self._agrees(constraints, kind))
-        return agreed
-
-    def _in_domains(
-        self, agreed: bytearray, constraints: PodConstraints, group: TopologyGroup, selects: bool
-    ) -> bytearray:
-        """By kind, whether it has a domain, too, in which a group lets pods in."""
-        key = group.topology_key
-        mask = group.open_domains(
-            constraints.strict_requirements.by_key.get(key) or group.key.exists, selects
-        )
-        if mask == -1:
-            return agreed
-        own = constraints.requirements.by_key.get(key)
-        values, value_of_kind = self._values_of(group)
-        answers = [(nodes if own is None else nodes.meet(own)).select(mask) != 0 for nodes in values]
-        return bytearray([flag and answers[at] for flag, at in zip(agreed, value_of_kind, strict=True)])
-
-    def _values_of(self, group: TopologyGroup) -> tuple[dict[Requirement, int], list[int]]:
-        """What kinds have of the label of a group, each value once, and the number of it by kind."""
-        values, value_of_kind = self._values.setdefault(group.topology_key, ({}, []))
-        for kind in self._kinds[len(value_of_kind) :]:
-            own = kind.requirements.by_key.get(group.topology_key) or group.key.exists
-            value_of_kind.append(values.setdefault(own, len(values)))
-        return values, value_of_kind
-
-    @staticmethod
-    def _agrees(constraints: PodConstraints, host: Host) -> bool:
-        if constraints.taint_refusal(host.taints):
-            return False
-        return constraints.names_host or not host.requirements.refusal(
-            constraints.requirements, host.undefined
-        )
-
+from .pod_shape import relaxed, with_values
+from .topology import Topology
 
 # ---- solve -------------------------------------------------------------------------------------------------
 
@@ -257,8 +137,8 @@ class Solver:
                 node = self.nodes.hosts[row]
                 if not node.pods:
                     node = self.nodes.hosts[row] = node.copied()
-                node.add(candidate, requirements, self.topology)
-                self.nodes.update(row, node.as_host(requirements), room_of(node.free))
+                node.add(candidate, requirements)
+                self.nodes.update(row, node.as_host(requirements), node.free)
                 return True
         return False
 
@@ -275,7 +155,7 @@ class Solver:
             if isinstance(placement, ClaimWithPod):
                 claim.add(candidate, placement, self.topology, self.reservations)
                 self._counts[row] += 1
-                self._claims.update(row, claim.host, claim.room)
+                self._claims.update(row, claim.host, claim.largest, claim.amounts)
                 return True
         return False
 
@@ -310,7 +190,7 @@ class Solver:
 
     def _keep(self, claim: Claim) -> None:
         """Take a new claim, with its first pod, among those in the making."""
-        row = self._claims.add(claim, claim.host, claim.room)
+        row = self._claims.add(claim, claim.host, claim.largest, claim.amounts)
         if row == len(self._order):
             self._order = np.concatenate([self._order, np.zeros_like(self._order)])
             self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])

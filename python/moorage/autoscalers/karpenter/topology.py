@@ -6,18 +6,26 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from moorage._core.provision.domain_counts import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    NO_LIMIT,
+    SPREAD,
+    ConstraintGroups,
+    DomainCounts,
+    Ties,
+)
+from moorage._core.provision.label_requirements import Requirement, RequirementSet, bits
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm, Taint
 from moorage.kube.model.node import HOSTNAME
 
-from .label_requirements import Requirement, RequirementSet, bits
 from .pod_shape import Labelled, PodConstraints, ShapeBook, effective_selector, uid_of
 from .pod_validation import is_terminal
-from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, NodeFilter, Ties, TopologyGroup
+from .topology_group import NodeFilter, TopologyGroup
 
 # ---- the domains that pools could make nodes in, and the taints that these would have ----------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go (buildDomainGroups) and
@@ -119,38 +127,20 @@ class CountedGroup(Struct, eq=False, dict=True):
     pods: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @cached_property
-    def _counts(self) -> Counter[int]:
-        return Counter(place for places in self.pods.values() for place in places)
-
-    @cached_property
-    def _sets(self) -> tuple[int, list[int]]:
-        """Domains with pods, and those with more than 0, 1, … pods, as bits."""
-        occupied, levels = 0, list[int]()
-        for place, count in self._counts.items():
-            occupied |= 1 << place
-            if self.group.on_hosts:
-                levels += [0] * (count - len(levels))
-                for level in range(count):
-                    levels[level] |= 1 << place
-        return occupied, levels
+    def _counts(self) -> DomainCounts:
+        counts = DomainCounts(self.group, 0, [])
+        for places in self.pods.values():
+            for place in places:
+                counts.record(1 << place)
+        return counts
 
     def begun(
-        self, excluded: AbstractSet[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
-    ) -> TopologyGroup:
-        """The group, or one like it, without some pods, by UID, and without what some nodes make known."""
-        group = group or self.group
-        counts = dict(self._counts)
-        occupied, levels = self._sets
-        levels, known = [*levels], self.domains.without(gone)
-        for uid in self.pods.keys() & excluded:
-            for place in self.pods[uid]:
-                counts[place] -= 1
-                if levels:
-                    levels[counts[place]] &= ~(1 << place)
-                if not counts[place]:
-                    del counts[place]
-                    occupied &= ~(1 << place)
-        return group.begun(counts, group.known | known | occupied, occupied, levels)
+        self, excluded: AbstractSet[str], gone: Iterable[str], group: TopologyGroup, hosts: list[int]
+    ) -> DomainCounts:
+        """What the group, or one like it, counts without some pods, by UID, and without what some nodes make
+        known."""
+        left = [self.pods[uid] for uid in self.pods.keys() & excluded]
+        return self._counts.begun(group, group.known | self.domains.without(gone), left, hosts)
 
 
 class Surroundings(Struct, frozen=True):
@@ -225,8 +215,8 @@ class CountedGroups:
                 spread.max_skew,
                 spread.min_domains,
                 nodes,
+                self.universe.domains(spread.topology_key, constraints, nodes.taints == "Honor"),
             )
-            group.register(self.universe.domains(group.topology_key, constraints, nodes.taints == "Honor"))
             yield self._counted(group)
 
     def _affinities(self, constraints: PodConstraints) -> Iterable[CountedGroup]:
@@ -250,11 +240,10 @@ class CountedGroups:
     def _of_term(self, kind: str, constraints: PodConstraints, term: PodAffinityTerm) -> TopologyGroup:
         key = self.vocabulary.key(term.topology_key)
         namespaces = self._namespaces(constraints.labelled.namespace, term)
-        group = TopologyGroup(
-            kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None
+        known = self.universe.domains(term.topology_key, constraints, honors=True)
+        return TopologyGroup(
+            kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None, known
         )
-        group.register(self.universe.domains(term.topology_key, constraints, honors=True))
-        return group
 
     def _namespaces(self, own: str, term: PodAffinityTerm) -> frozenset[str]:
         if term.namespace_selector is None:
@@ -291,7 +280,7 @@ class CountedGroups:
                 labels = self.vocabulary.of_labels(node.metadata.labels)
                 if not filtered.counts(node.spec.taints, labels):
                     continue
-            domain = node.metadata.labels.get(key, name if group.on_hosts else None)
+            domain = node.metadata.labels.get(key, name if key == HOSTNAME else None)
             if domain is not None:
                 domains.of_pods[name] = (group.key.bit(domain).bit_length() - 1,)
             shown = around.labels.get(name, {}).get(key)
@@ -320,106 +309,18 @@ class CountedGroups:
                 place = group.key.bit(domain).bit_length() - 1
                 counted.pods[uid] = (*counted.pods.get(uid, ()), place)
 
-    def kept_away(self, excluded: AbstractSet[str]) -> dict[Hashable, TopologyGroup]:
+    def kept_away(self, excluded: AbstractSet[str], hosts: list[int]) -> dict[Hashable, DomainCounts]:
         """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
         counts = {}
         for identity, (counted, owners) in self._away.items():
             first = next((group for uid, group in owners if uid not in excluded), None)
             if first is not None:
-                counts[identity] = counted.begun(excluded, (), first)
+                counts[identity] = counted.begun(excluded, (), first, hosts)
         return counts
 
 
 # ---- all topology groups of a pass: which a pod owns, and which count it -----------------------------------
 # Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
-
-Asked = tuple[TopologyGroup, bool]
-"""A group, and whether it counts the pod in question."""
-
-
-class Host(NamedTuple):
-    """A node or claim as topologies see it.
-
-    Attributes
-    ----------
-    requirements : RequirementSet
-        Without the name of the host.
-    host : RequirementSet
-        The name of the host alone.
-    undefined : bool
-        Whether well known labels can still become anything.
-    """
-
-    name: str
-    taints: tuple[Taint, ...]
-    requirements: RequirementSet
-    host: RequirementSet
-    undefined: bool
-
-    @property
-    def whole(self) -> RequirementSet:
-        return self.requirements.meet(self.host)
-
-
-class TopologyError(Struct, eq=False):
-    """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
-
-    group: TopologyGroup
-    pods: Requirement
-    nodes: Requirement
-
-    def __str__(self) -> str:
-        return (
-            f"unsatisfiable topology constraint for {self.group.kind}, key={self.group.topology_key} "
-            f"(counts = {self.group}, podDomains = {self.pods}, nodeDomains = {self.nodes}"
-        )
-
-
-class ConstraintGroups:
-    """The groups of a pass that matter to pods of one constraints.
-
-    Parameters
-    ----------
-    own : sequence of TopologyGroup
-        Of their constraints and terms.
-    away : sequence of TopologyGroup
-        Of their required anti-affinity, as others see it.
-    """
-
-    def __init__(
-        self,
-        topology: Topology,
-        constraints: PodConstraints,
-        own: Sequence[TopologyGroup] = (),
-        away: Sequence[TopologyGroup] = (),
-    ) -> None:
-        self.own, self.away = own, away
-        self._topology, self._shape = topology, constraints
-        self._looked_at = -1, -1
-        self._deciding: list[Asked] = []
-        self._counting: list[TopologyGroup] = []
-
-    def _look(self) -> None:
-        """Ask the groups that have come since."""
-        topology, pods = self._topology, self._shape.labelled
-        looked_at = len(topology.own), len(topology.inverse)
-        if looked_at != self._looked_at:
-            self._looked_at = looked_at
-            self._counting = topology.selecting(pods, False)
-            groups = (*self.own, *topology.selecting(pods, True))
-            self._deciding = [(group, group.selects(pods)) for group in groups]
-
-    @property
-    def counting(self) -> Sequence[TopologyGroup]:
-        """Those that count the pods."""
-        self._look()
-        return self._counting
-
-    @property
-    def deciding(self) -> Sequence[Asked]:
-        """Those that decide where the pods may be: their own, then those that keep them away."""
-        self._look()
-        return self._deciding
 
 
 class Topology:
@@ -449,12 +350,10 @@ class Topology:
         self.ties = ties
         self._source, self._excluded, self._gone = source, excluded, gone
         self.hosts: list[int] = []
-        self.own: dict[Hashable, TopologyGroup] = {}
-        self.inverse = source.kept_away(excluded)
-        for group in self.inverse.values():
-            group.follow(self.hosts)
+        self.own: dict[Hashable, DomainCounts] = {}
+        self.inverse = source.kept_away(excluded, self.hosts)
         self._groups: dict[PodConstraints, ConstraintGroups] = {}
-        self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
+        self._selected: dict[tuple[Labelled, bool], tuple[int, list[DomainCounts]]] = {}
 
     def groups(self, constraints: PodConstraints) -> ConstraintGroups:
         """The groups that matter to pods of a constraints; new ones begin with the pods that run."""
@@ -466,85 +365,25 @@ class Topology:
             self._groups[constraints] = groups
         return groups
 
-    def _kept_away(self, group: TopologyGroup) -> TopologyGroup:
+    def _kept_away(self, group: TopologyGroup) -> DomainCounts:
         if group.identity not in self.inverse:
-            self.inverse[group.identity] = group.begun({}, group.known, 0, []).follow(self.hosts)
+            self.inverse[group.identity] = DomainCounts(group, group.known, self.hosts)
         return self.inverse[group.identity]
 
-    def _taken_up(self, counted: CountedGroup) -> TopologyGroup:
+    def _taken_up(self, counted: CountedGroup) -> DomainCounts:
         """The group like this one that is there; a new one begins with the pods that run."""
-        identity = counted.group.identity
-        if identity not in self.own:
-            self.own[identity] = counted.begun(self._excluded, self._gone).follow(self.hosts)
-        return self.own[identity]
+        group = counted.group
+        if group.identity not in self.own:
+            self.own[group.identity] = counted.begun(self._excluded, self._gone, group, self.hosts)
+        return self.own[group.identity]
 
-    def selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
+    def selecting(self, pods: Labelled, inverse: bool) -> list[DomainCounts]:
         """The groups that select pods with these labels; new ones are asked once."""
         groups = self.inverse if inverse else self.own
         looked_at, selecting = self._selected.get((pods, inverse), (0, []))
         if looked_at < len(groups):
             selecting = selecting + [
-                group for group in list(groups.values())[looked_at:] if group.selects(pods)
+                counts for counts in list(groups.values())[looked_at:] if counts.group.selects(pods)
             ]
             self._selected[pods, inverse] = (len(groups), selecting)
         return selecting
-
-    # ---- pods ----------------------------------------------------------------------------------------------
-
-    def narrow(
-        self, constraints: PodConstraints, groups: ConstraintGroups, host: Host, before: RequirementSet
-    ) -> RequirementSet | TopologyError | str:
-        """What all topologies of a pod leave of the requirements that a host has with it, without its name;
-        or why nothing."""
-        worst: TopologyError | None = None
-        worst_is_own = False
-        requirements = before
-        for at, (group, selects) in enumerate(groups.deciding):
-            domains = self._domains(constraints, group, selects, host, before)
-            if isinstance(domains, TopologyError):
-                is_own = at < len(groups.own)
-                if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
-                    worst, worst_is_own = domains, is_own
-            elif domains is not None:
-                requirements = requirements.narrowed(domains)
-        if worst is not None:
-            return worst
-        if requirements is not before and (refusal := before.refusal(requirements, host.undefined)):
-            return refusal
-        return requirements
-
-    def _domains(
-        self,
-        constraints: PodConstraints,
-        group: TopologyGroup,
-        selects: bool,
-        host: Host,
-        before: RequirementSet,
-    ) -> Requirement | TopologyError | None:
-        """The domains that a group leaves; None for a host that it takes."""
-        strict = constraints.strict_requirements.by_key.get(group.topology_key) or group.key.exists
-        if group.on_hosts:
-            named = host.host.by_key[HOSTNAME]
-            takes = group.takes_host(named.mask, strict, selects)
-            return None if takes else TopologyError(group, strict, named)
-        nodes = before.by_key.get(group.topology_key) or group.key.exists
-        mask = group.domains(strict, nodes, selects, self.ties)
-        return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
-
-    def record(self, groups: ConstraintGroups, host: Host) -> None:
-        """Count a pod that was placed on a host, in each group that it matters to."""
-        for group in groups.counting:
-            nodes = group.node_filter
-            if nodes is not None:
-                seen = host.whole if nodes.names_host else host.requirements
-                if not nodes.counts(host.taints, seen):
-                    continue
-            domains = _of_host(group, host)
-            if group.kind == ANTI_AFFINITY or domains.is_single:
-                group.record(domains.mask)
-        for group in groups.away:
-            group.record(_of_host(group, host).mask)
-
-
-def _of_host(group: TopologyGroup, host: Host) -> Requirement:
-    return (host.host if group.on_hosts else host.requirements).get(group.topology_key)

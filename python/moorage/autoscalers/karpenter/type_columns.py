@@ -15,6 +15,14 @@ from operator import or_
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.provision.host_table import RESOURCES
+from moorage._core.provision.label_requirements import (
+    EXCLUDING,
+    Requirement,
+    RequirementSet,
+    Vocabulary,
+    bits,
+)
 from moorage.kube import NodeSelectorRequirement
 
 from ..providers.instance_type import (
@@ -26,10 +34,8 @@ from ..providers.instance_type import (
     Offering,
     with_shortages,
 )
-from ..providers.known_labels import domain_of
+from ..providers.known_labels import CORE, domain_of
 from .karpenter_options import KarpenterOptions
-from .label_requirements import EXCLUDING, Requirement, RequirementSet, Vocabulary, bits
-from .pod_shape import RESOURCES
 
 
 class KnownOffering(Struct, eq=False):
@@ -308,7 +314,7 @@ class Catalogue:
     """Instance types as passes read them, each once; all passes that share it have the same options."""
 
     def __init__(self, options: KarpenterOptions) -> None:
-        self.vocabulary = Vocabulary(options.provider)
+        self.vocabulary = Vocabulary(CORE | options.provider)
         self.options = options
         self._types: dict[InstanceType, KnownType] = {}
         self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}

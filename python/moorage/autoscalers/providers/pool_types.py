@@ -10,6 +10,7 @@ from math import ceil
 from typing import NamedTuple
 
 from moorage._core.base.quantity import Quantity
+from moorage._core.provision.label_requirements import Vocabulary
 from moorage.engine.framework.evidence import compared
 from moorage.engine.requirements import whole
 from moorage.errors import InputError, examples, first_of, number_of
@@ -19,7 +20,6 @@ from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
-from ..karpenter.label_requirements import Vocabulary
 from .aws.node_class import DEFAULTS, ProviderOptions
 from .aws.region_types import TypeSources, aws_types, has_node_class
 from .instance_type import (
@@ -92,7 +92,7 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             yield f"{about}, which is no label of its provider, so it makes no node{hint}"
         elif like:
             yield f"{about}, a label of its own{hint}"
-    vocabulary = Vocabulary(own)
+    vocabulary = Vocabulary(CORE | own)
     for requirement in template.spec.requirements or ():
         key = known.key(requirement.key)
         of_pool = vocabulary.of_terms([requirement])

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, examples, located, number_of, shorten
 from moorage.kube import Node, NodeOverlay, NodePool
 
 from ..karpenter.karpenter_options import KarpenterOptions
-from ..karpenter.label_requirements import RequirementSet
 from ..karpenter.pod_validation import requirement_problems
 from ..karpenter.type_columns import Catalogue, KnownType
 from .instance_type import CAPACITY_TYPE, CAPACITY_TYPES, INSTANCE_TYPE, POOL, ZONE, InstanceType, Offering

@@ -12,7 +12,7 @@ from math import inf
 from operator import or_
 from typing import NamedTuple
 
-from moorage.autoscalers.karpenter.label_requirements import RequirementSet
+from moorage._core.provision.label_requirements import RequirementSet
 from moorage.autoscalers.karpenter.new_nodes_result import FinishedClaim, cheapest
 from moorage.autoscalers.karpenter.type_columns import KnownType
 

@@ -1,0 +1,1 @@
+"""What Karpenter decides with: requirements on labels, topologies, and tables of hosts."""

@@ -1,0 +1,57 @@
+from collections.abc import Iterable
+from typing import Any, Self
+
+from moorage._core.provision.label_requirements import RequirementSet
+from moorage.kube.model.node import Taint
+
+SPREAD: str
+AFFINITY: str
+ANTI_AFFINITY: str
+NO_LIMIT: int
+
+class Ties:
+    attempt: int
+    def __new__(cls, seed: int) -> Self: ...
+
+class Host:
+    name: str
+    taints: tuple[Taint, ...]
+    requirements: RequirementSet
+    host: RequirementSet
+    undefined: bool
+    place: int
+    def __new__(
+        cls,
+        name: str,
+        taints: tuple[Taint, ...],
+        requirements: RequirementSet,
+        host: RequirementSet,
+        undefined: bool,
+    ) -> Self: ...
+    @property
+    def whole(self) -> RequirementSet: ...
+    def having(self, requirements: RequirementSet) -> Host: ...
+
+class DomainCounts:
+    group: Any
+    known: int
+    def __new__(cls, group: Any, known: int, hosts: list[int]) -> Self: ...
+    def begun(
+        self, group: Any, known: int, gone: Iterable[tuple[int, ...]], hosts: list[int]
+    ) -> DomainCounts: ...
+    def record(self, mask: int) -> int: ...
+
+class TopologyError: ...
+
+class ConstraintGroups:
+    def __new__(
+        cls,
+        topology: Any,
+        constraints: Any,
+        own: list[DomainCounts] | None = None,
+        away: list[DomainCounts] | None = None,
+    ) -> Self: ...
+    def narrow(
+        self, host: Host, before: RequirementSet, ties: Ties
+    ) -> RequirementSet | TopologyError | str: ...
+    def record(self, host: Host) -> None: ...

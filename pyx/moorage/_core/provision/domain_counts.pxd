@@ -1,0 +1,52 @@
+from cpython cimport array
+
+from moorage._core.provision.label_requirements cimport Key, Requirement, RequirementSet
+
+
+cdef class Ties:
+    cdef readonly object seed
+    cdef public Py_ssize_t attempt
+
+    cdef first(self, mask, Key key, str topology_key)
+
+
+cdef class Host:
+    cdef readonly str name
+    cdef readonly tuple taints
+    cdef readonly RequirementSet requirements, host
+    cdef readonly bint undefined
+    cdef readonly Py_ssize_t place
+
+
+cdef class DomainCounts:
+    cdef readonly object group
+    cdef readonly Key key
+    cdef readonly str topology_key
+    cdef readonly bint on_hosts
+    cdef readonly object known, occupied
+    cdef object node_filter
+    cdef Py_ssize_t max_skew, min_domains, since
+    cdef int kind
+    cdef array.array counts
+    cdef list hosts
+
+    cpdef int record(self, mask) except -1
+    cdef int record_at(self, Py_ssize_t place) except -1
+    cdef Py_ssize_t count(self, Py_ssize_t place) noexcept
+    cdef bint takes(self, Py_ssize_t place, bint selects) except -1
+    cdef bint takes_host(self, Host host, Requirement pods, bint selects) except -1
+    cdef open_domains(self, Requirement pods, bint selects)
+    cdef domains(self, Requirement pods, Requirement nodes, bint selects, Ties ties)
+    cdef Py_ssize_t minimum(self, Requirement pods) except -1
+    cdef Requirement of_nodes(self, RequirementSet requirements)
+
+
+cdef class ConstraintGroups:
+    cdef readonly list own, away
+    cdef object topology, constraints
+    cdef RequirementSet strict
+    cdef dict owned, inverse
+    cdef Py_ssize_t owned_before, inverse_before
+    cdef list groups, selecting, counting
+
+    cdef int look(self) except -1

@@ -1,0 +1,210 @@
+"""Which of many nodes and claims could take a pod, by columns, without asking one by one.
+
+What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most that
+a host has left of each resource, the taints and requirements that many hosts share, and the pods that
+topologies count. For speed alone (`tests/house/special_paths.toml`).
+"""
+
+from cpython cimport array
+from libc.stdint cimport int32_t
+
+from moorage._core.provision.domain_counts cimport ConstraintGroups, DomainCounts, Host
+from moorage._core.provision.label_requirements cimport Requirement, RequirementSet
+
+from moorage._core.provision.label_requirements import HOSTNAME
+
+RESOURCES = ("cpu", "memory", "pods")  # what tables of hosts compare
+
+cdef enum:
+    WIDTH = 3  # of a row of resources
+    UNKNOWN = 0  # answers
+    YES
+    NO
+
+cdef double SLACK = 1e-12  # amounts are compared as floats, with so much in favour of the pod
+cdef array.array DOUBLES = array.array("d"), INTS = array.array("i")
+cdef dict NOTHING = {}
+
+
+cdef int write_room(double* room, dict have, dict taken) except -1:
+    cdef Py_ssize_t at
+    for at in range(WIDTH):
+        left = have.get(RESOURCES[at], 0) - taken.get(RESOURCES[at], 0)
+        room[at] = <double>left + <double>abs(left) * SLACK
+    return 0
+
+
+def room_of(dict amounts not None):
+    """Return the most that a pod may request of a host, which has amounts in units of 10**-9."""
+    cdef double[WIDTH] room
+    write_room(room, amounts, NOTHING)
+    return room[0], room[1], room[2]
+
+
+cdef class Kinds:
+    """What several hosts have in common: taints and requirements."""
+
+    cdef list hosts
+    cdef dict numbers, values, agreed
+
+    def __cinit__(self):
+        self.hosts, self.numbers, self.values, self.agreed = [], {}, {}, {}
+
+    cdef int32_t number(self, Host host) except -1:
+        key = (host.requirements, host.taints) if host.taints else host.requirements
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.hosts)
+            self.hosts.append(host)
+        return number
+
+    cdef bytearray answers(self, constraints):
+        """By kind, whether taints and requirements let pods in, as far as it is known."""
+        cdef bytearray answers = self.agreed.get(constraints)
+        if answers is None:
+            answers = self.agreed[constraints] = bytearray()
+        if len(answers) < len(self.hosts):
+            answers.extend(bytes(len(self.hosts) - len(answers)))
+        return answers
+
+    cdef bint agrees(self, Py_ssize_t kind, constraints) except -1:
+        cdef Host host = self.hosts[kind]
+        if host.taints and constraints.taint_refusal(host.taints):
+            return False
+        return constraints.names_host or not host.requirements.refusal(
+            constraints.requirements, host.undefined
+        )
+
+    cdef tuple values_of(self, DomainCounts counts):
+        """What kinds have of the label of a group, each value once, and by kind the number of it."""
+        cdef dict values
+        cdef list of_kinds
+        cdef Host host
+        values, of_kinds = self.values.setdefault(counts.topology_key, ({}, []))
+        for host in self.hosts[len(of_kinds):]:
+            of_kinds.append(values.setdefault(counts.of_nodes(host.requirements), len(values)))
+        return list(values), of_kinds
+
+
+cdef class Question:
+    """What one group asks of hosts for a pod: of their own counts, or of the domains that they can be in."""
+
+    cdef DomainCounts counts
+    cdef bint selects
+    cdef object mask
+    cdef Requirement own
+    cdef list values, of_kinds
+    cdef bytearray answers
+
+    cdef bint admits(self, Py_ssize_t kind, Py_ssize_t place) except -1:
+        if self.counts.on_hosts:
+            return self.counts.takes(place, self.selects)
+        cdef Py_ssize_t value = self.of_kinds[kind]
+        cdef Requirement nodes
+        if self.answers[value] == UNKNOWN:
+            nodes = self.values[value]
+            nodes = nodes if self.own is None else nodes.meet(self.own)
+            self.answers[value] = YES if nodes.select(self.mask) else NO
+        return self.answers[value] == YES
+
+
+cdef class HostTable:
+    """Hosts by row, in the order in which they were added."""
+
+    cdef readonly list hosts
+    cdef Kinds kinds
+    cdef array.array room, kind, place
+
+    def __cinit__(self):
+        self.hosts, self.kinds = [], Kinds()
+        self.room, self.kind, self.place = array.copy(DOUBLES), array.copy(INTS), array.copy(INTS)
+
+    def add(self, host, Host seen not None, dict have not None, dict taken not None=NOTHING):
+        """Add a host that topologies see in some way, with the amounts that it has, and that its pods take,
+        in units of 10**-9; its row."""
+        cdef Py_ssize_t row = len(self.hosts)
+        self.hosts.append(host)
+        array.resize_smart(self.room, WIDTH * (row + 1))
+        array.resize_smart(self.kind, row + 1)
+        array.resize_smart(self.place, row + 1)
+        self.place.data.as_ints[row] = seen.place
+        self.update(row, seen, have, taken)
+        return row
+
+    def fork(self, rows):
+        """Return the table for another pass, in which the hosts of some rows take no pod."""
+        cdef HostTable table = type(self)()
+        cdef Py_ssize_t row, at
+        table.hosts, table.kinds, table.place = [*self.hosts], self.kinds, array.copy(self.place)
+        table.room, table.kind = array.copy(self.room), array.copy(self.kind)
+        for row in rows:
+            for at in range(WIDTH):
+                table.room.data.as_doubles[WIDTH * row + at] = -1.0
+        return table
+
+    def update(self, Py_ssize_t row, Host seen not None, dict have not None, dict taken not None=NOTHING):
+        """Say what has become of a host."""
+        if not 0 <= row < len(self.hosts):
+            raise IndexError(f"the table has no row {row}")
+        self.kind.data.as_ints[row] = self.kinds.number(seen)
+        write_room(self.room.data.as_doubles + WIDTH * row, have, taken)
+
+    def possible(self, candidate, const int32_t[::1] order not None):
+        """Return the rows of an order whose hosts could take a pod; nothing is placed while it is read."""
+        shape = candidate.shape
+        constraints = shape.constraints
+        cdef double[WIDTH] wanted
+        cdef list questions = self._questions(constraints, candidate.groups)
+        cdef bytearray agreed = self.kinds.answers(constraints)
+        cdef Py_ssize_t at, row
+        wanted[0], wanted[1], wanted[2] = shape.wanted
+        for at in range(order.shape[0]):
+            row = order[at]
+            if not 0 <= row < len(self.hosts):
+                raise IndexError(f"the table has no row {row}")
+            if self._has_room(row, wanted) and self._admits(row, questions, agreed, constraints):
+                yield row
+
+    cdef bint _has_room(self, Py_ssize_t row, const double* wanted) noexcept:
+        cdef Py_ssize_t at
+        for at in range(WIDTH):
+            if self.room.data.as_doubles[WIDTH * row + at] < wanted[at]:
+                return False
+        return True
+
+    cdef bint _admits(self, Py_ssize_t row, list questions, bytearray agreed, constraints) except -1:
+        cdef Py_ssize_t kind = self.kind.data.as_ints[row]
+        cdef Question question
+        if agreed[kind] == UNKNOWN:
+            agreed[kind] = YES if self.kinds.agrees(kind, constraints) else NO
+        if agreed[kind] == NO:
+            return False
+        for question in questions:
+            if not question.admits(kind, self.place.data.as_ints[row]):
+                return False
+        return True
+
+    cdef list _questions(self, constraints, ConstraintGroups groups):
+        """What the groups that decide ask of hosts; without those that pods which name their host ask of
+        it."""
+        cdef Question question
+        cdef DomainCounts counts
+        cdef RequirementSet strict = groups.strict, own = constraints.requirements
+        cdef list questions = []
+        cdef Py_ssize_t at
+        groups.look()
+        for at in range(len(groups.groups)):
+            question = Question()
+            question.counts = counts = groups.groups[at]
+            question.selects = groups.selecting[at]
+            if counts.on_hosts:
+                if HOSTNAME not in strict.by_key:
+                    questions.append(question)
+                continue
+            question.mask = counts.open_domains(counts.of_nodes(strict), question.selects)
+            if question.mask != -1:
+                question.own = own.by_key.get(counts.topology_key)
+                question.values, question.of_kinds = self.kinds.values_of(counts)
+                question.answers = bytearray(len(question.values))
+                questions.append(question)
+        return questions

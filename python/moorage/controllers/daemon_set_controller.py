@@ -19,7 +19,7 @@ from moorage.kube.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.kube.workloads.revisions import is_updated, mark_of
 from moorage.store import Indexer
 
-from .availability import Availability, Rollout, rollout_of
+from .availability import Availability, AvailablePods, Rollout, rollout_of
 from .store_control import StoreControl
 
 # ---- daemon rollout ----------------------------------------------------------------------------------------
@@ -148,16 +148,8 @@ class DaemonRollout:
         """Return those of some nodes that exist, in their order."""
         return sorted(filter(self._positions.__contains__, names), key=self._positions.__getitem__)
 
-    def next_step(self, available_at: Callable[[Pod], float], now: float) -> DaemonStep:
-        """Return what the rolling update does next.
-
-        Parameters
-        ----------
-        available_at : callable
-            Returns the time in seconds from which a pod is available; infinite for one that is not ready.
-        now : float
-            Seconds.
-        """
+    def next_step(self, is_available: AvailablePods) -> DaemonStep:
+        """Return what the rolling update does next."""
         if not self._old:
             return DaemonStep([], [], True, inf)
         rolling = self.obj.spec.update_strategy.rolling_update or RollingUpdateDaemonSet()
@@ -168,21 +160,21 @@ class DaemonRollout:
         if not self._is_surge:
             unavailable = 1 if rolling.max_unavailable is None else rolling.max_unavailable
             maximum = max(1, share(unavailable, len(self._wanted)))
-        due = self._refresh(available_at, now)
+        due = self._refresh(is_available)
         allowed = max(0, maximum - self._counted)
         names = [self._names[at] for at in (*sorted(self._at_once), *self._candidates[:allowed])]
         deleted = [pod for name in names for pod in self._steps[name].deleted]
         return DaemonStep([name for name in names if self._steps[name].creates], deleted, False, due)
 
-    def _refresh(self, available_at: Callable[[Pod], float], now: float) -> float:
+    def _refresh(self, is_available: AvailablePods) -> float:
         """Find the steps of the nodes where they may be others than before; return when that is so again."""
         due = self._due
-        while due and due[0][0] <= now:
+        while due and due[0][0] <= is_available.now:
             self._stale[heappop(due)[1]] = None
         for name in self._stale:
-            clock = _Clock(available_at, now)
-            step = (self._surge if self._is_surge else self._replace)(name, clock)
-            self._set(name, step._replace(due=clock.due))
+            is_available.due = inf
+            step = (self._surge if self._is_surge else self._replace)(name, is_available)
+            self._set(name, step._replace(due=is_available.due))
         self._stale.clear()
         while due and self._steps.get(due[0][1], NOTHING).due != due[0][0]:
             heappop(due)
@@ -245,20 +237,6 @@ def is_rolled_out(obj: DaemonSet, mark: str, pods: Iterable[Pod]) -> bool:
     """
     is_on_delete = obj.spec.update_strategy.type == "OnDelete"
     return is_on_delete or not any(is_active(pod) and not is_updated(pod, mark) for pod in pods)
-
-
-class _Clock:
-    """Whether a pod is available, and when the next of the pods asked for is."""
-
-    def __init__(self, available_at: Callable[[Pod], float], now: float) -> None:
-        self.due = inf
-        self._available_at, self._now = available_at, now
-
-    def __call__(self, pod: Pod) -> bool:
-        at = self._available_at(pod)
-        if at > self._now:
-            self.due = min(self.due, at)
-        return at <= self._now
 
 
 def _put(names: set[str], name: str, is_in: bool) -> None:
@@ -363,8 +341,7 @@ class DaemonSetController:
             rollout = DaemonRollout(obj, mark, self._nodes.values(), pods)
         for name in list(rollout.changed):
             rollout.look(name, self._nodes.get(name), self._control.owned_daemons(obj, name))
-        available = self._availability.of(obj.spec.min_ready_seconds)
-        step = rollout.next_step(available.since, available.now)
+        step = rollout.next_step(self._availability.of(obj.spec.min_ready_seconds))
         self._availability.wait(obj, step.is_complete, step.due)
         create_daemons(self._control, obj, step.nodes)
         for pod in step.deleted:

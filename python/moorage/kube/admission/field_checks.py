@@ -83,8 +83,8 @@ _ENV_NAME = re.compile(r"[ -<>-~]+")
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _HEADER = re.compile(r"[-A-Za-z0-9]+")
 _LEADING_ZERO = re.compile(r"(^|\.)0[0-9]")
-_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DOTS = "must not contain '..'"
 
 
@@ -127,34 +127,31 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _least(least: str, *why: str) -> Check:
-    text = " ".join(why) or f"must be greater than or equal to {least}"
+def _refusing(
+    is_wrong: Callable[[Any], bool], why: str, shown: Callable[[Any], Any] = lambda it: it
+) -> Check:
+    """Return the check that refuses some values, with what is shown of them."""
 
     def check(value: Any) -> Iterator[str]:
-        if _is_number(value) and value < int(least):
-            yield invalid(value, text)
+        if is_wrong(value):
+            yield invalid(shown(value), why)
 
     return check
+
+
+def _least(least: str, *why: str) -> Check:
+    text = " ".join(why) or f"must be greater than or equal to {least}"
+    return _refusing(lambda value: _is_number(value) and value < int(least), text)
 
 
 def _most(most: str, *why: str) -> Check:
     text = " ".join(why) or f"must be less than or equal to {most}"
-
-    def check(value: Any) -> Iterator[str]:
-        if _is_number(value) and value > int(most):
-            yield invalid(value, text)
-
-    return check
+    return _refusing(lambda value: _is_number(value) and value > int(most), text)
 
 
 def _between(least: str, most: str, *why: str) -> Check:
     text = " ".join(why) or f"must be between {least} and {most}, inclusive"
-
-    def check(value: Any) -> Iterator[str]:
-        if _is_number(value) and not int(least) <= value <= int(most):
-            yield invalid(value, text)
-
-    return check
+    return _refusing(lambda value: _is_number(value) and not int(least) <= value <= int(most), text)
 
 
 def port_errors(value: Any) -> list[str]:
@@ -180,14 +177,8 @@ def port_name_errors(value: str) -> list[str]:
     return [invalid(value, text) for text in texts]
 
 
-def _absolute(value: Any) -> Iterator[str]:
-    if not str(value).startswith("/"):
-        yield invalid(value, "must be an absolute path")
-
-
-def _without_dots(value: Any) -> Iterator[str]:
-    if ".." in str(value).split("/"):
-        yield invalid(value, DOTS)
+_absolute = _refusing(lambda value: not str(value).startswith("/"), "must be an absolute path")
+_without_dots = _refusing(lambda value: ".." in str(value).split("/"), DOTS)
 
 
 def local_path_errors(value: Any) -> Iterator[str]:
@@ -234,19 +225,11 @@ def block_errors(value: Any) -> list[str]:
 
 
 def _without(text: str) -> Check:
-    def check(value: Any) -> Iterator[str]:
-        if text in str(value):
-            yield invalid(value, f"may not contain '{text}'")
-
-    return check
+    return _refusing(lambda value: text in str(value), f"may not contain '{text}'")
 
 
 def _matches(pattern: re.Pattern[str], why: str) -> Check:
-    def check(value: Any) -> Iterator[str]:
-        if isinstance(value, str) and pattern.fullmatch(value) is None:
-            yield invalid(value, why)
-
-    return check
+    return _refusing(lambda value: isinstance(value, str) and pattern.fullmatch(value) is None, why)
 
 
 def quantity(value: Any) -> Quantity | None:
@@ -259,30 +242,26 @@ def quantity(value: Any) -> Quantity | None:
         return None
 
 
+def _amount(is_wrong: Callable[[Quantity], bool], why: str) -> Check:
+    """Return the check that refuses some amounts; what is no amount passes."""
+    return _refusing(
+        lambda value: (amount := quantity(value)) is not None and is_wrong(amount),
+        why,
+        lambda value: str(quantity(value)),
+    )
+
+
 def _not_negative(*why: str) -> Check:
-    text = " ".join(why) or "must be greater than or equal to 0"
-
-    def check(value: Any) -> Iterator[str]:
-        if (amount := quantity(value)) is not None and amount < Quantity("0"):
-            yield invalid(str(amount), text)
-
-    return check
+    return _amount(lambda amount: amount.sign() < 0, " ".join(why) or "must be greater than or equal to 0")
 
 
 def _positive(*why: str) -> Check:
-    text = " ".join(why)
-
-    def check(value: Any) -> Iterator[str]:
-        if (amount := quantity(value)) is not None and amount <= Quantity("0"):
-            yield invalid(str(amount), text)
-
-    return check
+    return _amount(lambda amount: amount.sign() <= 0, " ".join(why))
 
 
-def _unpadded(value: Any) -> Iterator[str]:
-    if str(value).strip() != value:
-        yield invalid(value, "must not have leading or trailing whitespace")
-
+_unpadded = _refusing(
+    lambda value: str(value).strip() != value, "must not have leading or trailing whitespace"
+)
 
 ON_CREATE = "cannot be set on create"
 """Why a new pod has no ephemeral containers."""
@@ -400,5 +379,3 @@ HEADER = _matches(
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used "
     "for validation is '[-A-Za-z0-9]+')",
 )
-SYSCTL = _SYSCTL
-IDENTIFIER = _IDENTIFIER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partialmethod
 from math import ceil
 from typing import Any
 
@@ -140,25 +141,9 @@ class Library:
         result: CelType,
         apply: Apply,
         cost: Cost = constant_cost,
+        is_member: bool = False,
     ) -> None:
         """Add an overload that is called ``name(a, b)``.
-
-        Parameters
-        ----------
-        apply : callable
-            Returns the result from the arguments.
-        """
-        self._add(Overload(name, tuple(parameters), result, False, apply, cost))
-
-    def member(
-        self,
-        name: str,
-        parameters: Sequence[CelType],
-        result: CelType,
-        apply: Apply,
-        cost: Cost = constant_cost,
-    ) -> None:
-        """Add an overload that is called ``a.name(b)``; parameters as of `function`.
 
         Parameters
         ----------
@@ -166,11 +151,13 @@ class Library:
             The type of ``a`` first.
         apply : callable
             Returns the result from the arguments.
+        is_member : bool
+            Whether it is called ``a.name(b)``.
         """
-        self._add(Overload(name, tuple(parameters), result, True, apply, cost))
+        overload = Overload(name, tuple(parameters), result, is_member, apply, cost)
+        self.functions.setdefault(name, []).append(overload)
 
-    def _add(self, overload: Overload) -> None:
-        self.functions.setdefault(overload.function, []).append(overload)
+    member = partialmethod(function, is_member=True)
 
 
 # ---- type checker ------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -14,11 +15,12 @@ from moorage._core.base.quantity import Quantity
 from ..model.meta import Object
 from ..model.node import ServiceAccount
 from ..model.pod import Pod
+from ..model.policy import AdmissionPlugins
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim, StorageClass
 from ..model.workload import PriorityClass
-from ..releases import ANTI_AFFINITY_TOPOLOGY
+from ..releases import ADMISSION_PLUGINS, ANTI_AFFINITY_TOPOLOGY, DEFAULT_TOLERATIONS, NOT_EVALUATED
 from ..workloads.ownership import has_made_up_uid
-from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError
+from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError
 
 DEFAULT_ACCOUNT = "default"
 _IS_DEFAULT = (
@@ -190,19 +192,61 @@ class PriorityClassPlugin(AdmissionPlugin):
         return ()
 
 
-class AntiAffinityTopologyPlugin(AdmissionPlugin):
+class AntiAffinityTopologyPlugin(NewPodPlugin):
     """Required anti-affinity is about nodes alone; off by default."""
 
     name = ANTI_AFFINITY_TOPOLOGY
 
-    def mutate(self, request: AdmissionRequest) -> Object:
+    def admit(self, pod: Pod) -> Pod:
         """Refuse a new pod that keeps others from more than its node."""
-        pod = request.obj
-        if isinstance(pod, Pod) and request.operation == "CREATE" and pod.spec.affinity is not None:
-            terms = pod.spec.affinity.pod_anti_affinity
-            for term in () if terms is None else terms.required:
-                if term.topology_key != _HOSTNAME:
-                    field = "affinity.PodAntiAffinity.RequiredDuringScheduling"
-                    text = f"has TopologyKey {term.topology_key} but only key {_HOSTNAME} is allowed"
-                    raise NotAdmittedError(f"{field} {text}")
+        terms = None if pod.spec.affinity is None else pod.spec.affinity.pod_anti_affinity
+        for term in () if terms is None else terms.required:
+            if term.topology_key != _HOSTNAME:
+                field = "affinity.PodAntiAffinity.RequiredDuringScheduling"
+                text = f"has TopologyKey {term.topology_key} but only key {_HOSTNAME} is allowed"
+                raise NotAdmittedError(f"{field} {text}")
         return pod
+
+
+# ---- options -----------------------------------------------------------------------------------------------
+#
+# Which plugins the API server runs: its options, and those of commands.
+
+
+class SwitchedPlugins(NamedTuple):
+    """Plugins that are on besides the default ones, those that are off, and what moorage does not know."""
+
+    enabled: frozenset[str]
+    disabled: frozenset[str]
+    notes: list[str]
+
+
+def switched_plugins(objects: Iterable[Object]) -> SwitchedPlugins:
+    """Return the plugins that are switched on and off.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        With AdmissionPlugins; other kinds are ignored. An option of a pod of kube-apiserver counts where
+        nobody has given it.
+    """
+    listed = [obj for obj in objects if isinstance(obj, AdmissionPlugins)]
+    given, read = ([obj for obj in listed if bool(obj.pod) == is_read] for is_read in (False, True))
+    enabled, disabled = (
+        frozenset(name for obj in given for name in getattr(obj, field))
+        or frozenset(name for obj in read for name in getattr(obj, field))
+        for field in ("plugins", "disabled_plugins")
+    )
+    unknown = () if any(obj.plugins for obj in given) else [name for obj in read for name in obj.unknown]
+    files = [obj.config_file for obj in read]
+    return SwitchedPlugins(enabled, disabled, [*_notes(enabled.union(unknown), disabled, files)])
+
+
+def _notes(enabled: frozenset[str], disabled: frozenset[str], files: Iterable[str]) -> Iterator[str]:
+    if others := sorted(name for name in enabled if name in NOT_EVALUATED or name not in ADMISSION_PLUGINS):
+        yield f"Admission plugins of the API server that are on and not evaluated: {', '.join(others)}."
+    if DEFAULT_TOLERATIONS in disabled:
+        yield f"New pods have the tolerations of {DEFAULT_TOLERATIONS}, although it is off."
+    for file in sorted({*files} - {""}):
+        option = f"--admission-control-config-file {file}"
+        yield f"The API server has {option}, which is not read: --exempt has what Pod Security exempts."

@@ -30,6 +30,7 @@ from .built_in_plugins import (
     DefaultStorageClassPlugin,
     PriorityClassPlugin,
     ServiceAccountPlugin,
+    switched_plugins,
 )
 from .pod_requests import Quantities, with_recommendation
 from .policies import Policies, joined_texts
@@ -51,7 +52,6 @@ from .request import (
 from .resource_quotas import ZERO, QuotaUsage, counts_objects, usage, usage_of_object
 from .secured_namespaces import PodSecurityPlugin, SecuredNamespaces
 from .siblings import Siblings, TemplateDifference, with_difference
-from .switched_plugins import switched_plugins
 from .validate_object import check_pod_spec, pod_level_errors
 
 if TYPE_CHECKING:  # few clusters have policies
@@ -336,7 +336,7 @@ class Admission:
             request, difference = self._completed(request, difference)
             changed = cast("Pod", request.obj)
             if autoscaler is not None:
-                ranges = self._policies.limit_ranges.get(pod.namespace, ())
+                ranges = self._policies.limit_ranger.ranges.get(pod.namespace, ())
                 sized = with_recommendation(changed.spec, autoscaler, ranges)
                 if sized is changed.spec:
                     autoscaler = None

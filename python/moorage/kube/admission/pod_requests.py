@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -178,24 +178,24 @@ def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
 
 def bounds_of_requests(item: LimitRangeItem, requests: Quantities) -> Iterator[str]:
     """Yield which bounds of an item the requests of an object without limits exceed, such as a claim."""
-    for check, bounds in ((_minimum, item.min), (_most_requested, item.max)):
-        for name in sorted(bounds):
-            message = check(f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), None)
-            if message:
-                yield message
+    yield from _exceeded(item, ((_minimum, item.min), (_most_requested, item.max)), requests, {})
 
 
 def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
-    for check, bounds in (
-        (_minimum, item.min),
-        (_maximum, item.max),
-        (_ratio, item.max_limit_request_ratio),
-    ):
+    checks = (_minimum, item.min), (_maximum, item.max), (_ratio, item.max_limit_request_ratio)
+    yield from _exceeded(item, checks, requests, limits)
+
+
+def _exceeded(
+    item: LimitRangeItem,
+    checks: Iterable[tuple[Callable[..., str], Resources]],
+    requests: Quantities,
+    limits: Quantities,
+) -> Iterator[str]:
+    for check, bounds in checks:
         for name in sorted(bounds):
-            message = check(
-                f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), limits.get(name)
-            )
-            if message:
+            amounts = Quantity(bounds[name]), requests.get(name), limits.get(name)
+            if message := check(f"{name} ", item.type, *amounts):
                 yield message
 
 

@@ -21,6 +21,7 @@ from ..read.decode import decode
 from ..read.object_defaults import other_preemption_policy, priority_fields
 from ..releases import EXTENDED_RESOURCE_TOLERATION
 from ..workloads.ownership import Workload, Workloads
+from .built_in_plugins import switched_plugins
 from .pod_requests import (
     includes,
     is_best_effort,
@@ -30,9 +31,8 @@ from .pod_requests import (
     with_defaults,
     with_runtime_class,
 )
-from .request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, mutated
+from .request import AdmissionPlugin, AdmissionRequest, NewPodPlugin, NotAdmittedError, mutated
 from .resource_quotas import is_extended, violations_of_object
-from .switched_plugins import switched_plugins
 
 # ---- distributions -----------------------------------------------------------------------------------------
 #
@@ -50,7 +50,7 @@ _EXAMPLES = 3
 _MANAGED = {"cloud.google.com/gke-nodepool": "GKE", "kubernetes.azure.com/cluster": "AKS"}
 
 
-class Additions(AdmissionPlugin):
+class Additions(NewPodPlugin):
     """What admission adds to new pods besides what kube-apiserver does by default.
 
     The annotations of a namespace are read by PodNodeSelector and PodTolerationRestriction, which are off by
@@ -81,11 +81,8 @@ class Additions(AdmissionPlugin):
             {_DEFAULT, _WHITELIST} & annotations_of.keys() for annotations_of in self._annotations.values()
         )
 
-    def mutate(self, request: AdmissionRequest) -> Object:
+    def admit(self, pod: Pod) -> Pod:
         """Return a new pod with what is added; the pod must not contradict its namespace."""
-        pod = request.obj
-        if not isinstance(pod, Pod) or request.operation != "CREATE":
-            return pod
         spec = self._applied(pod)
         return pod if spec is pod.spec else replace(pod, spec=spec)
 
@@ -226,25 +223,26 @@ OWNERS = (ReplicaSet, Job, CronJob)
 """The kinds among which the workload of a pod is looked up."""
 
 
-class LimitRangerPlugin(AdmissionPlugin):
+class LimitRangerPlugin(NewPodPlugin):
     """Containers get default requests and limits; minimum, maximum and ratio are checked."""
 
     name = "LimitRanger"
 
-    def __init__(self, limit_ranges: Mapping[str, list[LimitRange]]) -> None:
-        self._limit_ranges = limit_ranges
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self.ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
+        for obj in objects:
+            if isinstance(obj, LimitRange):
+                self.ranges[obj.namespace].append(obj)
 
-    def mutate(self, request: AdmissionRequest) -> Object:
+    def admit(self, pod: Pod) -> Pod:
         """Return a new pod whose containers have the defaults."""
-        pod, ranges = request.obj, self._limit_ranges.get(request.namespace)
-        if not ranges or not isinstance(pod, Pod) or request.operation != "CREATE":
-            return pod
-        return with_defaults(pod, ranges)
+        ranges = self.ranges.get(pod.namespace)
+        return with_defaults(pod, ranges) if ranges else pod
 
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse a new pod, or a claim, that is beyond the bounds of a range."""
         obj, is_pod = request.obj, isinstance(request.obj, Pod)
-        for limit_range in self._limit_ranges.get(request.namespace, ()):
+        for limit_range in self.ranges.get(request.namespace, ()):
             if isinstance(obj, Pod) and request.operation == "CREATE":
                 texts = [*dict.fromkeys(violations(obj, limit_range))]
             else:
@@ -259,21 +257,18 @@ def joined_texts(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-class PriorityPlugin(AdmissionPlugin):
+class PriorityPlugin(NewPodPlugin):
     """The class of a pod must exist. Value and preemption policy are set with the other defaults, but for a
     class that is new.
     """
 
     name = "Priority"
 
-    def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
-        self._classes = classes
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._classes = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
 
-    def mutate(self, request: AdmissionRequest) -> Object:
+    def admit(self, pod: Pod) -> Pod:
         """Return a new pod with the priority of its class, if it has none yet."""
-        pod = request.obj
-        if not isinstance(pod, Pod) or request.operation != "CREATE":
-            return pod
         spec, name = pod.spec, pod.spec.priority_class_name
         if spec.priority is None and name and name not in self._classes:
             raise NotAdmittedError(f"no PriorityClass with name {name} was found")
@@ -283,19 +278,16 @@ class PriorityPlugin(AdmissionPlugin):
         return replace(pod, spec=spec)
 
 
-class RuntimeClassPlugin(AdmissionPlugin):
+class RuntimeClassPlugin(NewPodPlugin):
     """Pods get overhead, node selector and tolerations of their runtime class."""
 
     name = "RuntimeClass"
 
-    def __init__(self, classes: Mapping[str, RuntimeClass]) -> None:
-        self._classes = classes
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._classes = {obj.name: obj for obj in objects if isinstance(obj, RuntimeClass)}
 
-    def mutate(self, request: AdmissionRequest) -> Object:
+    def admit(self, pod: Pod) -> Pod:
         """Return a new pod with what its class adds."""
-        pod = request.obj
-        if not isinstance(pod, Pod) or request.operation != "CREATE":
-            return pod
         return replace(pod, spec=with_runtime_class(pod.spec, self._classes))
 
 
@@ -315,31 +307,21 @@ class Policies:
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
-        self.limit_ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
-        self.runtime_classes: dict[str, RuntimeClass] = {}
-        self.classes: dict[str, PriorityClass] = {}
         self._autoscalers: defaultdict[Workload, list[VerticalPodAutoscaler]] = defaultdict(list)
         self._owners: list[Object] = []
         objects = list(objects)
-        self.additions = Additions(objects)
         for obj in objects:
-            if isinstance(obj, LimitRange):
-                self.limit_ranges[obj.namespace].append(obj)
-            elif isinstance(obj, RuntimeClass):
-                self.runtime_classes[obj.name] = obj
-            elif isinstance(obj, PriorityClass):
-                self.classes[obj.name] = obj
-            elif isinstance(obj, VerticalPodAutoscaler) and obj.spec.target_ref is not None:
+            if isinstance(obj, VerticalPodAutoscaler) and obj.spec.target_ref is not None:
                 target = obj.spec.target_ref
                 self._autoscalers[Workload(obj.namespace, target.kind, target.name)].append(obj)
             elif isinstance(obj, OWNERS):
                 self._owners.append(obj)
-        self.limit_ranger = LimitRangerPlugin(self.limit_ranges)
+        self.limit_ranger, self.additions = LimitRangerPlugin(objects), Additions(objects)
         self.plugins: tuple[AdmissionPlugin, ...] = (
             self.limit_ranger,
             self.additions,
-            PriorityPlugin(self.classes),
-            RuntimeClassPlugin(self.runtime_classes),
+            PriorityPlugin(objects),
+            RuntimeClassPlugin(objects),
         )
 
     @cached_property

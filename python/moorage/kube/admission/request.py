@@ -253,6 +253,26 @@ class AdmissionPlugin:
         return ()
 
 
+class NewPodPlugin(AdmissionPlugin):
+    """A step that looks at new pods alone."""
+
+    def mutate(self, request: AdmissionRequest) -> Object:
+        """Return a new pod as the step changes it, and other objects as they are."""
+        if isinstance(request.obj, Pod) and request.operation == "CREATE":
+            return self.admit(request.obj)
+        return request.obj
+
+    def admit(self, pod: Pod) -> Pod:
+        """Return a new pod as the step changes it.
+
+        Raises
+        ------
+        NotAdmittedError
+            The step refuses it.
+        """
+        raise NotImplementedError
+
+
 def mutated(request: AdmissionRequest, plugins: Iterable[AdmissionPlugin]) -> AdmissionRequest:
     """Return a request with the object as plugins change it, one after the other.
 

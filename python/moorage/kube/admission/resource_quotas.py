@@ -31,6 +31,7 @@ from .pod_requests import (
     quantities,
 )
 from .request import NotAdmittedError
+from .validate_object import COMPUTE
 
 # ---- object counts -----------------------------------------------------------------------------------------
 #
@@ -131,8 +132,6 @@ _COUNTED = {
     *(_COUNT, "pods", *_COMPUTE),
     *(f"{prefix}{name}" for prefix in (_REQUESTS, "limits.") for name in _COMPUTE),
 }
-_MANDATORY = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
-"""Resources that each container must set if a quota limits them."""
 
 
 def is_counted(resource: str) -> bool:
@@ -245,7 +244,7 @@ class QuotaUsage:
         missing: dict[str, set[str]] = {}
         for container in (*spec.containers, *spec.init_containers):
             own = _computed(container.resources.requests, container.resources.limits)
-            for name in self._counted & _MANDATORY - own.keys():
+            for name in self._counted & COMPUTE - own.keys():
                 missing.setdefault(name, set()).add(container.name)
         if missing:
             texts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]

@@ -172,14 +172,11 @@ class PodSecurityPlugin(AdmissionPlugin):
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse a pod; warn of a pod or a template."""
         obj = request.sent or request.obj
-        if isinstance(obj, Pod):
-            if text := self._namespaces.refusal(obj):
-                raise NotAdmittedError(text)
-            return [*filter(None, [self._namespaces.warning(obj.namespace, obj)])]
-        template = pod_template(obj)
-        return (
-            [] if template is None else [*filter(None, [self._namespaces.warning(obj.namespace, template)])]
-        )
+        if isinstance(obj, Pod) and (text := self._namespaces.refusal(obj)):
+            raise NotAdmittedError(text)
+        judged = obj if isinstance(obj, Pod) else pod_template(obj)
+        text = "" if judged is None else self._namespaces.warning(obj.namespace, judged)
+        return [text] if text else []
 
 
 def pod_template(obj: Object) -> PodTemplateSpec | None:

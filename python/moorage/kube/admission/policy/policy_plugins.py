@@ -27,13 +27,12 @@ from ...plain import plain
 from ...read.decode import decode_kind
 from ...read.object_defaults import default_object, other_priority, priority_classes
 from ...workloads.ownership import Names
-from ..built_in_plugins import ServiceAccounts
+from ..built_in_plugins import ServiceAccounts, switched_plugins
 from ..field_checks import Json, part, parts
 from ..manifest_validation import check_new
 from ..request import AdmissionPlugin, AdmissionRequest, NotAdmittedError, StatusCause
 from ..stored.service_accounts import TOKEN_VOLUME, all_containers, with_account
 from ..stored.version_defaults import with_version_defaults
-from ..switched_plugins import switched_plugins
 from .bound_policies import Parameters
 from .mutating_policies import MutatingPolicies, ServerPanicError
 from .policy_matching import PolicyRequest

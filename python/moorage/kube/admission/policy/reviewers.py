@@ -21,10 +21,10 @@ from ...model.workload import CustomObject
 from ...plain import plain
 from ...releases import WEBHOOK_PLUGINS
 from ...workloads.kind_table import POLICY_GROUPS
+from ..built_in_plugins import switched_plugins
 from ..field_checks import Json
 from ..request import full_value
 from ..stored.version_defaults import with_version_defaults
-from ..switched_plugins import switched_plugins
 from .bound_policies import BoundPolicy
 from .policy_expressions import ExpressionError, Facts
 from .policy_matching import Namespaces, PolicyRequest, Reviews, is_exempt

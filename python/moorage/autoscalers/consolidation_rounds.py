@@ -296,16 +296,16 @@ def with_draws(
     return replace(consolidations[0], draws=draws)
 
 
+NO_POOL = "there is no NodePool, so Karpenter leaves all nodes alone"
+
+
 def consolidate(
     scheduler: ChangingScheduler, autoscaling: AutoscalerSettings, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
-        others = "plan drain --count tells which nodes of groups can go, and their price"
-        raise InputError(
-            f"there is no NodePool, so Karpenter leaves all nodes alone; {others}", source="cluster"
-        )
+        raise InputError(NO_POOL, source="cluster")
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
         rounds = ConsolidationRounds(scheduler, autoscaling, begin)

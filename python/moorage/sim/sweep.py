@@ -228,19 +228,30 @@ def check_cells(cells: Iterable[Cell], plugins: Registry) -> None:
         if cell.names in checked:
             continue
         checked.add(cell.names)
-        try:
-            name = cell.names[1]
-            if name not in timelines:
-                timelines[name] = read_timeline(cell)
-            _with_change(cell, timelines[name])
-            Scheduler(Cluster(), **_options(cell, plugins))
-            measures_of(_measures(cell))
-        except InputError as error:
-            errors.setdefault(str(error), _located_in(cell, error))
+        for check in (_check_timeline, _check_configuration, _check_measures):
+            try:
+                check(cell, plugins, timelines)
+            except InputError as error:
+                errors.setdefault(str(error), _located_in(cell, error))
     if len(errors) == 1:
         raise errors.popitem()[1]
     if errors:
         raise InputError("; ".join(map(str, errors.values())))
+
+
+def _check_timeline(cell: Cell, _: Registry, timelines: dict[str, Timeline]) -> None:
+    name = cell.names[1]
+    if name not in timelines:
+        timelines[name] = read_timeline(cell)
+    _with_change(cell, timelines[name])
+
+
+def _check_configuration(cell: Cell, plugins: Registry, _: object) -> None:
+    Scheduler(Cluster(), **_options(cell, plugins))
+
+
+def _check_measures(cell: Cell, *_: object) -> None:
+    measures_of(_measures(cell))
 
 
 @contextmanager

@@ -207,7 +207,10 @@ def _configuration(value: str | Mapping[str, Any], folder: Path) -> dict[str, An
 
 
 def _digest(path: str) -> str:
-    return hashlib.sha256(read_file(path)).hexdigest()
+    try:
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except InputError:  # which the check of its cells tells
+        return ""
 
 
 def _key(cell: Cell, digests: list[str], plugins: Sequence[str]) -> str:

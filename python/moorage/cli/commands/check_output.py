@@ -17,7 +17,7 @@ from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
 
 from ..messages import ROWS, most_rows, note
-from ..options.change_options import explain_command
+from ..options.change_options import command_alike
 from .printing import (
     COMMENT_ROWS,
     first_rows,
@@ -154,7 +154,7 @@ def _finding_cases(verdict: Verdict) -> Iterator[Case]:
         target = f"{kind}/{workload.namespace}/{name}"
         has_place = status in (KEPT, NOT_STARTED)
         explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
-        command = explain_command(target) if explains else ""
+        command = command_alike(("explain", target)) if explains else ""
         text = f"{what}: {reason}{finding.hint}{because}"
         yield Case(title, text, finding.counts, command)
 
@@ -185,7 +185,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         lost = [name if by == NODE else f"{by}={name}" for name in domains]
         removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
         is_shown = counts and any(_shows(finding.namespace) for finding in findings)
-        command = explain_command("--all-pending", removed) if is_shown else ""
+        command = command_alike(("explain", "--all-pending"), removed) if is_shown else ""
         title = f"loss of {short_label(by)} {', '.join(domains)}"
         yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
 

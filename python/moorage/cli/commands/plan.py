@@ -18,6 +18,7 @@ from ..options.change_options import (
     ChangingCommand,
     after_run_option,
     change_options,
+    command_alike,
     places_first,
     setup_of,
 )
@@ -335,12 +336,16 @@ def consolidate(once: bool, at: str | None, seeds: int, **options: Any) -> None:
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
         from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
-        from moorage.autoscalers.consolidation_rounds import with_draws
+        from moorage.autoscalers.consolidation_rounds import NO_POOL, with_draws
+        from moorage.kube import NodePool
         from moorage.kube.model.autoscaling import KarpenterSettings
 
         nodes = asked_nodes(options)
         flags = nodes.karpenter_options(scheduler.client.list(KarpenterSettings)[0])
         autoscaling = AutoscalerSettings(nodes.types(), flags, options["seed"])
+        if not scheduler.client.list(NodePool)[0]:
+            command = command_alike(("plan", "drain", "--count", "1"))
+            raise InputError(f"{NO_POOL}; which node can go, and its price: {command}", source="cluster")
         return with_draws(scheduler, autoscaling, seeds, once=once, at=at)
 
     _answer(options, ask, "", asks_pools=True)

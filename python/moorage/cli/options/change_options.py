@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -71,11 +71,13 @@ def _given(values: Mapping[str, Any], order: Iterable[click.Parameter]) -> Itera
             yield Given(option, (option.secondary_opts if value is False else option.opts)[0], words)
 
 
-def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str:
-    """Return the command that explains a target in the cluster of the current command.
+def command_alike(question: Sequence[str], changes: Iterable[RequestedChange] = ()) -> str:
+    """Return the command that asks about the cluster of the current command.
 
     Parameters
     ----------
+    question : sequence of str
+        Its first words.
     changes : iterable of RequestedChange, optional
         Beside those of the current command.
     """
@@ -86,7 +88,7 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
         and option.parameter.name != "seeds"
     ]
     words = [word for entry in (*given, *changes) for word in (entry.option, *entry.words)]
-    return shlex.join(["moorage", "explain", target, *words])
+    return shlex.join(["moorage", *question, *words])
 
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from moorage.autoscalers.providers.pool_types import Types
 from moorage.cluster import PodScheduler
 from moorage.cluster.change import select_nodes
 from moorage.cluster.helpful_changes import HelpfulChange
-from moorage.document import Amount, Document
+from moorage.document import Amount, Count, Document
 from moorage.engine.framework.evidence import compared
 from moorage.errors import InputError, number_of
 from moorage.kube.admission.request import RefusedError
@@ -61,7 +61,9 @@ class EmptyingPlanDocument(Document, frozen=True, kw_only=True):
     drained_alone: int = 0
     """How many nodes were drained, each without the others; 0 where nodes are emptied together."""
     price: Amount | UnsetType = UNSET
-    """What the emptied nodes cost per hour, where that is known of all."""
+    """What the emptied nodes cost per hour, where that is known of some."""
+    unpriced: Count = 0
+    """How many of them have no known price, where some have one."""
 
 
 class NodeReport(Document, frozen=True, kw_only=True):
@@ -108,7 +110,9 @@ class EmptyingPlan(Tabular):
         How many nodes were drained, each without the others and with none of `moves`; 0 where nodes are
         emptied together.
     price : float or UNSET
-        What the emptied nodes cost per hour, where a command asks for it, and it is known of all.
+        What the emptied nodes cost per hour, where a command asks for it, and it is known of some.
+    unpriced : int
+        How many have no known price, where some have one.
     notes : tuple of str
         Where prices are from.
     """
@@ -122,6 +126,7 @@ class EmptyingPlan(Tabular):
     changes: tuple[HelpfulChange, ...] = ()
     drained_alone: int = 0
     price: float | UnsetType = UNSET
+    unpriced: int = 0
     notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -137,6 +142,7 @@ class EmptyingPlan(Tabular):
             counts = f"{number} of {self.drained_alone} nodes can be drained, each alone"
         if self.price is not UNSET:
             counts += f"; ${self.price:.2f} an hour less without {'it' if len(self.nodes) == 1 else 'them'}"
+            counts += f", of {self.unpriced} the price is unknown" if self.unpriced else ""
         return "; ".join(filter(None, (counts, self.obstacle())))
 
     def with_prices(self, client: ObjectClient, types: Types | None) -> EmptyingPlan:
@@ -146,9 +152,10 @@ class EmptyingPlan(Tabular):
         price_of, source = node_prices(client, types)
         prices = [price_of(client.get(Node, name)) for name in self.nodes]
         known = [price for price in prices if price is not None]
-        if len(known) < len(prices):
+        if not known:
             return self
-        return replace(self, price=fsum(known), notes=(source,) if source else ())
+        notes = (source,) if source else ()
+        return replace(self, price=fsum(known), unpriced=len(prices) - len(known), notes=notes)
 
     def obstacle(self) -> str:
         """Return what prevents nodes from being emptied in one line; "" where nothing does."""

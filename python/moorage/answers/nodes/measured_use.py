@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, UnsetType
 
@@ -12,7 +12,7 @@ from moorage._core.base.resources import ZERO
 from moorage.cluster import PodScheduler
 from moorage.document import Count, Document
 from moorage.errors import examples
-from moorage.kube import Node, Pod
+from moorage.kube import Node, Object, Pod
 from moorage.store import ObjectStore
 
 _EXAMPLES, _FEW = 3, 0.1
@@ -40,17 +40,21 @@ def counted(name: str, amount: Quantity) -> int:
 def usage_by_name(scheduler: PodScheduler) -> Usage:
     """Return what pods and nodes use by resource, as far as there are metrics, by ``Kind namespace/name``."""
     usage: dict[str, dict[str, int]] = {}
-    store = scheduler.client
-    for metrics in store.metrics if isinstance(store, ObjectStore) else ():
+    for of, metrics in _metrics(scheduler):
         from moorage.kube.read.usage_metrics import usages_of  # few inputs have metrics
 
         parts = usages_of(metrics)
         names = {name for part in parts for name in part}
         amounts = {name: sum((parse(part.get(name, 0)) for part in parts), ZERO) for name in names}
-        usage[f"{metrics.kind.removesuffix('Metrics')} {metrics.key}"] = {
-            name: counted(name, amount) for name, amount in sorted(amounts.items())
-        }
+        usage[of] = {name: counted(name, amount) for name, amount in sorted(amounts.items())}
     return usage
+
+
+def _metrics(scheduler: PodScheduler) -> Iterator[tuple[str, Object]]:
+    """Yield the metrics by ``Kind namespace/name`` of the pod or node."""
+    store = scheduler.client
+    for metrics in store.metrics if isinstance(store, ObjectStore) else ():
+        yield f"{metrics.kind.removesuffix('Metrics')} {metrics.key}", metrics
 
 
 def measured_use(
@@ -73,14 +77,14 @@ def measured_use(
 
 def stray_metrics(scheduler: PodScheduler) -> str:
     """Return a note about metrics of pods and nodes that are not there; "" if they are few."""
-    usage = usage_by_name(scheduler)
-    there = {obj.full_name for kind in (Pod, Node) for obj in scheduler.client.list(kind)[0]} if usage else ()
-    stray = [name for name in usage if name not in there]
-    if len(stray) <= _FEW * len(usage):
+    names = dict(_metrics(scheduler))
+    there = {obj.full_name for kind in (Pod, Node) for obj in scheduler.client.list(kind)[0]} if names else ()
+    stray = [name for name in names if name not in there]
+    if len(stray) <= _FEW * len(names):
         return ""
     shown = examples(stray, _EXAMPLES)
     return (
-        f"{len(stray)} of {len(usage)} metrics are of pods or nodes that are not in the input, and do not "
+        f"{len(stray)} of {len(names)} metrics are of pods or nodes that are not in the input, and do not "
         f"count: {shown}."
     )
 

@@ -78,8 +78,8 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[PriceOf, str
     of_types = _prices_of(client, types)
     nodes: list[Node] = client.list(Node)[0]
     others = [node for node in nodes if of_types(node) is None]
-    listed, date = _listed_by_aws(others) if types is None else ({}, "")
-    short = f"prices that AWS lists on demand ({date})"
+    listed, terms = _listed_by_aws(others) if types is None else ({}, "")
+    short = f"prices that AWS lists on demand ({terms})"
     source = RoutineNote(f"Prices are those{short.removeprefix('prices')}.", short) if listed else ""
     if types is not None and nodes and not any(of_types(node) is not None for node in nodes):
         source = "No node has a price: the instance types that are given have none of their types and zones."
@@ -101,7 +101,8 @@ def _prices_of(client: ObjectClient, types: Types | None) -> PriceOf:
 
 
 def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
-    """The prices on demand of nodes in regions of AWS of which there is a list, and its date."""
+    """The prices on demand of nodes in regions of AWS of which there is a list, and its date and currency,
+    unless that is the dollar."""
     regions = {
         node.name: node.metadata.labels.get(REGION, "")
         for node in nodes
@@ -113,11 +114,13 @@ def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
     from moorage.autoscalers.providers.instance_type import node_offered_as
 
     lists = {region: price_list(region) for region in {*regions.values()}}
-    prices = dict[str, float]()
+    prices, terms = dict[str, float](), DATE
     for node in nodes:
         if "spot" in node_offered_as(node):
             continue
         region, kind = regions.get(node.name), node.metadata.labels.get(INSTANCE_TYPE, "")
         if region and (listed := lists[region]).region == region and kind in listed.prices:
             prices[node.name] = listed.prices[kind]
-    return prices, DATE
+            if listed.currency != "USD":
+                terms = f"{DATE}, in yuan, also where $ stands"
+    return prices, terms

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType, field, structs
@@ -220,11 +221,12 @@ class CheckAnswer:
         ]
         selectors = BudgetSelectors(self.simulation.scheduler.client.list(PodDisruptionBudget)[0])
         budgets = {budget.key: budget for pod in kept for budget in selectors.blocking(pod)}
+        name_of = attrgetter("key" if len({pod.namespace for pod in kept}) > 1 else "name")
         numbers = [
-            f"{budget.name} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
+            f"{name_of(budget)} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
             for budget in budgets.values()
         ]
-        alone = [pod.name for pod in kept if pod.metadata.controller() is None]
+        alone = [name_of(pod) for pod in kept if pod.metadata.controller() is None]
         parts = [f"PodDisruptionBudgets {first_of(numbers, _EXAMPLES)}"] if numbers else []
         parts += [f"no controller would replace {first_of(alone, _EXAMPLES)}"] if alone else []
         return "; ".join(parts)

@@ -342,8 +342,8 @@ class ScaleUpReport(NamedTuple):
             if nodes:
                 node, several = nodes[0], f"{len(nodes)} nodes ({kinds_of(nodes)})"
                 which = f"{node.name} ({node.kind})" if len(nodes) == 1 else several
-                runs = "it runs" if len(running) == 1 else "they run"
-                yield f"{first_of(running, 1)}: {with_version(name)} makes {which}, where {runs}"
+                runs = f"where {'it runs' if len(running) == 1 else 'they run'}: {nodes_price(nodes)}"
+                yield f"{first_of(running, 1)}: {with_version(name)} makes {which}, {runs}"
 
     def document(self) -> NewNodesDocument:
         """Return the answer as its document."""

@@ -387,7 +387,7 @@ def _answer(
             refuse_failing_plugins(scheduler, scheduler.run())
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
-        coming = coming_nodes(options, cluster) if "autoscale" in options else None
+        coming = coming_nodes(options, cluster, drained is not None) if "autoscale" in options else None
         with located(source=source):
             if coming is not None:
                 from moorage.answers.runs.coming_nodes import ahead_of_drain

@@ -127,9 +127,17 @@ def refuse_groups(options: Mapping[str, Any], why: str) -> None:
             raise click.UsageError(f"{option} has no effect with {why}")
 
 
-def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | None:
+def coming_nodes(
+    options: Mapping[str, Any], cluster: Cluster, asks_prices: bool = False
+) -> ComingNodes | None:
     """Return with what nodes come in a run; None where the cluster has no NodePool and no node group is
-    given, or none is to come."""
+    given, or none is to come.
+
+    Parameters
+    ----------
+    asks_prices : bool, optional
+        Whether instance types have an effect even so.
+    """
     from moorage.answers.runs.new_node_settings import POOLS
 
     nodes = asked_nodes(options)
@@ -141,7 +149,8 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
         return None
     why = no if makers else "an input without a NodePool"
     nodes.types()  # an error of their file comes first
-    for name in [*nodes.given, *["autoscale"] * is_asked_to_grow()]:
+    given = [name for name in nodes.given if not (asks_prices and name == "instance_types")]
+    for name in [*given, *["autoscale"] * is_asked_to_grow()]:
         raise click.UsageError(f"--{name.replace('_', '-')} has no effect with {why}")
     return None
 

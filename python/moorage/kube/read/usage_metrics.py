@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from moorage.errors import InputError
 
 from ..admission.validate_object import validate
-from ..model.meta import Object, Resources, Struct
+from ..model.meta import Object, QuantityLike, Resources, Struct, each, quantity
 from .decode import Document, decode
 
+_Usage = Annotated[dict[str, QuantityLike] | None, each(quantity)]
 GROUP_VERSION = "metrics.k8s.io/v1beta1"
 
 
@@ -15,7 +18,7 @@ class ContainerMetrics(Struct, frozen=True):
     """What a container uses."""
 
     name: str = ""
-    usage: Resources = {}
+    usage: _Usage = None
 
 
 class PodMetrics(Object, frozen=True):
@@ -35,7 +38,7 @@ class NodeMetrics(Object, frozen=True):
     api_version: str = GROUP_VERSION
     timestamp: str | None = None
     window: str = ""
-    usage: Resources = {}
+    usage: _Usage = None
 
 
 KINDS: dict[str, type[PodMetrics | NodeMetrics]] = {"PodMetrics": PodMetrics, "NodeMetrics": NodeMetrics}
@@ -56,16 +59,21 @@ def read_metrics(document: Document, kind: str) -> PodMetrics | NodeMetrics:
     """
     metrics = decode(document, KINDS[kind])
     validate(metrics)
-    usages = usages_of(metrics)
-    if not usages or not all(usages):
-        path = f"containers[{usages.index({})}].usage" if usages else "containers"
-        path = "usage" if kind == "NodeMetrics" else path
-        raise InputError("required", obj=metrics.full_name, path=path)
+    measured = _measured(metrics)
+    # A metrics server may have measured nothing yet, and say so; a field of another name says nothing.
+    missing = [path for path, usage in measured.items() if usage is None]
+    if missing or not measured:
+        raise InputError("required", obj=metrics.full_name, path=missing[0] if missing else "containers")
     return metrics
 
 
 def usages_of(metrics: Object) -> list[Resources]:
     """Return the amounts that the containers of a pod, or a node, use."""
+    return [usage for usage in _measured(metrics).values() if usage]
+
+
+def _measured(metrics: Object) -> dict[str, Resources | None]:
+    """By the path of its field, what is used."""
     if isinstance(metrics, PodMetrics):
-        return [container.usage for container in metrics.containers]
-    return [metrics.usage] if isinstance(metrics, NodeMetrics) else []
+        return {f"containers[{at}].usage": each.usage for at, each in enumerate(metrics.containers)}
+    return {"usage": metrics.usage} if isinstance(metrics, NodeMetrics) else {}

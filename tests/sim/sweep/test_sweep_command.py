@@ -119,8 +119,9 @@ def test_bad_input_is_one_line(
     assert main(["sweep", *[word for one in arguments for word in words.get(one, [one])]]) == 2
     output = capsys.readouterr()
     assert output.out == ""
-    assert text in output.err
-    assert output.err.count("\n") == 1
+    # without progress, which slow machines tell
+    (said,) = [line for line in output.err.splitlines() if not line.startswith("replaying (")]
+    assert text in said
 
 
 @pytest.mark.parametrize(

@@ -687,14 +687,11 @@ def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:
     """Return a cluster with the pods and the other objects of a store of its own, but its own nodes and
     namespaces, in the order in which they were written."""
     assert isinstance(client, ObjectStore)
-    kinds = client.changed_since(-1)
-    stored: list[Object] = [obj for kind in kinds for obj in client.list(kind)[0]]
-    stored.sort(key=lambda obj: int(obj.metadata.resource_version))
-    pods = [obj for obj in stored if isinstance(obj, Pod)]
-    return replaced(
-        cluster,
-        pods=[pod for pod in pods if pod.status.phase not in FINISHED],
-        finished=[pod for pod in pods if pod.status.phase in FINISHED],
-        others=[obj for obj in stored if not isinstance(obj, _OTHERS_HAVE)],
-        turns={},
-    )
+    kinds = [kind for kind in client.changed_since(-1) if kind not in _OTHERS_HAVE]
+    others: list[Object] = [obj for kind in kinds for obj in client.list(kind)[0]]
+    pods: list[Pod] = client.list(Pod)[0]
+    for written in (pods, others):
+        written.sort(key=lambda obj: int(obj.metadata.resource_version))
+    finished = [pod for pod in pods if pod.status.phase in FINISHED]
+    unfinished = [pod for pod in pods if pod.status.phase not in FINISHED] if finished else pods
+    return replaced(cluster, pods=unfinished, finished=finished, others=others, turns={})

@@ -260,7 +260,9 @@ class Indexer(Generic[T]):
         KeyError
             There is no such index.
         """
-        return list(self.items_by_index(name, value).values())
+        with self.lock:
+            get = self._objects.get
+            return [cast(T, get(key)) for key in self._objects.keys(name, value)]
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
         """Return the objects that have a value in an index, by key; see `by_index`.

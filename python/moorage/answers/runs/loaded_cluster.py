@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
@@ -137,18 +137,17 @@ class ServerChecks:
 
     def __init__(self, version: str | None, gates: str | None) -> None:
         from moorage.engine.devices.device_properties import SelectorValidation
-        from moorage.kube.admission.validate_object import GATE
+        from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 
         self._selectors, self._version = SelectorValidation(), version
-        self._compares = gates is None or changed_gates(gates).get(GATE, False)
+        self._checks: list[Callable[[Object], None]] = [self._selectors.check]
+        if not (gates is None or changed_gates(gates).get(GATE, False)):  # off in every release
+            self._checks.append(refuse_comparisons)
 
     def __call__(self, obj: Object) -> None:
         """Raise an InputError about an object that is valid otherwise."""
-        from moorage.kube.admission.validate_object import refuse_comparisons
-
-        self._selectors.check(obj)
-        if not self._compares:  # off in every release
-            refuse_comparisons(obj)
+        for check in self._checks:
+            check(obj)
 
     @property
     def warnings(self) -> list[str]:
@@ -191,7 +190,7 @@ class PodsInOrder(Mapping[str, Pod]):
     """
 
     def __init__(self, pods: dict[str, Pod]) -> None:
-        self._pods, self._places = pods, {key: at for at, key in enumerate(pods)}
+        self.read, self._places = pods, {key: at for at, key in enumerate(pods)}
         self._pending = [key for key, pod in pods.items() if not pod.spec.node_name]
         self._take({}, ())
 
@@ -205,30 +204,30 @@ class PodsInOrder(Mapping[str, Pod]):
 
     def _with(self, now: Mapping[str, Pod | None], order: Iterable[str]) -> PodsInOrder:
         other = type(self).__new__(type(self))
-        other._pods, other._places, other._pending = self._pods, self._places, self._pending
+        other.read, other._places, other._pending = self.read, self._places, self._pending
         other._take(now, (*self.new, *order))
         return other
 
     def _take(self, now: Mapping[str, Pod | None], order: Iterable[str]) -> None:
-        self._now = {key: pod for key, pod in now.items() if key in self._pods}
-        new = ((key, now.get(key)) for key in order if key not in self._pods)
+        self._now = {key: pod for key, pod in now.items() if key in self.read}
+        new = ((key, now.get(key)) for key in order if key not in self.read)
         self.new = {key: pod for key, pod in new if pod is not None}
-        self._numbers = {key: at for at, key in enumerate(self.new, len(self._pods))}
+        self._numbers = {key: at for at, key in enumerate(self.new, len(self.read))}
         self._gone = sum(pod is None for pod in self._now.values())
 
     def __getitem__(self, key: str) -> Pod:
-        pod = self._now[key] if key in self._now else self._pods.get(key) or self.new[key]
+        pod = self._now[key] if key in self._now else self.read.get(key) or self.new[key]
         if pod is None:
             raise KeyError(key)
         return pod
 
     def __iter__(self) -> Iterator[str]:
         gone = {key for key, pod in self._now.items() if pod is None}
-        yield from (key for key in self._pods if key not in gone) if gone else self._pods
+        yield from (key for key in self.read if key not in gone) if gone else self.read
         yield from self.new
 
     def __len__(self) -> int:
-        return len(self._pods) - self._gone + len(self.new)
+        return len(self.read) - self._gone + len(self.new)
 
     def in_order(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of pods among some, in the order of the pods."""
@@ -266,7 +265,9 @@ class LoadedCluster:
         self.scheduler = Scheduler(cluster, **settings)
         self._whole = cluster
         self.pods = self._listed = PodsInOrder({pod.key: pod for pod in self.completed.pods})
-        self.waiting = waiting_pods(self.completed)
+        self.waiting = waiting_pods(self.completed, self._listed.read)
+        there = chain(self.completed.pods, self.completed.finished)
+        self._namespaces = {pod.metadata.namespace for pod in there}
         self._version = self.version(self.scheduler)
         self._since: tuple[object, dict[str, Mapping[str, Pod | None]]] = None, {}
 
@@ -359,13 +360,13 @@ class LoadedCluster:
     @cached_property
     def _lost(self) -> list[Pod]:
         """The listed pods that controllers have deleted at once."""
-        pods = ((pod, self._listed.get(pod.key)) for pod in self.cluster.pods)
-        return [pod for pod, now in pods if now is None or now.metadata.uid != pod.metadata.uid]
+        uids = {pod.metadata.uid for pod in self._listed.read.values()}
+        return [pod for pod in self.cluster.pods if pod.metadata.uid not in uids]
 
     def look_ahead(self) -> None:
         """Find now what is found when it is needed otherwise."""
         self.cluster.siblings.look_ahead()
-        for name in ("running", "_lost", "_rollouts", "_awaited", "_namespaces", "facts"):
+        for name in ("running", "_lost", "_rollouts", "_awaited", "facts"):
             getattr(self, name)
         classes = self.scheduler.cache.state.classes
         for pod_class in range(len(classes)):
@@ -439,10 +440,6 @@ class LoadedCluster:
         return sorted({*self._namespaces, *written})
 
     @cached_property
-    def _namespaces(self) -> set[str]:
-        return {pod.namespace for pod in (*self.completed.pods, *self.completed.finished)}
-
-    @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
         return workloads_of(self.scheduler.client)
@@ -450,7 +447,7 @@ class LoadedCluster:
     @cached_property
     def running(self) -> Counter[Workload]:
         """Number of pods on nodes by workload, without those that are being deleted."""
-        pods = (pod for pod in self._listed.values() if is_running(pod))
+        pods = (pod for pod in self._listed.read.values() if is_running(pod))
         return Counter(map(self.workloads.of, pods))
 
 
@@ -508,7 +505,7 @@ def _turn(kind: str, key: str) -> tuple[int, str]:
     return ("Deployment", "StatefulSet", "DaemonSet", "Job").index(kind), key
 
 
-def waiting_pods(cluster: Cluster) -> set[str]:
+def waiting_pods(cluster: Cluster, pods: Mapping[str, Pod]) -> set[str]:
     """Return the pods of a cluster that wait for a node, those of StatefulSets that wait for other pods to be
     available, or gone, and the workloads that are not simulated.
 
@@ -517,14 +514,14 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     set of str
         Each as `PodOutcome.key`.
     """
-    placed = {pod.key for pod in cluster.pods if is_running(pod)}
     sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
     ordered = {
         f"{stateful_set.namespace}/{stateful_set.name}-{at}"
         for stateful_set in sets
         for at in ordinals(stateful_set)
     }
-    return ({pod.key for pod in cluster.pods} | ordered) - placed | {obj.mark for obj in cluster.left_out}
+    waiting = {key for key, pod in pods.items() if not is_running(pod)}
+    return waiting | (ordered - pods.keys()) | {obj.mark for obj in cluster.left_out}
 
 
 def is_running(pod: Pod) -> bool:

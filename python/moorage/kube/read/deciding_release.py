@@ -57,8 +57,9 @@ def _own_or_nearest(cluster: Cluster) -> DecidingRelease:
 
 def _stated_versions(cluster: Cluster) -> Iterator[tuple[Version, str]]:
     """Iterate over what tells the release of a cluster, the best first."""
+    planes = [pod for pod in cluster.pods if pod.metadata.namespace == "kube-system"]
     for component in COMPONENTS:
-        images = [(*tagged, pod.name) for pod in cluster.pods for tagged in _images(pod, component)]
+        images = [(*tagged, pod.name) for pod in planes for tagged in _images(pod, component)]
         if images:
             version, image, name = max(images)
             yield version, f"image of pod kube-system/{name}: {image}"
@@ -73,11 +74,11 @@ def _stated_versions(cluster: Cluster) -> Iterator[tuple[Version, str]]:
 
 
 def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
-    """Iterate over the images of a component in a pod of the control plane that have a version as their tag.
+    """Iterate over the images of a component in a pod of kube-system that have a version as their tag.
 
-    Elsewhere than in kube-system, such an image is one of a second scheduler.
+    Elsewhere, such an image is one of a second scheduler.
     """
-    for container in pod.spec.containers if pod.namespace == "kube-system" else ():
+    for container in pod.spec.containers:
         name, _, tag = container.image.partition("@")[0].rpartition(":")
         version = parse_version(tag)
         its = {name.rpartition("/")[2], container.name if name.rpartition("/")[2] in ALL_IN_ONE else ""}

@@ -5,7 +5,7 @@ ready, autoscalers that cannot act, selectors that match nothing. None of them c
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -113,7 +113,12 @@ def _started(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.spec.node_name and pod.status.conditions and is_active(pod)]
 
 
-def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:
+def _unready(pods: Iterable[Pod]) -> list[Pod]:
+    """Return those of `_started` that are not healthy, which few are."""
+    return _started(pod for pod in pods if not is_healthy(pod))
+
+
+def unready_templates(pods: Collection[Pod], rollouts: Container[str]) -> dict[Mark, int]:
     """Return the templates whose bound pods are all reported not to be ready, and how many these are.
 
     Their new pods are not taken as ready either: what keeps those from it is not known.
@@ -128,11 +133,11 @@ def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mar
     dict of (str, str, str, str) to int
         By `template_mark`.
     """
-    started = _started(pods)
-    sick = [pod for pod in started if not (is_healthy(pod) or is_coming(pod, rollouts))]
+    sick = [pod for pod in _unready(pods) if not is_coming(pod, rollouts)]
     marks = Counter(mark for pod in sick if (mark := template_mark(pod)) is not None)
     if not marks:
         return {}
+    started = _started(pods)
     well = {template_mark(pod) for pod in started if is_healthy(pod) or is_coming(pod, rollouts)}
     return {mark: number for mark, number in marks.items() if mark not in well}
 
@@ -232,17 +237,16 @@ def _is_bad(condition: Condition) -> bool:
     return condition.type == "Ready" and condition.status != "True"
 
 
-def _of_pods(pods: Iterable[Pod], workloads: Workloads) -> Iterator[InputFact]:
+def _of_pods(pods: Collection[Pod], workloads: Workloads) -> Iterator[InputFact]:
     """Yield how many pods of a workload are ready, where some are not for a reason that their status has."""
-    started = _started(pods)
     reasons: dict[Workload, Counter[str]] = defaultdict(Counter)
     since: dict[tuple[Workload, str], str] = {}
-    for pod in started:
-        if not is_healthy(pod) and (reason := _why_not_ready(pod)) is not None:
+    for pod in _unready(pods):
+        if (reason := _why_not_ready(pod)) is not None:
             workload, (why, when) = workloads.of(pod), reason
             reasons[workload][why] += 1
             since[workload, why] = min(filter(None, (since.get((workload, why)), when)), default="")
-    counted = started if reasons else []
+    counted = _started(pods) if reasons else []
     numbers = Counter(map(workloads.of, counted))
     ready = Counter(workloads.of(pod) for pod in counted if is_healthy(pod))
     for workload, counts in reasons.items():

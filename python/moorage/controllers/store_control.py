@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from math import inf, log2
 from typing import NamedTuple, TypeVar
 
@@ -78,13 +78,22 @@ def by_owner(obj: Object) -> tuple[str, ...]:
     """
     values: tuple[str, ...] = ()
     for owner in obj.metadata.owner_references:
-        group = group_to_show(owner.kind, owner.api_version) if owner.api_version else ""
-        kind = f"{owner.kind}.{group}" if group else owner.kind
-        at = path(kind, obj.metadata.namespace, owner.name)
-        values += (at, f"{at}#{owner.uid}") if owner.controller else (f"{at}!{owner.uid}",)
+        names = owner.kind, obj.metadata.namespace, owner.name
+        at, own = _values_by(*names, owner.api_version, owner.uid, bool(owner.controller))
+        values += own
         if owner.kind == "DaemonSet" and isinstance(obj, Pod):
             values += (f"{at}@{node_of(obj.spec)}",)
     return values
+
+
+@lru_cache(maxsize=1 << 12)  # most pods have the owner of the one before
+def _values_by(
+    kind: str, namespace: str, name: str, api_version: str, uid: str, controls: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return the path of an owner, and the values that it gives an object."""
+    group = group_to_show(kind, api_version) if api_version else ""
+    at = path(f"{kind}.{group}" if group else kind, namespace, name)
+    return at, (at, f"{at}#{uid}") if controls else (f"{at}!{uid}",)
 
 
 def of_ended(pod: Pod) -> tuple[str, ...]:

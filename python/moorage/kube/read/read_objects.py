@@ -265,7 +265,7 @@ class _Reader:
         self._all_texts = all_texts
         self.has_more = False  # whether another argument follows
         self._earlier: dict[tuple[str, str], Object] = {}  # one of each kind and name in earlier arguments
-        self._indexed = 0  # number of the objects that are among them
+        self._noted = self._indexed = 0  # how many objects are among them; how many are of earlier arguments
         self.skipped: Counter[str] = Counter()
         self.notes: list[str] = []
         self.ended: list[ReadEnded] = []
@@ -293,16 +293,24 @@ class _Reader:
         """Begin the next argument: what is read from now on may change what was read before."""
         self._arguments += 1
         self._origins.begin_argument()
-        self._earlier.update(((obj.kind, obj.name), obj) for obj in self.objects[self._indexed :])
         self._indexed = len(self.objects)
+
+    def _earlier_of(self, obj: Object) -> Object | None:
+        """Return an object of this kind and name in an earlier argument."""
+        if self._noted < self._indexed:
+            new = self.objects[self._noted : self._indexed]
+            self._earlier.update(((each.kind, each.name), each) for each in new)
+            self._noted = self._indexed
+        return self._earlier.get((obj.kind, obj.name))
 
     def _keep_text(self, obj: Object, texts: _Texts | list[Any], at: int) -> None:
         """Keep the text of the object that is stored next, if it is of a change, or may be changed: people
         change what no controller makes."""
-        earlier = self._earlier.get((obj.kind, obj.name))
-        is_manifest = not (obj.metadata.uid or obj.metadata.resource_version)
-        is_change = is_manifest if earlier is None else not is_newer(obj, earlier)
-        may_change = not isinstance(obj, Node) and obj.metadata.controller() is None
+        meta, is_change = obj.metadata, True
+        if meta.uid or meta.resource_version:
+            earlier = self._earlier_of(obj)
+            is_change = earlier is not None and not is_newer(obj, earlier)
+        may_change = meta.controller() is None and not isinstance(obj, Node)
         is_kept = may_change and (self.has_more or self.is_changing())
         if self._all_texts or is_kept or (is_change and self.is_changing()):
             document = texts[at]
@@ -470,7 +478,7 @@ class _Reader:
             return None
         is_served = obj.metadata.uid or obj.metadata.resource_version
         if is_served or self.fields.mode == "ignore" or self.fields.is_sound(texts[at], obj.kind):
-            if self._earlier or self._all_texts or self.has_more:
+            if self._indexed or self._all_texts or self.has_more:
                 self._keep_text(obj, texts, at)
             return obj
         return None

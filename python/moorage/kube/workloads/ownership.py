@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -200,17 +200,25 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
 class PodIndex:
     """Pods by controller."""
 
-    def __init__(self, pods: Iterable[Pod]) -> None:
+    def __init__(self, pods: Collection[Pod]) -> None:
         self._controlled: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
-        self._hashed: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+        self._pods = pods
         for pod in pods:
-            controller = pod.metadata.controller()
+            meta = pod.metadata
+            controller = meta.controller()
             if controller is not None:
-                self._controlled[pod.namespace, controller.kind, controller.name].append(pod)
-                template = pod.metadata.labels.get(HASH_LABEL, "")
-                has_hash = controller.kind == "ReplicaSet" and controller.name.endswith(f"-{template}")
-                if has_hash and is_active(pod):
-                    self._hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
+                self._controlled[meta.namespace, controller.kind, controller.name].append(pod)
+
+    @cached_property
+    def _hashed(self) -> Mapping[tuple[str, str], list[Pod]]:
+        hashed: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in self._pods:
+            controller, template = pod.metadata.controller(), pod.metadata.labels.get(HASH_LABEL, "")
+            if controller is None or controller.kind != "ReplicaSet" or not is_active(pod):
+                continue
+            if controller.name.endswith(f"-{template}"):
+                hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
+        return hashed
 
     def owned(self, obj: Object) -> list[Pod]:
         """Return the pods controlled by an object, in any state."""

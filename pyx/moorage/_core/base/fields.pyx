@@ -201,18 +201,20 @@ cdef class _FieldRule:
     cdef tuple path  # of Field
     cdef str encoded
     cdef object omitted, rule
+    cdef bint omits_map  # each struct without a map has an empty one of its own
     cdef dict valid  # texts, and other values by address
 
     def __cinit__(self, names, encoded, omitted, rule):
         self.path = tuple([Field(name) for name in names])
         self.encoded, self.omitted, self.rule, self.valid = encoded, omitted, rule, {}
+        self.omits_map = omitted == {}
 
     cdef int check(self, object holder) except -1:
         """Raise the error of the rule, if the field of `holder` does not follow it."""
         cdef object value = holder
         for field in self.path:
             value = (<Field>field).of(value)
-        if value is self.omitted:
+        if value is self.omitted or (self.omits_map and type(value) is dict and not value):
             return 0
         key = value if type(value) is str else <size_t><PyObject*>value
         if key in self.valid:

@@ -11,6 +11,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.errors import InputError
+from tests.core.child import LIMIT
 
 SHOP = ["-f", "examples/shop/cluster.yaml", "-f", "examples/shop/release/web.yaml"]
 
@@ -79,7 +80,7 @@ def test_stdout_is_the_same_bytes_every_time(monkeypatch: pytest.MonkeyPatch) ->
     for hash_seed in ("1", "2"):
         monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
         command = [sys.executable, "-c", BOTH, *SHOP]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
         assert done.returncode == 0, done.stderr
         outputs.add(done.stdout)
     assert len(outputs) == 1
@@ -93,7 +94,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         process.stdout.readline()
         process.stdout.close()
         errors = process.stderr.read()
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT) == 0
     assert "Traceback" not in errors
     assert "BrokenPipe" not in errors
 

@@ -277,7 +277,7 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
     with queue:  # the thread waits for a signal now
         move(queue, NODE_ADD)
     reject(queue, info, pending=["Quota"])
-    worker.join(10)
+    worker.join(60)
     assert names(popped) == ["a"]
 
 

@@ -311,7 +311,7 @@ def test_each_cycle_has_a_context_of_its_own_from_reserve_to_unreserve() -> None
 
 def test_prebind_may_block_in_a_thread_with_the_context_of_its_cycle() -> None:
     """Each pod is bound only when the other one is being bound too."""
-    meeting, seen = Barrier(2, timeout=30), []
+    meeting, seen = Barrier(2, timeout=60), []
 
     def write(pc: PluginContext, p: Pod, node_name: str) -> None:
         pc.Write("who", p.name)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.core.child import LIMIT
 from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.make import pinned
 from tests.doors.engine import (
@@ -351,7 +352,7 @@ print(placer.decider.parallel_scans, os.waitstatus_to_exitcode(os.waitpid(child,
 def test_a_forked_process_starts_threads_of_its_own() -> None:
     """The threads of its parent are not there, and waiting for them has no end."""
     ran = subprocess.run(
-        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=LIMIT, check=True
     )
     assert ran.stdout.split() == ["1", "0"]
 

@@ -75,7 +75,7 @@ def test_a_waiter_in_another_thread() -> None:
     thread = threading.Thread(target=lambda: answers.append(one.wait()))
     thread.start()
     one.allow("a")
-    thread.join(10)
+    thread.join(60)
     assert answers == [Status(Code.SUCCESS)]
 
 

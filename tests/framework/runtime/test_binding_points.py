@@ -225,7 +225,7 @@ def test_what_has_not_begun_when_a_group_fails_does_not_begin() -> None:
 
 
 def test_with_several_workers_a_group_runs_at_the_same_time() -> None:
-    meeting = threading.Barrier(2, timeout=10)  # raises unless both come
+    meeting = threading.Barrier(2, timeout=60)  # raises unless both come
 
     def pre_bind(self: Any, *arguments: Any) -> None:
         meeting.wait()

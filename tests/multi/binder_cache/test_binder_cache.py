@@ -71,9 +71,9 @@ def test_the_cleaner_runs_until_it_is_told_to_stop() -> None:
     cache.finish_binding(pod("a", "n"))
     thread = cache.run(handler.period, handler.stop)
     now[0] = 11.0
-    assert cleaned.wait(30)
+    assert cleaned.wait(60)
     stop.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -84,7 +84,7 @@ def test_a_new_cache_is_cleaned_in_the_background() -> None:
     (thread,) = [one for one in threading.enumerate() if one not in before]
     assert thread.daemon
     handler.stop.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 

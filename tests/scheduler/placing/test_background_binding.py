@@ -413,7 +413,7 @@ def in_threads(*plugins: Any, threads: int = 2, pods: str = "pq") -> Any:
 @pytest.mark.parametrize("point", ["pre_bind", "bind"])
 def test_plugins_that_block_are_at_work_beside_the_decisions(point: str) -> None:
     """Each pod is bound only when the other one is being bound, too."""
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=60)
 
     def block(self: Any, state: Any, pod: Pod, node_name: str) -> Any:
         meeting.wait()
@@ -466,7 +466,7 @@ def test_the_scheduler_hears_of_changes_while_threads_are_at_work() -> None:
         if asked.name == "p":
             return wait_for_r(self)
         self.handle.client.create(pod("r", scheduler_name="another"))
-        return None if seen.wait(30) else status(Code.ERROR, "waited in vain")
+        return None if seen.wait(60) else status(Code.ERROR, "waited in vain")
 
     one = in_threads(make(mo.PreBindPlugin, "A", pre_bind=pre_bind))
     assert set(one.run().placements) == {P, Q}

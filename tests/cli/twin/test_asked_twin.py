@@ -138,8 +138,8 @@ def test_while_the_cluster_changes_answers_are_as_old_as_they_may_be(
     server: WireServer, cluster: FollowedCluster
 ) -> None:
     twin = AskedTwin(cluster, max_age=20.0)
-    clock, passed = cluster.client.connection.clock, [0.0]
-    cluster.client.connection.clock = lambda: clock() + passed[0]
+    start, passed = cluster.client.connection.clock(), [0.0]
+    cluster.client.connection.clock = lambda: start + passed[0]
 
     def pods(*ages: str) -> tuple[int, float]:
         reply = twin.reply("check", [("max-age", age) for age in ages], b"")

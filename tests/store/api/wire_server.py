@@ -335,7 +335,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.bookmark(struct, version, {"k8s.io/initial-events-end": "true"})
             while not owner.stopping.is_set():
                 self.events(struct, watch.poll())
-                watch.wait(0.02)
+                watch.wait(0.25)
         except ResourceExpiredError as error:
             self.line({"type": "ERROR", "object": status(410, "Expired", str(error))})
         finally:

@@ -110,6 +110,11 @@ class HttpConnection(H11Protocol):
         """Whether the client has shown a certificate, which the context has verified."""
         return bool(self.transport.get_extra_info("peercert"))
 
+    @property
+    def has_more_body(self) -> bool:
+        """Whether a part of the body of the request has not come yet."""
+        return self.conn.their_state is h11.SEND_BODY
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, after a handshake where there is TLS; one connection too many is closed."""
         address = transport.get_extra_info("peername")[0]
@@ -166,12 +171,11 @@ class HttpConnection(H11Protocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return whether the connection stays open: a whole request is being answered, and TLS allows it."""
         self._is_half_closed = True
-        is_whole = self.conn.their_state is not h11.SEND_BODY
-        return is_whole and self._is_answering() and self.scheme == "http"
+        return self._answers_whole() and self.scheme == "http"
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._is_half_closed and not self._is_answering():
+        if self._is_half_closed and not self._answers_whole():
             self._end()
         self._watch_head()
 
@@ -187,8 +191,10 @@ class HttpConnection(H11Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
 
-    def _is_answering(self) -> bool:
-        return self._is_begun and self.cycle is not None and not self.cycle.response_complete
+    def _answers_whole(self) -> bool:
+        """Whether a request is being answered of which all has come."""
+        is_answering = self._is_begun and self.cycle is not None and not self.cycle.response_complete
+        return is_answering and not self.has_more_body
 
     def _watch_head(self) -> None:
         """Begin the time of a head of which a part has come, or end it."""

@@ -198,7 +198,7 @@ class WebServer:
         finally:
             self.memory.give_back(request.client, sum(held))
         if isinstance(body, Reply):
-            await self._refuse(body, receive, send)
+            await self._refuse(body, connection, receive, send)
 
     async def _read(self, request: HttpRequest, receive: Receive, held: list[int]) -> bytes | Reply | None:
         """Return the body, or why it is refused; None if the client has broken off.
@@ -228,7 +228,7 @@ class WebServer:
             return Reply(408, b"the body of the request did not come in time\n")
         return None
 
-    async def _refuse(self, reply: Reply, receive: Receive, send: Send) -> None:
+    async def _refuse(self, reply: Reply, connection: HttpConnection, receive: Receive, send: Send) -> None:
         """Answer without having read the body, so the connection cannot be used again.
 
         What still comes is dropped for a moment: a connection that is closed over it is reset, and its client
@@ -238,7 +238,7 @@ class WebServer:
         await send({"type": "http.response.body", "body": reply.body, "more_body": True})
         try:
             async with asyncio.timeout(self.linger):
-                while (await receive()).get("more_body"):
+                while connection.has_more_body and (await receive()).get("more_body"):
                     pass
         except TimeoutError:
             pass

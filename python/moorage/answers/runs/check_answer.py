@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # a check without losses, NodePools and an upgrade needs none
     from .upgrade_effects import TouchedObjects
 
 _EXAMPLES = 5
+
 MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
 MOST_APART = 8
@@ -467,7 +468,7 @@ def _survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Printe
 
 
 def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable:
-    """Return a row for each loss."""
+    """Return a row for the losses that are alike in numbers, the worst first."""
     from ..survival import NODE
 
     lost: dict[tuple[str, ...], set[tuple[str, str]]] = {}
@@ -476,10 +477,11 @@ def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable
         losses[finding.loss.domains] = finding.loss
         names = lost.setdefault(finding.loss.domains, set())
         names |= {(finding.namespace, pod.workload) for pod in finding.lost}
-    rows = [
-        (", ".join(domains), str(loss.nodes), str(loss.pods), str(len(loss.lost)), str(len(lost[domains])))
-        for domains, loss in losses.items()
-    ]
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for domains, loss in losses.items():
+        numbers = loss.nodes, loss.pods, len(loss.lost), len(lost[domains])
+        alike.setdefault(tuple(map(str, numbers)), []).append(", ".join(domains))
+    rows = [(first_of(names, _EXAMPLES), *numbers) for numbers, names in alike.items()]
     first = "NODE" if survival.by == NODE else short_label(survival.by)
     return PrintedTable((first, "NODES", "PODS", "NO PLACE", "WORKLOADS"), rows)
 

@@ -97,22 +97,8 @@ def replica_set(deployment: Deployment, suffix: str, template: PodTemplateSpec, 
     suffix : str
         The hash in its name and in its labels.
     """
-    labels = template.metadata.labels | {HASH_LABEL: suffix}
-    selector = deployment.spec.selector or LabelSelector()
-    return ReplicaSet(
-        metadata=ObjectMeta(
-            name=f"{deployment.name}-{suffix}",
-            namespace=deployment.namespace,
-            labels=labels,
-            annotations=_marks(deployment),
-            owner_references=controller_reference(deployment),
-        ),
-        spec=ReplicaSetSpec(
-            replicas=replicas,
-            selector=replace(selector, match_labels=selector.match_labels | {HASH_LABEL: suffix}),
-            template=replace(template, metadata=replace(template.metadata, labels=labels)),
-        ),
-    )
+    new = _replica_set(deployment, HASH_LABEL, suffix, template, replicas)
+    return replace(new, metadata=replace(new.metadata, annotations=_marks(deployment)))
 
 
 def is_complete(deployment: Deployment, sets: Sequence[ReplicaSet], available: Mapping[str, int]) -> bool:
@@ -424,7 +410,7 @@ def next_children(obj: Parent, owned: Sequence[Object]) -> list[Object] | None:
     replicas = obj.spec.replicas or 0
     if not sets:
         if isinstance(obj, Rollout):
-            return [_replica_set(obj, replicas)]
+            return [_replica_set(obj, _HASH, template_hash(template), template, replicas)]
         return [_replication_controller(obj, replicas)]
     same = [child for child in sets if _has_template(child.spec.template, template)]
     if not same:
@@ -463,17 +449,15 @@ def _meta(obj: Object, name: str, labels: dict[str, str]) -> ObjectMeta:
     return ObjectMeta(name=name, namespace=obj.namespace, labels=labels, owner_references=references)
 
 
-def _replica_set(obj: Rollout, replicas: int) -> ReplicaSet:
-    mark = {_HASH: template_hash(obj.spec.template)}
-    template = _labelled(obj.spec.template, mark)
-    selector = obj.spec.selector or LabelSelector()
+def _replica_set(
+    obj: Deployment | Rollout, label: str, suffix: str, template: PodTemplateSpec, replicas: int
+) -> ReplicaSet:
+    """Return a ReplicaSet of a workload for a template; the suffix of its name is a label of its pods."""
+    template, selector = _labelled(template, {label: suffix}), obj.spec.selector or LabelSelector()
+    selector = replace(selector, match_labels=selector.match_labels | {label: suffix})
     return ReplicaSet(
-        metadata=_meta(obj, f"{obj.name}-{mark[_HASH]}", template.metadata.labels),
-        spec=ReplicaSetSpec(
-            replicas=replicas,
-            selector=replace(selector, match_labels=selector.match_labels | mark),
-            template=template,
-        ),
+        metadata=_meta(obj, f"{obj.name}-{suffix}", template.metadata.labels),
+        spec=ReplicaSetSpec(replicas=replicas, selector=selector, template=template),
     )
 
 

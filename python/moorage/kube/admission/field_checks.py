@@ -312,10 +312,18 @@ def check_of(word: str, *arguments: str) -> Check:
     return CHECKS[word](*arguments)
 
 
-def wrong(word: str, value: Any, field: str) -> Iterator[Fault]:
-    """Yield what a check without arguments finds wrong with a value."""
-    for text in check_of(word)(value):
+def wrong(word: str, value: Any, field: str, *arguments: str) -> Iterator[Fault]:
+    """Yield what a check of `CHECKS` finds wrong with a value."""
+    for text in check_of(word, *arguments)(value):
         yield Fault(field, text)
+
+
+def wrong_choice(value: Any, field: str, *values: str) -> Iterator[Fault]:
+    """Yield that a value is needed, or that it is none of some."""
+    if value:
+        yield from wrong("in", value, field, *values)
+    else:
+        yield Fault(field, required())
 
 
 def parts(value: Json, name: str) -> list[Json]:

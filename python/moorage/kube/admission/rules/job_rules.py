@@ -21,6 +21,7 @@ from ..field_checks import (
     parts,
     required,
     unsupported,
+    wrong,
 )
 from .scheduling_rules import selector_causes, selects
 
@@ -391,8 +392,7 @@ def _failure_errors(spec: Json, rule: Json, path: str) -> Iterator[Fault]:
     for at, condition in enumerate(conditions):
         field, status = f"{path}.onPodConditions[{at}]", condition.get("status") or "True"
         yield from format_causes("qualifiedName", condition.get("type") or "", f"{field}.type")
-        if status not in ("False", "True", "Unknown"):
-            yield Fault(f"{field}.status", unsupported(status, ("False", "True", "Unknown")))
+        yield from wrong("in", status, f"{field}.status", "False", "True", "Unknown")
 
 
 def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:

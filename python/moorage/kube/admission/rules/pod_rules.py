@@ -42,6 +42,7 @@ from ..field_checks import (
     required,
     unsupported,
     wrong,
+    wrong_choice,
 )
 from ..validate_object import can_exceed, name_errors, with_limits_requested
 
@@ -259,7 +260,7 @@ def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
     config, field = part(spec, "dnsConfig"), f"{path}.dnsConfig"
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     if spec.get("dnsPolicy") == "None":
-        if is_absent(spec.get("dnsConfig")) and spec.get("dnsConfig") is None:
+        if spec.get("dnsConfig") is None:
             why = "must provide `dnsConfig` when `dnsPolicy` is None"
             yield Fault(field, required(why))
             return
@@ -352,8 +353,7 @@ def _system_errors(spec: Json, path: str) -> Iterator[Fault]:
         for field, context in [(path, spec), *contexts]:
             for name in _NOT_ON_WINDOWS:
                 if context.get(name) not in (None, [], False if field == path else None):
-                    shown = name
-                    yield Fault(f"{field}.{shown}", forbidden("cannot be set for a windows pod"))
+                    yield Fault(f"{field}.{name}", forbidden("cannot be set for a windows pod"))
 
 
 # ---- containers --------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ def _mount_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> I
     mounts, devices = parts(container, "volumeMounts"), parts(container, "volumeDevices")
     device_names = [device.get("name") for device in devices]
     device_paths = [device.get("devicePath") for device in devices]
-    paths: list[Any] = []
+    names, paths = [mount.get("name") for mount in mounts], [mount.get("mountPath") for mount in mounts]
     privileged = part(container, "securityContext").get("privileged") is True
     for at, mount in enumerate(mounts):
         path, name, target = f"{field}.volumeMounts[{at}]", mount.get("name", ""), mount.get("mountPath")
@@ -429,14 +429,28 @@ def _mount_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> I
             yield Fault(f"{path}.name", not_found(name))
         if name and name in device_names:
             yield Fault(f"{path}.name", invalid(name, "must not already exist in volumeDevices"))
-        if target and target in paths:
+        if target and target in paths[:at]:
             yield Fault(f"{path}.mountPath", invalid(target, "must be unique"))
         if target and target in device_paths:
             why = "must not already exist as a path in volumeDevices"
             yield Fault(f"{path}.mountPath", invalid(target, why))
-        paths.append(target)
         yield from _mount_option_errors(mount, path, privileged)
-    yield from _device_errors(container, volumes, field)
+    for at, device in enumerate(devices):
+        path, name, target = f"{field}.volumeDevices[{at}]", device.get("name"), device.get("devicePath")
+        if name and name in names:
+            yield Fault(f"{path}.name", invalid(name, "must not already exist in volumeMounts"))
+        if name and name not in volumes:
+            yield Fault(f"{path}.name", not_found(name))
+        elif name and not any(kind in volumes[name] for kind in _BLOCK):
+            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+            yield Fault(f"{path}.name", invalid(name, why))
+        if name in device_names[:at]:
+            yield Fault(f"{path}.name", invalid(name, "must be unique"))
+        if target and target in device_paths[:at]:
+            yield Fault(f"{path}.devicePath", invalid(target, "must be unique"))
+        if target and target in paths:
+            why = "must not already exist as a path in volumeMounts"
+            yield Fault(f"{path}.devicePath", invalid(target, why))
 
 
 def _mount_option_errors(mount: Json, path: str, privileged: bool) -> Iterator[Fault]:
@@ -450,9 +464,9 @@ def _mount_option_errors(mount: Json, path: str, privileged: bool) -> Iterator[F
             yield Fault(f"{path}.subPathExpr", invalid(mount["subPathExpr"], why))
         yield from wrong("localPath", mount["subPathExpr"], f"{whole}.subPathExpr")
     propagation = mount.get("mountPropagation")
-    if propagation is not None and propagation not in ("Bidirectional", "HostToContainer", "None"):
+    if propagation is not None:
         allowed = ("Bidirectional", "HostToContainer", "None")
-        yield Fault(f"{whole}.mountPropagation", unsupported(propagation, allowed))
+        yield from wrong("in", propagation, f"{whole}.mountPropagation", *allowed)
     if propagation == "Bidirectional" and not privileged:
         why = "Bidirectional mount propagation is available only to privileged containers"
         yield Fault(f"{whole}.mountPropagation", forbidden(why))
@@ -469,40 +483,12 @@ def _mount_option_errors(mount: Json, path: str, privileged: bool) -> Iterator[F
             yield Fault(f"{whole}.recursiveReadOnly", forbidden(why))
 
 
-def _device_errors(container: Json, volumes: Mapping[Any, Json], field: str) -> Iterator[Fault]:
-    mounts, devices = parts(container, "volumeMounts"), parts(container, "volumeDevices")
-    device_names = [device.get("name") for device in devices]
-    device_paths = [device.get("devicePath") for device in devices]
-    paths = [mount.get("mountPath") for mount in mounts]
-    mounted = [mount.get("name") for mount in mounts]
-    for at, device in enumerate(devices):
-        path, name, target = f"{field}.volumeDevices[{at}]", device.get("name"), device.get("devicePath")
-        if name and name in mounted:
-            yield Fault(f"{path}.name", invalid(name, "must not already exist in volumeMounts"))
-        if name and name not in volumes:
-            yield Fault(f"{path}.name", not_found(name))
-        elif name and not any(kind in volumes[name] for kind in _BLOCK):
-            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            yield Fault(f"{path}.name", invalid(name, why))
-        if name in device_names[:at]:
-            yield Fault(f"{path}.name", invalid(name, "must be unique"))
-        if target and target in device_paths[:at]:
-            yield Fault(f"{path}.devicePath", invalid(target, "must be unique"))
-        if target and target in paths:
-            why = "must not already exist as a path in volumeMounts"
-            yield Fault(f"{path}.devicePath", invalid(target, why))
-
-
 def _resize_errors(container: Json, restarts: str, field: str) -> Iterator[Fault]:
     policies, path = parts(container, "resizePolicy"), f"{field}.resizePolicy"
     for policy in policies:
         name, how = policy.get("resourceName"), policy.get("restartPolicy")
-        if name not in ("cpu", "memory"):
-            yield Fault(path, required() if not name else unsupported(name, ("cpu", "memory")))
-        if how not in ("NotRequired", "RestartContainer"):
-            yield Fault(
-                path, required() if not how else unsupported(how, ("NotRequired", "RestartContainer"))
-            )
+        yield from wrong_choice(name, path, "cpu", "memory")
+        yield from wrong_choice(how, path, "NotRequired", "RestartContainer")
         if restarts == "Never" and how and how != "NotRequired":
             why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             yield Fault(path, invalid(how, why))
@@ -536,8 +522,7 @@ def _resource_errors(container: Json, field: str, is_pod: bool) -> Iterator[Faul
             yield from (Fault(at, invalid(name, text)) for text in name_errors(name, "container")[-1:])
             if amount is None:
                 continue
-            if amount < Quantity("0"):
-                yield Fault(at, invalid(str(amount), "must be greater than or equal to 0"))
+            yield from wrong("notNegative", given, at)
             if not is_native(name) and amount.milli_value() % 1000:
                 yield Fault(at, invalid(str(amount), "must be an integer"))
             if name in huge:
@@ -614,8 +599,8 @@ def _probes_errors(container: Json, field: str) -> Iterator[Fault]:
             at = f"{path}.terminationGracePeriodSeconds"
             if name == "readinessProbe":
                 yield Fault(at, invalid(grace, "must not be set for readinessProbes"))
-            elif isinstance(grace, int) and grace <= 0:
-                yield Fault(at, invalid(grace, "must be greater than 0"))
+            else:
+                yield from wrong("min", grace, at, "1", "must be greater than 0")
 
 
 def _handler_errors(handler: Json, path: str, grace: int | None) -> Iterator[Fault]:
@@ -841,23 +826,16 @@ def _fc_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     elif names:
         if lun is None:
             yield Fault(f"{path}.lun", required("lun is required if targetWWNs is specified"))
-        elif isinstance(lun, int):
-            yield from wrong_lun(lun, f"{path}.lun")
-
-
-def wrong_lun(lun: int, field: str) -> Iterator[Fault]:
-    """Yield that a number of a disk is out of its range."""
-    if not 0 <= lun <= 255:
-        yield Fault(field, invalid(lun, "must be between 0 and 255, inclusive"))
+        else:
+            yield from wrong("between", lun, f"{path}.lun", "0", "255")
 
 
 def _disk_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     at = path.replace("gcePersistentDisk", "persistentDisk")
     if not value.get("pdName"):
         yield Fault(f"{at}.pdName", required())
-    partition = value.get("partition")
-    if isinstance(partition, int) and not 0 <= partition <= 255:
-        yield Fault(f"{at}.partition", invalid(partition, "must be between 1 and 255, inclusive"))
+    why = "must be between 1 and 255, inclusive"
+    yield from wrong("between", value.get("partition"), f"{at}.partition", "0", "255", why)
 
 
 _BLOBS = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"

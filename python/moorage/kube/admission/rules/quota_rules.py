@@ -19,6 +19,7 @@ from ..field_checks import (
     parts,
     quantity,
     required,
+    wrong,
 )
 from ..stored.version_defaults import complete_limits
 from ..validate_object import COMPUTE, Use, can_exceed, is_counted, is_quota, name_errors
@@ -105,8 +106,7 @@ def _amounts_errors(amounts: Json, path: str, use: Use) -> Iterator[Fault]:
             yield Fault(field, invalid(name, text))
         if use != "quota" or amount is None:
             continue
-        if amount < Quantity("0"):
-            yield Fault(field, invalid(str(amount), "must be greater than or equal to 0"))
+        yield from wrong("notNegative", amounts[name], field)
         if is_counted(name) and amount.milli_value() % 1000:
             yield Fault(field, invalid(str(amount), "must be an integer"))
 

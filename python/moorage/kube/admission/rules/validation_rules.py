@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from moorage._core.base.quantity import Quantity
-
 from ..field_checks import (
     IDENTIFIER,
     Fault,
@@ -26,6 +24,7 @@ from ..field_checks import (
     required,
     unsupported,
     wrong,
+    wrong_choice,
 )
 from ..pod_security import label_faults
 from .pod_rules import labels_causes, pod_annotation_causes
@@ -285,6 +284,7 @@ _NO_SOURCES = {
     *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
     *("storageClassName", "volumeAttributesClassName", "volumeMode"),
 }
+_POSITIVE = "must be greater than zero"
 _MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 _WITH_OPTIONS = {
     *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder"),
@@ -297,8 +297,7 @@ def _mode_errors(spec: Json, path: str, why: str) -> Iterator[Fault]:
     if not modes:
         yield Fault(f"{path}.accessModes", required(why))
     for mode in modes:
-        if mode not in _MODES:
-            yield Fault(f"{path}.accessModes", unsupported(mode, _MODES))
+        yield from wrong("in", mode, f"{path}.accessModes", *_MODES)
     if "ReadWriteOncePod" in modes and len({*modes}) > 1:
         why = "may not use ReadWriteOncePod with other access modes"
         yield Fault(f"{path}.accessModes", forbidden(why))
@@ -314,8 +313,7 @@ def _volume_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.capacity", required())
     if [*capacity] != ["storage"]:
         yield Fault(f"{path}.capacity", unsupported(spec.get("capacity"), ("storage",)))
-    if (amount := quantity(capacity.get("storage"))) is not None and amount <= Quantity("0"):
-        yield Fault(f"{path}.capacity[storage]", invalid(str(amount), "must be greater than zero"))
+    yield from wrong("positive", capacity.get("storage"), f"{path}.capacity[storage]", _POSITIVE)
     sources = [name for name, value in spec.items() if name not in _NO_SOURCES and value is not None]
     if not sources:
         yield Fault(path, required("must specify a volume type"))
@@ -368,8 +366,7 @@ def _claim_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     amount = part(part(spec, "resources"), "requests").get("storage")
     if amount is None:
         yield Fault(f"{path}.resources[storage]", required())
-    elif (size := quantity(amount)) is not None and size <= Quantity("0"):
-        yield Fault(f"{path}.resources[storage]", invalid(str(size), "must be greater than zero"))
+    yield from wrong("positive", amount, f"{path}.resources[storage]", _POSITIVE)
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
     if not (isinstance(source, dict) and (source.get("apiGroup") or "", source.get("kind")) in _DATA):
         source = None  # it is dropped
@@ -506,8 +503,7 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 
 def _driver_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     for mode in spec.get("volumeLifecycleModes") or ():
-        if mode not in ("Persistent", "Ephemeral"):
-            yield Fault(f"{path}.volumeLifecycleModes", unsupported(mode, ("Persistent", "Ephemeral")))
+        yield from wrong("in", mode, f"{path}.volumeLifecycleModes", "Persistent", "Ephemeral")
     if (given := spec.get("serviceAccountTokenInSecrets")) is not None and not parts(spec, "tokenRequests"):
         why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
         yield Fault(f"{path}.serviceAccountTokenInSecrets", invalid(given, why))
@@ -552,19 +548,13 @@ def _attachment_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 _AVOID = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
 def _taint_errors(taints: list[Json]) -> Iterator[Fault]:
     seen: list[tuple[Any, Any]] = []
     for at, taint in enumerate(taints):
         field, effect = f"metadata.taints[{at}]", taint.get("effect") or ""
         yield from format_causes("qualifiedName", taint.get("key") or "", f"{field}.key")
         yield from format_causes("labelValue", taint.get("value") or "", f"{field}.value")
-        if not effect:
-            yield Fault(f"{field}.effect", required())
-        elif effect not in _EFFECTS:
-            yield Fault(f"{field}.effect", unsupported(effect, _EFFECTS))
+        yield from wrong_choice(effect, f"{field}.effect", "NoSchedule", "PreferNoSchedule", "NoExecute")
         key = taint.get("key"), effect
         if key in seen:
             shown = {"Key": key[0], "Value": taint.get("value") or "", "Effect": effect, "TimeAdded": None}
@@ -588,9 +578,7 @@ def _node_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
             amount = quantity(given)
             if amount is None:
                 continue
-            if amount < Quantity("0"):
-                why = "must be greater than or equal to 0"
-                yield Fault(f"status.{which}.{name}", invalid(str(amount), why))
+            yield from wrong("notNegative", given, f"status.{which}.{name}")
             if (
                 name == "pods" or ("/" in name and "kubernetes.io/" not in name)
             ) and amount.milli_value() % 1000:
@@ -608,11 +596,10 @@ def _overhead_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     from ..validate_object import name_errors  # few manifests are RuntimeClasses
 
     for name, given in part(part(value, "overhead"), "podFixed").items():
-        field, amount = f"overhead.limits[{name}]", quantity(given)
+        field = f"overhead.limits[{name}]"
         for text in name_errors(name, "container"):
             yield Fault(field, invalid(name, text))
-        if amount is not None and amount < Quantity("0"):
-            yield Fault(field, invalid(str(amount), "must be greater than or equal to 0"))
+        yield from wrong("notNegative", given, field)
 
 
 # ---- devices -----------------------------------------------------------------------------------------------

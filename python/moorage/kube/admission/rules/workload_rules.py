@@ -20,6 +20,8 @@ from ..field_checks import (
     parts,
     required,
     unsupported,
+    wrong,
+    wrong_choice,
 )
 from .scheduling_rules import selector_causes, selects
 
@@ -35,8 +37,7 @@ def _lasting_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
     """What would end pods that have to last."""
     pod, kind = part(part(spec, "template"), "spec"), root.get("kind")
     restarts = pod.get("restartPolicy") or "Always"
-    if restarts != "Always":
-        yield Fault(f"{path}.template.spec.restartPolicy", unsupported(restarts, ("Always",)))
+    yield from wrong("in", restarts, f"{path}.template.spec.restartPolicy", "Always")
     if pod.get("activeDeadlineSeconds") is not None:
         shown = "ReplicaSet" if kind == "Deployment" else kind
         why = f"activeDeadlineSeconds in {shown} is not Supported"
@@ -89,8 +90,8 @@ def _scaled_errors(value: Any, field: str, least: bool = False) -> Iterator[Faul
             yield Fault(field, invalid(value, _NO_PERCENT))
         elif not least and int(value[:-1]) > 100:
             yield Fault(field, invalid(value, "must not be greater than 100%"))
-    elif isinstance(value, int) and value < 0:
-        yield Fault(field, invalid(value, "must be greater than or equal to 0"))
+    else:
+        yield from wrong("min", value, field, "0")
 
 
 def _number(value: Any, absent: int) -> int:
@@ -121,8 +122,7 @@ def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
             yield Fault(f"{at}.maxUnavailable", invalid(unavailable, "may not be 0 when `maxSurge` is 0"))
     given = spec.get("progressDeadlineSeconds")
     deadline, at = _DEADLINE if given is None else given, f"{path}.progressDeadlineSeconds"
-    if deadline < 0:
-        yield Fault(at, invalid(deadline, "must be greater than or equal to 0"))
+    yield from wrong("min", deadline, at, "0")
     if deadline <= (spec.get("minReadySeconds") or 0):
         yield Fault(at, invalid(deadline, "must be greater than minReadySeconds"))
 
@@ -143,9 +143,8 @@ def _stateful_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
         shown = {"Partition": rolling.get("partition"), "MaxUnavailable": None}
         why = "only allowed for updateStrategy 'RollingUpdate'"
         yield Fault(f"{field}.rollingUpdate", invalid(shown, why))
-    elif (partition := rolling.get("partition")) is not None and partition < 0:
-        why = "must be greater than or equal to 0"
-        yield Fault(f"{field}.rollingUpdate.partition", invalid(partition, why))
+    else:
+        yield from wrong("min", rolling.get("partition"), f"{field}.rollingUpdate.partition", "0")
 
 
 def _daemon_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -176,8 +175,7 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Bounds of replicas that are not positive, or not in order."""
     greatest, given = spec.get("maxReplicas") or 0, spec.get("minReplicas")
     least = 1 if given is None else given
-    if least < 1:
-        yield Fault(f"{path}.minReplicas", invalid(least, "must be greater than or equal to 1"))
+    yield from wrong("min", least, f"{path}.minReplicas", "1")
     types = {metric.get("type") for metric in parts(spec, "metrics")}
     if least == 0 and not types & {"Object", "External"}:
         why = "must specify at least one Object or External metric to support scaling to zero replicas"
@@ -216,11 +214,8 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
     elif number > _HIGHEST:
         why = f"maximum allowed value of a user defined priority is {_HIGHEST}"
         yield Fault("value", forbidden(why))
-    policy = value.get("preemptionPolicy")
-    if policy == "":
-        yield Fault("preemptionPolicy", required())
-    elif policy not in (None, "PreemptLowerPriority", "Never"):
-        yield Fault("preemptionPolicy", unsupported(policy, ("PreemptLowerPriority", "Never")))
+    if (policy := value.get("preemptionPolicy")) is not None:
+        yield from wrong_choice(policy, "preemptionPolicy", "PreemptLowerPriority", "Never")
 
 
 _LASTING = (_selector_errors, _lasting_errors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moorage.answers.runs.simulation import PodsAlike, SimulationSetup
     from moorage.answers.scheduler import Scheduler
     from moorage.kube.model.cluster import AboutInput
+    from moorage.kube.workloads.ownership import Workload
 
 
 @click.command(
@@ -119,15 +120,7 @@ def explain(
     from .explain_output import write_explanations
     from .printing import ignore_broken_pipe, print_lines
 
-    alone, after_run = options["alone"], options["after_run"]
-    if alone and after_run:
-        raise click.UsageError("give either --alone or --after-run")
-    if options["at"] is not None:
-        raise click.UsageError("--at is for node/NAME alone")
-    if output == "csv" and by is None:
-        raise click.UsageError("-o csv is for --by alone")
-    if (target is None) != all_pending:
-        raise click.UsageError("give either TARGET or --all-pending")
+    _refuse_together(target, all_pending, output, by, options)
     setup = setup_of(options)
     known = {node.name for node in setup.cluster.nodes}
     for name in names:
@@ -136,7 +129,7 @@ def explain(
     targets, unmade, is_list = _targets(setup, target, options["namespace"])
     named, (targets, pinned) = targets, _pinned(setup, targets, unmade)
     keys = [target.key for target in targets]
-    situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
+    situation = ALONE if options["alone"] else AFTER_RUN if options["after_run"] else IN_TURN
     explanations = SITUATIONS[situation](setup.make, keys, terminating_pods(setup))
     homeless = [key for key, explanation in explanations.items() if not explanation.has_place]
     explained = merge_alike([(target, explanations[target.key]) for target in targets])
@@ -156,16 +149,8 @@ def explain(
         *map(as_sentence, coming.coming.notes if coming is not None else ()),
     ]
     warnings += [] if output == "table" else [*outcomes, *unmade_texts]
-    from moorage.kube.workloads.input_facts import told_facts
-
-    facts = told_facts(
-        setup.loaded.facts, {target.workload for target in named} | {group.workload for group in unmade}
-    )
-    unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
-    basis = None if coming is None else setup.simulation.basis(warnings)
-    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
-    warnings = [*facts, *warnings]
-    about = setup.cluster.about(warnings, unasked)
+    workloads = {target.workload for target in named} | {group.workload for group in unmade}
+    about = _print_notes(setup, workloads, warnings, coming is not None)
     if by is not None:
         _write_refusals(output, _refusals(by, setup, explained, limit, homeless), about)
     elif explained or not (unmade or pinned) or output != "table":
@@ -174,6 +159,33 @@ def explain(
         with ignore_broken_pipe():
             print_lines(with_own_notes(unmade_texts))
     return 0 if not (homeless or unmade) else 1
+
+
+def _refuse_together(
+    target: str | None, all_pending: bool, output: str, by: str | None, options: Mapping[str, Any]
+) -> None:
+    """Refuse options that do not go together."""
+    if options["alone"] and options["after_run"]:
+        raise click.UsageError("give either --alone or --after-run")
+    if options["at"] is not None:
+        raise click.UsageError("--at is for node/NAME alone")
+    if output == "csv" and by is None:
+        raise click.UsageError("-o csv is for --by alone")
+    if (target is None) != all_pending:
+        raise click.UsageError("give either TARGET or --all-pending")
+
+
+def _print_notes(
+    setup: SimulationSetup, about: Container[Workload], warnings: list[str], has_basis: bool
+) -> AboutInput:
+    """Print the notes of an answer about workloads, and return what its document says of the input."""
+    from moorage.kube.workloads.input_facts import told_facts
+
+    facts = told_facts(setup.loaded.facts, about)
+    unasked = setup.simulation.not_asked if setup.cluster.is_reviewed else []
+    basis = setup.simulation.basis(warnings) if has_basis else None
+    print_notes(warnings, setup.cluster, facts=facts, not_asked=unasked, basis=basis)
+    return setup.cluster.about([*facts, *warnings], unasked)
 
 
 def _add_outcomes(

@@ -112,16 +112,16 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
 
 
 def _counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-    return Counter(f"scheduler_{name}", text, labels, registry=None)
+    return Counter(name, text, labels, registry=None)
 
 
 def _histogram(name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> Histogram:
-    return Histogram(f"scheduler_{name}", text, labels, registry=None, buckets=buckets)
+    return Histogram(name, text, labels, registry=None, buckets=buckets)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], values: Mapping[Any, int]) -> Metric:
     """Return a gauge, with its values by their labels, or by their label where there is one."""
-    family = GaugeMetricFamily(f"scheduler_{name}", text, labels=labels)
+    family = GaugeMetricFamily(name, text, labels=labels)
     for of_value, number in values.items():
         family.add_metric([of_value] if isinstance(of_value, str) else of_value, number)
     return family
@@ -171,69 +171,71 @@ class SchedulerMetrics:
     def _make_attempt_metrics(self) -> None:
         milliseconds = exponential_buckets(0.001, 2, 15)
         self._attempts = _counter(
-            "schedule_attempts_total",
+            "scheduler_schedule_attempts_total",
             "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
             "scheduled, while 'error' means an internal scheduler problem.",
             ("result", "profile"),
         )
         self._attempt_durations = _histogram(
-            "scheduling_attempt_duration_seconds",
+            "scheduler_scheduling_attempt_duration_seconds",
             "Duration of an attempt, from the search for a node to the binding or the failure.",
             milliseconds,
             ("result", "profile"),
         )
         self._algorithm = _histogram(
-            "scheduling_algorithm_duration_seconds",
+            "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of the search for a node, with PostFilter where there is none.",
             milliseconds,
         )
         self._pod_attempts = _histogram(
-            "pod_scheduling_attempts",
+            "scheduler_pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
             exponential_buckets(1, 2, 5),
         )
         self._durations = _histogram(
-            "pod_scheduling_sli_duration_seconds",
+            "scheduler_pod_scheduling_sli_duration_seconds",
             "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
             "might involve multiple scheduling attempts.",
             exponential_buckets(0.01, 2, 20),
             ("attempts",),
         )
         self._flushed = _counter(
-            "pod_scheduled_after_flush_total",
+            "scheduler_pod_scheduled_after_flush_total",
             "Number of pods that were scheduled after a timer had moved them from the unschedulable pods.",
         )
 
     def _make_framework_metrics(self) -> None:
         self._points = _histogram(
-            "framework_extension_point_duration_seconds",
+            "scheduler_framework_extension_point_duration_seconds",
             "Duration of a run of all plugins of an extension point.",
             exponential_buckets(0.0001, 2, 12),
             ("extension_point", "status", "profile"),
         )
         self._executions = _histogram(
-            "plugin_execution_duration_seconds",
+            "scheduler_plugin_execution_duration_seconds",
             "Duration of a call of a plugin, in every tenth cycle.",
             exponential_buckets(0.00001, 1.5, 20),
             ("plugin", "extension_point", "status"),
         )
         self._evaluations = _counter(
-            "plugin_evaluation_total",
+            "scheduler_plugin_evaluation_total",
             "Number of calls of plugins at PreFilter, Filter, PreScore and Score; a node is a call.",
             ("plugin", "extension_point", "profile"),
         )
         self._permits = _histogram(
-            "permit_wait_duration_seconds",
+            "scheduler_permit_wait_duration_seconds",
             "Duration of a pod's wait on Permit.",
             exponential_buckets(0.001, 2, 15),
             ("result",),
         )
         self._preemptions = _counter(
-            "preemption_attempts_total",
+            "scheduler_preemption_attempts_total",
             "Number of pods that fitted nowhere and for which preemption was tried.",
         )
         self._victims = _histogram(
-            "preemption_victims", "Number of selected preemption victims", exponential_buckets(1, 2, 7)
+            "scheduler_preemption_victims",
+            "Number of selected preemption victims",
+            exponential_buckets(1, 2, 7),
         )
 
     @property
@@ -436,7 +438,9 @@ class SchedulerMetrics:
         if self._handle.release.counts_entities:
             # Pending are pods that come during the attempt of their group.
             values |= {"incomplete": incomplete, "pending": 0}
-        return _gauge("pending_pods", "Number of pending pods, by the queue type.", ["queue"], values)
+        return _gauge(
+            "scheduler_pending_pods", "Number of pending pods, by the queue type.", ["queue"], values
+        )
 
     def _entered(self) -> Metric:
         family = CounterMetricFamily(
@@ -459,12 +463,14 @@ class SchedulerMetrics:
             if not (info.unit and plugin == GangScheduling.name and infos is not pending.gated)
         )
         text = "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it."
-        return _gauge("unschedulable_pods", text, ["plugin", "profile"], dict(sorted(counts.items())))
+        return _gauge(
+            "scheduler_unschedulable_pods", text, ["plugin", "profile"], dict(sorted(counts.items()))
+        )
 
     def _inflight(self) -> Metric:
         counts = Counts(event.label for event, *_ in self._queue.in_flight_events())
         text = "Events that are kept for the pods that are being tried or bound."
-        return _gauge("inflight_events", text, ["event"], dict(sorted(counts.items())))
+        return _gauge("scheduler_inflight_events", text, ["event"], dict(sorted(counts.items())))
 
     def _size(self) -> Metric:
         cache = self._cache
@@ -473,7 +479,7 @@ class SchedulerMetrics:
             sizes = {"nodes": cache.node_tree().num_nodes, "pods": len(state.ledger)}
             sizes["assumed_pods"] = len(state.assumed_pods())
         text = "Nodes, pods and assumed pods in the cache. The pods include those that are assumed."
-        return _gauge("cache_size", text, ["type"], sizes)
+        return _gauge("scheduler_cache_size", text, ["type"], sizes)
 
 
 def _queues(pending: PendingPods) -> dict[str, list[QueuedPodInfo]]:
@@ -492,7 +498,7 @@ def _entities(pending: PendingPods) -> Metric:
         values[queue, "pod"] = sum(info.unit is None for info in infos)
         values[queue, "podgroup"] = len({info.unit for info in infos if info.unit is not None})
     text = "Number of queued pods that are in no pod group, and of queued pod groups, by the queue type."
-    return _gauge("queued_entities", text, ["queue", "type"], values)
+    return _gauge("scheduler_queued_entities", text, ["queue", "type"], values)
 
 
 def _observe(histogram: Histogram, value: float, times: int) -> None:

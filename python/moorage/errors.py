@@ -215,14 +215,7 @@ class InputError(MoorageError):
         The object, as ``Kind namespace/name``.
     path : str, optional
         The field, as ``spec.containers[0].resources.requests[cpu]``.
-
-    Attributes
-    ----------
-    hint : str
-        What moorage adds to a text of upstream.
     """
-
-    hint = ""
 
     def __init__(self, message: str, *, source: str = "", obj: str = "", path: str = "") -> None:
         self.message = message
@@ -235,8 +228,7 @@ class InputError(MoorageError):
         """A copy of the error with the file and object that it lacks, and with its field below `path`."""
         dot = "." if path and self.path and not self.path.startswith("[") else ""
         whole = f"{path}{dot}{self.path}"
-        message = self.message + self.hint
-        return InputError(message, source=self.source or source, obj=self.obj or obj, path=whole)
+        return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)
 
 
 class NoManifestError(InputError):
@@ -250,16 +242,16 @@ class ConfigurationError(InputError):
     ----------
     stage : {"load", "validate", "new"}
         Decoding and defaulting; validation of the whole configuration; building the scheduler.
-    message : str
-        Upstream's text. It names the fields, except for durations: there `path` does.
+    upstream : str
+        Upstream's text, to which `message` may add. It names the fields, except for durations: there `path`
+        does.
     """
 
     def __init__(
         self, stage: ConfigurationStage, message: str, *, source: str = "", path: str = "", hint: str = ""
     ) -> None:
-        self.stage = stage
+        self.stage, self.upstream = stage, message
         super().__init__(message + hint, source=source, path=path)
-        self.message, self.hint = message, hint
 
 
 def missing(package: str, extra: str = "") -> str:

@@ -41,7 +41,7 @@ def outcome(text: str, version: str = DEFAULT, changes: Mapping[str, bool] | Non
             "effective": effective(configuration, registry, release),
         }
     except ConfigurationError as error:
-        return {"ok": False, "stage": error.stage, "error": error.message}
+        return {"ok": False, "stage": error.stage, "error": error.upstream}
 
 
 def check(line: Json) -> Iterator[str]:

@@ -101,7 +101,7 @@ def test_a_plugin_of_ones_own_by_name() -> None:
     with pytest.raises(ConfigurationError) as caught:
         scheduler(config(profile))
     assert caught.value.stage == "new"
-    assert caught.value.message.endswith('FilterPlugin "Nowhere" does not exist')
+    assert caught.value.upstream.endswith('FilterPlugin "Nowhere" does not exist')
 
 
 def test_a_configuration_is_read_from_each_kind_of_source(tmp_path: Path) -> None:

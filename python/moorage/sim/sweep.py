@@ -267,7 +267,7 @@ def _of_cell(cell: Cell) -> Iterator[None]:
 
 def _located_in(cell: Cell, error: InputError) -> InputError:
     obj = ": ".join(filter(None, (_name(cell), error.obj)))
-    return InputError(error.message + error.hint, source=error.source, obj=obj, path=error.path)
+    return InputError(error.message, source=error.source, obj=obj, path=error.path)
 
 
 def _name(cell: Cell) -> str:

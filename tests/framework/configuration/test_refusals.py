@@ -56,7 +56,7 @@ def test_a_configuration_is_refused_with_upstreams_text(stage: str, text: str, m
             build_extenders(configuration)
             build_profiles(configuration, REGISTRY)
     except ConfigurationError as error:
-        told = error.stage, error.message
+        told = error.stage, error.upstream
     assert told == ((stage, message) if message else ("", ""))
 
 

@@ -56,7 +56,7 @@ def config(file: str, show: bool, output: str, plugins: str | None, gates: str, 
         value = effective(configuration, by_name | {plugin.name: plugin for plugin in own}, selected.release)
         Scheduler(Cluster(), config=configuration, registry=others, feature_gates=selected)
     except ConfigurationError as error:
-        raise InputError(shorten(error.message, SHOWN) + error.hint, source=name, path=error.path) from None
+        raise InputError(shorten(error.message, SHOWN), source=name, path=error.path) from None
     with ignore_broken_pipe():
         if show:
             write_value(output, value)

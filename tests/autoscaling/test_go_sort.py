@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.doors.autoscalers import go_sorted
 from tests.doors.engine import sort_order
@@ -108,3 +110,15 @@ def test_a_place_that_is_not_there_is_refused() -> None:
 def test_keys_in_an_organ_pipe_come_in_order() -> None:
     items = [min(at, 4000 - at) for at in range(4000)]
     assert go_sorted(items, key=lambda item: item) == sorted(items)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=130), st.data())
+def test_the_place_that_has_changed_is_moved_as_by_a_sort(values: list[int], data: st.DataObject) -> None:
+    order = np.arange(len(values), dtype=np.int32)
+    keys = np.array(sorted(values), np.float64)
+    at = data.draw(st.integers(0, len(values) - 1))
+    keys[at] += data.draw(st.integers(-3, 3))
+    hinted = order.copy()
+    sort_order(keys, order)
+    sort_order(keys, hinted, at)
+    assert hinted.tolist() == order.tolist()

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from moorage._core.provision.label_requirements import RequirementSet
@@ -31,6 +31,7 @@ class Host:
     @property
     def whole(self) -> RequirementSet: ...
     def having(self, requirements: RequirementSet) -> Host: ...
+    def refusal(self, other: RequirementSet) -> str: ...
 
 class DomainCounts:
     group: Any
@@ -51,7 +52,7 @@ class ConstraintGroups:
         own: list[DomainCounts] | None = None,
         away: list[DomainCounts] | None = None,
     ) -> Self: ...
-    def narrow(
-        self, host: Host, before: RequirementSet, ties: Ties
-    ) -> RequirementSet | TopologyError | str: ...
+    def ways(
+        self, host: Host, alternatives: Sequence[RequirementSet], ties: Ties
+    ) -> list[RequirementSet | TopologyError | str]: ...
     def record(self, host: Host) -> None: ...

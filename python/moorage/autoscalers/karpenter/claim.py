@@ -4,7 +4,7 @@ that it can still be of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import Struct
 from moorage._core.base.quantity import Quantity
 from moorage._core.provision.domain_counts import ConstraintGroups, Host
 from moorage._core.provision.label_requirements import RequirementSet
+from moorage._core.provision.thresholds import summed
 from moorage.kube import Pod
 from moorage.kube.model.node import HOSTNAME
 
@@ -259,26 +260,6 @@ class ClaimWithPod(NamedTuple):
     reserved: list[KnownOffering]
 
 
-def narrowed(host: Host, candidate: TriedPod, topology: Topology) -> Iterator[RequirementSet | Refusal]:
-    """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
-    constraints = candidate.shape.constraints
-    base = host.requirements.meet(constraints.requirements).without(HOSTNAME)
-    if not candidate.alternatives:
-        yield candidate.groups.narrow(host, base, topology.ties)
-    for alternative in candidate.alternatives:
-        if refusal := refusal_of(host.having(base), alternative):
-            yield f"incompatible volume requirements, {refusal}"
-        else:
-            requirements = base.meet(alternative).without(HOSTNAME)
-            yield candidate.groups.narrow(host, requirements, topology.ties)
-
-
-def refusal_of(host: Host, other: RequirementSet) -> str:
-    """Why a host cannot meet requirements, which may name it; "" if it can."""
-    ours = host.whole if HOSTNAME in other.by_key else host.requirements
-    return ours.refusal(other, host.undefined)
-
-
 class Claim(Struct, eq=False):
     """A claim in the making.
 
@@ -332,17 +313,18 @@ class Claim(Struct, eq=False):
             Whether minValues may be lowered.
         """
         constraints, types, columns = candidate.shape.constraints, self.types, self.template.columns
-        if refusal := constraints.taint_refusal(self.template.taints):
+        taints = self.template.taints
+        if taints and (refusal := constraints.taint_refusal(taints)):
             return refusal
         if candidate.volumes:
             volumes = joined(self.volumes, candidate.volumes)
             types &= columns.within(volumes)
             if not types:
                 return _too_many_volumes(columns, self.types, volumes)
-        if refusal := refusal_of(self.host, constraints.requirements):
+        if refusal := self.host.refusal(constraints.requirements):
             return f"incompatible requirements, {refusal}"
         result: ClaimWithPod | Refusal = ""
-        for requirements in narrowed(self.host, candidate, topology):
+        for requirements in candidate.groups.ways(self.host, candidate.alternatives, topology.ties):
             result = requirements
             if isinstance(requirements, RequirementSet):
                 result = self._filtered(candidate, types, requirements, best_effort)
@@ -360,7 +342,7 @@ class Claim(Struct, eq=False):
     ) -> ClaimWithPod | FilterError:
         """The types that are left of some, and the requirements: minValues may be lowered."""
         shape, columns = candidate.shape, self.template.columns
-        amounts = _sum(self.amounts, shape.amounts)
+        amounts = summed(self.amounts, shape.amounts)
         requested, fit = 0, 0
         daemons: list[Mapping[str, Quantity]] = []
         for group in self.template.groups:
@@ -369,7 +351,7 @@ class Claim(Struct, eq=False):
             requested |= group.types & types
             if group.requests:
                 daemons.append(group.requests)
-            fit |= columns.fitting(_sum(amounts, group.amounts), requirements) & group.types
+            fit |= columns.fitting(summed(amounts, group.amounts), requirements) & group.types
         met = columns.compatible(requirements)
         left = requested & met & fit
         lacking = lacking_values(columns, left, requirements) if requirements.has_min_values else {}
@@ -397,20 +379,13 @@ class Claim(Struct, eq=False):
         self.types, self.amounts = placement.types, placement.amounts
         if candidate.volumes:
             self.volumes = joined(self.volumes, candidate.volumes)
-        topology.hosts.append(self.host.host.by_key[HOSTNAME].mask)
+        topology.hosts.append(1 << self.host.place)
         candidate.groups.record(self.host)
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))
         if reservations is not None and (self.reserved or placement.reserved):
             reservations.take(self.name, self.reserved, placement.reserved)
         self.reserved = placement.reserved
-
-
-def _sum(amounts: dict[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    both = dict(amounts)
-    for name, amount in more.items():
-        both[name] = both.get(name, 0) + amount
-    return both
 
 
 def _too_many_volumes(columns: TypeColumns, types: int, volumes: Volumes) -> str:

@@ -20,7 +20,7 @@ from moorage.kube.model.cluster import seconds
 from moorage.kube.model.node import HOSTNAME
 
 from ..providers.instance_type import INSTANCE_TYPE, POOL, InstanceType
-from .claim import TriedPod, conflicts, narrowed, refusal_of
+from .claim import TriedPod, conflicts
 from .claim_template import Daemon
 from .pod_shape import HostPort, PodShape, ShapeBook
 from .pod_validation import GROUP, Storage, Volumes, is_terminal, joined, owned_by, volumes_of
@@ -305,9 +305,9 @@ class ExistingNode:
         if min(free.values(), default=0) < 0:
             return None
         host = self.as_host(self.requirements)
-        if refusal_of(host, shape.constraints.requirements):
+        if host.refusal(shape.constraints.requirements):
             return None
-        ways = narrowed(host, candidate, topology)
+        ways = candidate.groups.ways(host, candidate.alternatives, topology.ties)
         return next((way for way in ways if isinstance(way, RequirementSet)), None)
 
     def add(self, candidate: TriedPod, requirements: RequirementSet) -> None:

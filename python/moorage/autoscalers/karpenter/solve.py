@@ -69,6 +69,7 @@ class Solver:
         self._claims: HostTable[Claim] = HostTable()
         self._order = np.zeros(16, np.int32)
         self._counts = np.zeros(16)
+        self._grown = 0  # where the claim stands whose pods are more since the last sort
         self._rows = np.arange(len(self.nodes.hosts), dtype=np.int32)
         self._open = np.delete(self._rows, self.closed) if self.closed else self._rows
 
@@ -131,7 +132,8 @@ class Solver:
         if not self.nodes.hosts:
             return False
         rows = self._open if candidate.moves else self._rows
-        for row in self.nodes.possible(candidate, rows):
+        for at in self.nodes.possible(candidate, rows):
+            row = int(rows[at])
             requirements = self.nodes.hosts[row].placement(candidate, self.topology)
             if requirements is not None:
                 node = self.nodes.hosts[row]
@@ -148,13 +150,15 @@ class Solver:
         if not claims:
             return False
         order = self._order[: len(claims)]
-        sort_order(self._counts[: len(claims)], order)
-        for row in self._claims.possible(candidate, order):
+        sort_order(self._counts[: len(claims)], order, self._grown)
+        for at in self._claims.possible(candidate, order):
+            row = order[at]
             claim = claims[row]
             placement = claim.placement(candidate, self.topology, self.reservations, False)
             if isinstance(placement, ClaimWithPod):
                 claim.add(candidate, placement, self.topology, self.reservations)
                 self._counts[row] += 1
+                self._grown = at
                 self._claims.update(row, claim.host, claim.largest, claim.amounts)
                 return True
         return False
@@ -195,6 +199,7 @@ class Solver:
             self._order = np.concatenate([self._order, np.zeros_like(self._order)])
             self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
         self._order[row], self._counts[row] = row, 1
+        self._grown = row
 
 
 class JoinedRefusals(Struct, eq=False):

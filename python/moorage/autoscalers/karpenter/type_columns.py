@@ -7,10 +7,7 @@ pkg/cloudprovider/types.go.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from operator import or_
 
 from msgspec import Struct
 
@@ -23,6 +20,7 @@ from moorage._core.provision.label_requirements import (
     Vocabulary,
     bits,
 )
+from moorage._core.provision.thresholds import Thresholds
 from moorage.kube import NodeSelectorRequirement
 
 from ..providers.instance_type import (
@@ -120,46 +118,6 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
     own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
     unknown = frozenset(key for key in others if domain_of(key) not in shown)
     return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
-
-
-class Thresholds:
-    """For each resource the masks of those that have at least, or at most, an amount."""
-
-    def __init__(self, amounts: Sequence[Mapping[str, int]]) -> None:
-        self._all = (1 << len(amounts)) - 1
-        by_resource: dict[str, list[tuple[int, int]]] = {}
-        for place, have in enumerate(amounts):
-            for name, amount in have.items():
-                by_resource.setdefault(name, []).append((amount, 1 << place))
-        self._sorted: dict[str, tuple[list[int], list[int]]] = {}
-        self._largest: dict[tuple[str, int], int] = {}
-        for name, pairs in by_resource.items():
-            pairs.sort()
-            from_here = [*accumulate((bit for _, bit in reversed(pairs)), or_)][::-1]
-            self._sorted[name] = [amount for amount, _ in pairs], [*from_here, 0]
-
-    def with_all(self, amounts: Mapping[str, int], among: int) -> int:
-        """Those of a mask that have at least each amount."""
-        for name, amount in amounts.items():
-            if amount > 0:
-                column = self._sorted.get(name)
-                if column is None:
-                    return 0
-                among &= column[1][bisect_left(column[0], amount)]
-        return among
-
-    def at_most(self, name: str, amount: int) -> int:
-        """Those without the resource have nothing of it."""
-        return self._all & ~self.with_all({name: amount + 1}, self._all) if amount >= 0 else 0
-
-    def largest(self, name: str, among: int) -> int:
-        """The largest amount of those in a mask."""
-        largest = self._largest.get((name, among))
-        if largest is None:
-            amounts, masks = self._sorted.get(name, ([], [0]))
-            place = bisect_left(masks, 1, key=lambda mask: not mask & among)
-            largest = self._largest[name, among] = amounts[place - 1] if place else 0
-        return largest
 
 
 class TypeColumns:

@@ -37,7 +37,7 @@ cdef int bit_length(Py_ssize_t number) noexcept nogil:
     return bits
 
 
-def sort_order(const double[::1] keys not None, int32_t[::1] order not None):
+def sort_order(const double[::1] keys not None, int32_t[::1] order not None, Py_ssize_t changed=-1):
     """Sort places of keys by their keys, in place.
 
     Parameters
@@ -46,17 +46,39 @@ def sort_order(const double[::1] keys not None, int32_t[::1] order not None):
         No nan.
     order : int32 array
         Places in `keys`, in the order before.
+    changed : int
+        Where the only place stands whose key has changed since the order was sorted; -1 if more may have.
     """
     cdef Sorting s
     cdef Py_ssize_t length = order.shape[0], at
+    cdef bint is_inside = True
     for at in range(length):
-        if not 0 <= order[at] < keys.shape[0]:
-            raise IndexError("order has a place that keys lacks")
+        is_inside &= 0 <= order[at] < keys.shape[0]
+    if not is_inside:
+        raise IndexError("order has a place that keys lacks")
     if length < 2:
         return
     s.keys, s.order = &keys[0], &order[0]
     with nogil:
-        sort(s, 0, length, bit_length(length))
+        if not 0 <= changed < length or not shifted(s, length, changed):
+            sort(s, 0, length, bit_length(length))
+
+
+cdef bint shifted(Sorting s, Py_ssize_t length, Py_ssize_t at) noexcept nogil:
+    """Move the only item that may be out of order, if `almost_sorted` would do that and no more."""
+    cdef int swaps = 0
+    if length < SHORTEST_SHIFT:
+        return False
+    choose_pivot(s, 0, length, &swaps)
+    if swaps:
+        return False
+    while at + 1 < length and less(s, at + 1, at):
+        swap(s, at, at + 1)
+        at += 1
+    while at > 0 and less(s, at, at - 1):
+        swap(s, at, at - 1)
+        at -= 1
+    return True
 
 
 cdef void sort(Sorting s, Py_ssize_t a, Py_ssize_t b, int limit) noexcept nogil:

@@ -17,6 +17,9 @@ cdef class Host:
     cdef readonly bint undefined
     cdef readonly Py_ssize_t place
 
+    cpdef Host having(self, RequirementSet requirements)
+    cpdef str refusal(self, RequirementSet other)
+
 
 cdef class DomainCounts:
     cdef readonly object group
@@ -25,7 +28,7 @@ cdef class DomainCounts:
     cdef readonly bint on_hosts
     cdef readonly object known, occupied
     cdef object node_filter
-    cdef Py_ssize_t max_skew, min_domains, since
+    cdef Py_ssize_t max_skew, min_domains, since, pods  # all of them, in all domains
     cdef int kind
     cdef array.array counts
     cdef list hosts
@@ -33,7 +36,9 @@ cdef class DomainCounts:
     cpdef int record(self, mask) except -1
     cdef int record_at(self, Py_ssize_t place) except -1
     cdef Py_ssize_t count(self, Py_ssize_t place) noexcept
-    cdef bint takes(self, Py_ssize_t place, bint selects) except -1
+    cdef bint takes(self, Py_ssize_t place, bint selects) noexcept
+    cdef Py_ssize_t least(self, bint selects) noexcept
+    cdef Py_ssize_t most(self, bint selects) noexcept
     cdef bint takes_host(self, Host host, Requirement pods, bint selects) except -1
     cdef open_domains(self, Requirement pods, bint selects)
     cdef domains(self, Requirement pods, Requirement nodes, bint selects, Ties ties)
@@ -44,9 +49,10 @@ cdef class DomainCounts:
 cdef class ConstraintGroups:
     cdef readonly list own, away
     cdef object topology, constraints
-    cdef RequirementSet strict
+    cdef RequirementSet strict, requirements
     cdef dict owned, inverse
     cdef Py_ssize_t owned_before, inverse_before
     cdef list groups, selecting, counting
 
     cdef int look(self) except -1
+    cdef narrow(self, Host host, RequirementSet before, Ties ties)

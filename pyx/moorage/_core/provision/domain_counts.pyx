@@ -11,12 +11,14 @@ from moorage._core.provision.label_requirements cimport Key, Requirement, Requir
 
 from moorage._core.provision.label_requirements import HOSTNAME
 
-SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
-NO_LIMIT = 2**31 - 1
-
 cdef enum:
-    IS_SPREAD, IS_AFFINITY, IS_ANTI_AFFINITY
+    MANY = 0x7FFFFFFF
+    IS_SPREAD = 0, IS_AFFINITY, IS_ANTI_AFFINITY
     LEAST_SHOWN_APART = 25
+
+SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
+NO_LIMIT = MANY
+
 
 cdef object ONE = 1  # `1 << place` would be a shift of C
 cdef array.array NO_COUNTS = array.array("i")
@@ -76,7 +78,7 @@ cdef class Host:
         self.undefined = undefined
         self.place = host.get(HOSTNAME).mask.bit_length() - 1
 
-    def having(self, RequirementSet requirements not None):
+    cpdef Host having(self, RequirementSet requirements):
         """Return the host with other requirements."""
         if requirements is self.requirements:
             return self
@@ -86,6 +88,11 @@ cdef class Host:
     def whole(self):
         """All its requirements."""
         return self.requirements.meet(self.host)
+
+    cpdef str refusal(self, RequirementSet other):
+        """Return why the host cannot meet requirements, which may name it; "" if it can."""
+        ours = self.whole if HOSTNAME in other.by_key else self.requirements
+        return (<RequirementSet>ours).refusal(other, self.undefined)
 
 
 cdef class DomainCounts:
@@ -124,10 +131,11 @@ cdef class DomainCounts:
         """
         cdef DomainCounts begun = DomainCounts(group, known, hosts)
         cdef Py_ssize_t place
-        begun.counts, begun.occupied = array.copy(self.counts), self.occupied
+        begun.counts, begun.occupied, begun.pods = array.copy(self.counts), self.occupied, self.pods
         for places in gone:
             for place in places:
                 begun.counts.data.as_ints[place] -= 1
+                begun.pods -= 1
                 if not begun.counts.data.as_ints[place]:
                     begun.occupied &= ~(ONE << place)
         begun.known |= begun.occupied
@@ -149,6 +157,7 @@ cdef class DomainCounts:
                 self.counts.data.as_ints[size] = 0
                 size += 1
         self.counts.data.as_ints[place] += 1
+        self.pods += 1
         bit = ONE << place
         self.known |= bit
         self.occupied |= bit
@@ -160,13 +169,20 @@ cdef class DomainCounts:
 
     # ---- where a pod may go --------------------------------------------------------------------------------
 
-    cdef bint takes(self, Py_ssize_t place, bint selects) except -1:
+    cdef bint takes(self, Py_ssize_t place, bint selects) noexcept:
         """Whether one host may take a pod of a group on hosts, which may be on any."""
-        if self.kind == IS_SPREAD:
-            return self.count(place) + selects <= self.max_skew
-        if self.kind == IS_ANTI_AFFINITY:
-            return not self.count(place)
-        return self.count(place) > 0 or (selects and not self.occupied)
+        return self.least(selects) <= self.count(place) <= self.most(selects)
+
+    cdef Py_ssize_t least(self, bint selects) noexcept:
+        """The pods that a host must have to take one more; the first pod may go anywhere if it counts
+        itself."""
+        return self.kind == IS_AFFINITY and (not selects or self.pods > 0)
+
+    cdef Py_ssize_t most(self, bint selects) noexcept:
+        """The pods that a host may have to take one more."""
+        if self.kind == IS_AFFINITY:
+            return MANY
+        return self.max_skew - selects if self.kind == IS_SPREAD else 0
 
     cdef bint takes_host(self, Host host, Requirement pods, bint selects) except -1:
         """The same for a pod that may name its host."""
@@ -192,7 +208,7 @@ cdef class DomainCounts:
 
     cdef domains(self, Requirement pods, Requirement nodes, bint selects, Ties ties):
         """The domains in which a pod may be, of those that the pod and a node allow."""
-        cdef Py_ssize_t least = NO_LIMIT, place
+        cdef Py_ssize_t least = MANY, place
         mask = self.open_domains(pods, selects)
         if mask < 0:
             both = ties.first(pods.meet(nodes).select(self.known), self.key, self.topology_key)
@@ -210,7 +226,7 @@ cdef class DomainCounts:
 
     cdef Py_ssize_t minimum(self, Requirement pods) except -1:
         """The fewest pods of a domain; a host without any can always be made."""
-        cdef Py_ssize_t least = NO_LIMIT, place
+        cdef Py_ssize_t least = MANY, place
         if self.on_hosts:
             return 0
         allowed = bits(pods.select(self.known))
@@ -268,7 +284,7 @@ cdef class ConstraintGroups:
 
     def __cinit__(self, topology not None, constraints not None, list own=None, list away=None):
         self.topology, self.constraints, self.own, self.away = topology, constraints, own or [], away or []
-        self.strict = constraints.strict_requirements
+        self.strict, self.requirements = constraints.strict_requirements, constraints.requirements
         self.owned, self.inverse = topology.own, topology.inverse
         self.owned_before = self.inverse_before = -1
 
@@ -283,9 +299,30 @@ cdef class ConstraintGroups:
         self.selecting = [counts.group.selects(pods) for counts in self.groups]
         return 0
 
-    def narrow(self, Host host not None, RequirementSet before not None, Ties ties not None):
-        """Return what all topologies of a pod leave of the requirements that a host has with it, without its
-        name; or why nothing."""
+    def ways(self, Host host not None, alternatives not None, Ties ties not None):
+        """Return what a host would have to have with a pod, for each way to have its volumes; or why that way
+        fails.
+
+        Parameters
+        ----------
+        alternatives : sequence of RequirementSet
+            The ways to have its volumes; empty without such volumes.
+        """
+        cdef RequirementSet base = host.requirements.meet(self.requirements).without(HOSTNAME)
+        cdef RequirementSet alternative
+        if not alternatives:
+            return [self.narrow(host, base, ties)]
+        ways = []
+        for alternative in alternatives:
+            if refusal := host.having(base).refusal(alternative):
+                ways.append(f"incompatible volume requirements, {refusal}")
+            else:
+                ways.append(self.narrow(host, base.meet(alternative).without(HOSTNAME), ties))
+        return ways
+
+    cdef narrow(self, Host host, RequirementSet before, Ties ties):
+        """What all topologies of a pod leave of the requirements that a host has with it, without its name;
+        or why nothing."""
         cdef DomainCounts counts
         cdef RequirementSet requirements = before
         cdef Requirement strict, nodes

@@ -78,34 +78,45 @@ cdef class Kinds:
     cdef tuple values_of(self, DomainCounts counts):
         """What kinds have of the label of a group, each value once, and by kind the number of it."""
         cdef dict values
-        cdef list of_kinds
+        cdef array.array of_kinds
         cdef Host host
-        values, of_kinds = self.values.setdefault(counts.topology_key, ({}, []))
+        values, of_kinds = self.values.setdefault(counts.topology_key, ({}, array.copy(INTS)))
         for host in self.hosts[len(of_kinds):]:
             of_kinds.append(values.setdefault(counts.of_nodes(host.requirements), len(values)))
         return list(values), of_kinds
 
 
 cdef class Question:
-    """What one group asks of hosts for a pod: of their own counts, or of the domains that they can be in."""
+    """What one group asks of hosts for a pod: how many of its pods they have, or, with `values`, whether they
+    can be in a domain of some."""
 
     cdef DomainCounts counts
-    cdef bint selects
+    cdef Py_ssize_t least, most
     cdef object mask
     cdef Requirement own
-    cdef list values, of_kinds
+    cdef list values
+    cdef array.array of_kinds
     cdef bytearray answers
 
     cdef bint admits(self, Py_ssize_t kind, Py_ssize_t place) except -1:
-        if self.counts.on_hosts:
-            return self.counts.takes(place, self.selects)
-        cdef Py_ssize_t value = self.of_kinds[kind]
+        if self.values is None:
+            return self.least <= self.counts.count(place) <= self.most
+        cdef Py_ssize_t value = self.of_kinds.data.as_ints[kind]
         cdef Requirement nodes
         if self.answers[value] == UNKNOWN:
             nodes = self.values[value]
             nodes = nodes if self.own is None else nodes.meet(self.own)
             self.answers[value] = YES if nodes.select(self.mask) else NO
         return self.answers[value] == YES
+
+
+cdef class Asked:
+    """A pod as a table looks for its hosts."""
+
+    cdef object constraints
+    cdef double[WIDTH] wanted
+    cdef list questions
+    cdef bytearray agreed  # by kind
 
 
 cdef class HostTable:
@@ -150,58 +161,63 @@ cdef class HostTable:
         write_room(self.room.data.as_doubles + WIDTH * row, have, taken)
 
     def possible(self, candidate, const int32_t[::1] order not None):
-        """Return the rows of an order whose hosts could take a pod; nothing is placed while it is read."""
-        shape = candidate.shape
-        constraints = shape.constraints
-        cdef double[WIDTH] wanted
-        cdef list questions = self._questions(constraints, candidate.groups)
-        cdef bytearray agreed = self.kinds.answers(constraints)
-        cdef Py_ssize_t at, row
-        wanted[0], wanted[1], wanted[2] = shape.wanted
-        for at in range(order.shape[0]):
-            row = order[at]
-            if not 0 <= row < len(self.hosts):
-                raise IndexError(f"the table has no row {row}")
-            if self._has_room(row, wanted) and self._admits(row, questions, agreed, constraints):
-                yield row
+        """Return the places in an order of rows whose hosts could take a pod; nothing is placed while it is
+        read."""
+        cdef Asked asked = Asked()
+        cdef Py_ssize_t at = 0
+        asked.constraints = candidate.shape.constraints
+        asked.wanted[0], asked.wanted[1], asked.wanted[2] = candidate.shape.wanted
+        asked.questions = self._questions(candidate.groups)
+        asked.agreed = self.kinds.answers(asked.constraints)
+        while (at := self._next(order, at, asked)) < order.shape[0]:
+            yield at
+            at += 1
 
-    cdef bint _has_room(self, Py_ssize_t row, const double* wanted) noexcept:
-        cdef Py_ssize_t at
-        for at in range(WIDTH):
-            if self.room.data.as_doubles[WIDTH * row + at] < wanted[at]:
-                return False
-        return True
-
-    cdef bint _admits(self, Py_ssize_t row, list questions, bytearray agreed, constraints) except -1:
-        cdef Py_ssize_t kind = self.kind.data.as_ints[row]
+    cdef Py_ssize_t _next(self, const int32_t[::1] order, Py_ssize_t at, Asked asked) except -1:
+        """The first place in an order, from one on, whose host could take a pod."""
+        cdef Py_ssize_t row, kind, number, rows = len(self.hosts), questions = len(asked.questions)
+        cdef const double* room = self.room.data.as_doubles
+        cdef double cpu = asked.wanted[0], memory = asked.wanted[1], pods = asked.wanted[2]
         cdef Question question
-        if agreed[kind] == UNKNOWN:
-            agreed[kind] = YES if self.kinds.agrees(kind, constraints) else NO
-        if agreed[kind] == NO:
-            return False
-        for question in questions:
-            if not question.admits(kind, self.place.data.as_ints[row]):
-                return False
-        return True
+        for at in range(at, order.shape[0]):
+            row = order[at]
+            if not 0 <= row < rows:
+                raise IndexError(f"the table has no row {row}")
+            if room[WIDTH * row] < cpu or room[WIDTH * row + 1] < memory or room[WIDTH * row + 2] < pods:
+                continue
+            kind = self.kind.data.as_ints[row]
+            if asked.agreed[kind] == UNKNOWN:
+                asked.agreed[kind] = YES if self.kinds.agrees(kind, asked.constraints) else NO
+            if asked.agreed[kind] == NO:
+                continue
+            for number in range(questions):
+                question = <Question>asked.questions[number]
+                if not question.admits(kind, self.place.data.as_ints[row]):
+                    break
+            else:
+                return at
+        return order.shape[0]
 
-    cdef list _questions(self, constraints, ConstraintGroups groups):
+    cdef list _questions(self, ConstraintGroups groups):
         """What the groups that decide ask of hosts; without those that pods which name their host ask of
         it."""
         cdef Question question
         cdef DomainCounts counts
-        cdef RequirementSet strict = groups.strict, own = constraints.requirements
+        cdef RequirementSet strict = groups.strict, own = groups.requirements
         cdef list questions = []
+        cdef bint selects
         cdef Py_ssize_t at
         groups.look()
         for at in range(len(groups.groups)):
             question = Question()
             question.counts = counts = groups.groups[at]
-            question.selects = groups.selecting[at]
+            selects = groups.selecting[at]
             if counts.on_hosts:
                 if HOSTNAME not in strict.by_key:
+                    question.least, question.most = counts.least(selects), counts.most(selects)
                     questions.append(question)
                 continue
-            question.mask = counts.open_domains(counts.of_nodes(strict), question.selects)
+            question.mask = counts.open_domains(counts.of_nodes(strict), selects)
             if question.mask != -1:
                 question.own = own.by_key.get(counts.topology_key)
                 question.values, question.of_kinds = self.kinds.values_of(counts)

@@ -304,7 +304,8 @@ class ClusterControllers(SavedFields):
         the round changes nothing. So there are only as many rounds in a row as there are changes.
         """
         due = self._wake() if self.availability.waiting else []
-        self._look_at(self.control.to_try_again())
+        if self.control.refusals:
+            self._look_at(self.control.to_try_again())
         queues = (
             *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
             *(self._replacements, self.attachments.changed),

@@ -233,8 +233,7 @@ class Indexer(Generic[T]):
             return list(map(self._objects.identity, keys))
 
     def __len__(self) -> int:
-        with self.lock:
-            return len(self._objects)
+        return len(self._objects)
 
     def items(self) -> dict[str, T]:
         """Return a new dict of key to object."""

@@ -280,8 +280,8 @@ class Informer(Generic[T]):
                 if not self._synced:
                     watch.wait()
                 news = watch.poll()
-                is_whole = isinstance(news, Replacement)
-                if not (news or is_whole) and (not self._synced or self._is_idle()):
+                is_empty = not news and not isinstance(news, Replacement)
+                if is_empty and (not self._synced or self._is_idle()):
                     return 0
                 self._saved = None
                 while isinstance(news, Replacement):
@@ -552,7 +552,7 @@ class InformerFactory:
             if changes == self._changes and not self._given:
                 return 0
             if self._changes is not None:
-                kinds = {**dict.fromkeys(store.changed_since(self._changes)), **self._given}
+                kinds = {*store.changed_since(self._changes), *self._given}
             elif store.is_unwritten:
                 for informer in self._informers.values():
                     informer.begin_empty(str(FIRST_VERSION))

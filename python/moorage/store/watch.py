@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from threading import Condition
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -264,8 +263,10 @@ class Followed(Watch[T]):
     def poll(self) -> list[WatchEvent[T]] | Replacement[T]:  # type: ignore[override]
         """Return the available events, or all objects, without waiting."""
         if self._initial is None:
-            with suppress(ResourceExpiredError):
+            try:
                 return super().poll()
+            except ResourceExpiredError:
+                pass
         with self._changed.lock:
             if self._closed:
                 return []

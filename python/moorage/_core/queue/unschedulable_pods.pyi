@@ -1,9 +1,12 @@
-from collections.abc import Hashable, Iterable
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, Self, TypeVar
 
 from moorage._core.queue.queued_pods import QueuedPodInfo, Waiting
 from moorage._core.state.pod_class import PodClasses
 from moorage.engine.framework.events import HintIndex
+
+E = TypeVar("E")
+M = TypeVar("M")
 
 FEW: int
 
@@ -30,8 +33,7 @@ class UnschedulablePods(Waiting):
     def __init__(self, classes: PodClasses) -> None: ...
     @property
     def by_rejection(self) -> dict[Rejection, RejectedPods]: ...
-    @property
-    def version(self) -> int: ...
+    def listening(self, event: E, meaning: Callable[[Rejection, E], M]) -> list[tuple[RejectedPods, M]]: ...
     def may_move(
         self, rejected: RejectedPods, indexes: tuple[HintIndex, ...], of_class: bool, old: Any, new: Any
     ) -> Iterable[Any]: ...

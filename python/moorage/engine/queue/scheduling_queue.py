@@ -17,14 +17,14 @@ from moorage import forked_owners
 from moorage._core.base.watch_events import Notice
 from moorage._core.queue.pod_queue import PodQueue
 from moorage._core.queue.queued_pods import KeyedHeap, Place, PriorityLanes, QueuedPodInfo, Strategy
-from moorage._core.queue.unschedulable_pods import UnschedulablePods, rejection_of
 from moorage._core.queue.unschedulable_pods import microseconds as microseconds
+from moorage._core.queue.unschedulable_pods import rejection_of
 from moorage.kube import Pod, UnitKey
 
 from ..framework import ClusterEvent, Framework, PodNominator, QueuedPod
 from ..framework.configuration.types import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 from ..framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
-from .hints import Gates, Hints, Listeners, PossibleMove, possible_moves
+from .hints import Gates, Hints, PossibleMove, possible_moves
 
 # ---- active queue ------------------------------------------------------------------------------------------
 # The active queue: pods that are ready for an attempt, in the order of the QueueSort plugin.
@@ -158,7 +158,6 @@ class SchedulingQueue(PodQueue):
     """
 
     _began: int
-    _listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]]  # see `_listening`
 
     def __new__(
         cls,
@@ -175,7 +174,7 @@ class SchedulingQueue(PodQueue):
         nominator = PodNominator() if nominator is None else nominator
         lock = FastRLock() if lock is None else lock
         self = super().__new__(cls, settings, active, gates, Hints(by_name), nominator, clock, lock)
-        self._began, self._listeners = self.fired[0], {}
+        self._began = self.fired[0]
         forked_owners.watch(self, lock)
         return self
 
@@ -245,13 +244,14 @@ class SchedulingQueue(PodQueue):
             False for pods that stay.
         """
         with self:
-            left = iter(changes)
-            while self.may_react(event) and self.hints.is_registered(event):
-                if (change := next(left, None)) is None:
+            hints, left = self.hints, iter(changes)
+            while (listeners := self.unschedulable.listening(event, hints.meaning)) or len(self.flights):
+                change = next(left, None) if hints.is_registered(event) else None
+                if change is None:
                     break
                 moves = list[PossibleMove]()
-                if listeners := self._listening(event):
-                    moves = possible_moves(self, self.hints, listeners, event, change.old, change.new)
+                if listeners:  # else no object is made
+                    moves = possible_moves(self, hints, listeners, event, change.old, change.new)
                 if check is not None:
                     moves = [move for move in moves if check(move[1].pod)]
                 self._sweep(moves, event, change)
@@ -259,20 +259,7 @@ class SchedulingQueue(PodQueue):
     def may_react(self, event: ClusterEvent) -> bool:
         """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self:
-            return len(self.flights) > 0 or bool(self._listening(event))
-
-    def _listening(self, event: ClusterEvent) -> Listeners:
-        """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections
-        change."""
-        unschedulable = self.unschedulable
-        known = self._listeners.get(event)
-        if known is None or known[0] is not unschedulable or known[1] != unschedulable.version:
-            meaning, listeners = self.hints.meaning, []
-            for rejection, rejected in unschedulable.by_rejection.items():
-                if (means := meaning(rejection, event)).may_move:
-                    listeners.append((rejected, means))
-            known = self._listeners[event] = unschedulable, unschedulable.version, listeners
-        return known[2]
+            return len(self.flights) > 0 or bool(self.unschedulable.listening(event, self.hints.meaning))
 
     def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, change: Notice[Any]) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""

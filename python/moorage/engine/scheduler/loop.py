@@ -36,7 +36,6 @@ from .cycle.results import (
     Failure,
     ScheduleResult,
     evictions_of,
-    in_one,
 )
 from .group_batch import GroupTurn
 from .place import CLAIMS, SEGMENTS, WHOLE_CYCLE, Placing
@@ -100,8 +99,8 @@ class Loop:
         self.result = ScheduleResult(context.cache.state, 0)
         self.sent: dict[str, tuple[QueuedPodInfo, str]] = {}
         self.evictions, self.retried = 0, dict[str, int]()
-        # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
-        self._placed: list[tuple[list[QueuedPodInfo], list[str]]] = []
+        # Assumed pods that are to be bound together, and their nodes, in the order of the decisions.
+        self._placed, self._nodes = list[QueuedPodInfo](), list[str]()
         # Whether pods were bound, and others placed afterwards, which may have the names of the former.
         self._binds = self._may_repeat = False
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
@@ -166,8 +165,7 @@ class Loop:
         Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
         """
         context = self.context
-        self._placed = []
-        self._claimed = []
+        self._placed, self._nodes, self._claimed = [], [], []
         context.pods.repair()
         try:
             context.sync()  # to receive the events of bound pods
@@ -354,30 +352,32 @@ class Loop:
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
-        end = placing.place(pods.start, pods.stop, until_evicts=True)
-        tried, failures = range(pods.start, end), result.failures
-        self.spend(began, len(tried))
-        placed, names = result.placed_of(infos, pods.start, end)
+        first, failures = pods.start, result.failures
+        end = placing.place(first, pods.stop, until_evicts=True)
+        tried = end - first
+        self.spend(began, tried)
+        placed, names = result.placed_of(infos, first, end)
         if placed:
             self.assumed(placed, names)
         if claiming:
-            at_node = {at: infos[at] for at in tried if at in claiming and at not in failures}
+            at_node = {at: infos[at] for at in range(first, end) if at in claiming and at not in failures}
             nodes = dict(zip(at_node, result.nodes_of(at_node), strict=True))
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
-        failed = result.unplaced(pods.start, end) if len(placed) < len(tried) else []
-        if failed:
-            self._fail(engine, batch, infos, failed, failures)
-        has_evicted = bool(tried) and end - 1 in failures and bool(failures[end - 1].nominated_node)
-        if end < pods.stop and not has_evicted and batch.route(end) & CLAIMS:
+        if len(placed) < tried:
+            self._fail(engine, batch, infos, result.unplaced(first, end), failures)
+        if end == pods.stop:
+            return tried
+        has_evicted = tried > 0 and end - 1 in failures and bool(failures[end - 1].nominated_node)
+        if not has_evicted and batch.route(end) & CLAIMS:
             self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine), infos[end])
             result.rows[end] = engine.row_of(decision)
             if may_hold and context.volume_classes.fails_alike(decision):
                 placing.remember(end, decision, Failure.of(decision))
-            return len(tried) + 1
-        return len(tried)
+            return tried + 1
+        return tried
 
     def _fail(
         self,
@@ -457,16 +457,16 @@ class Loop:
         elif self.metrics is not None:
             self.metrics.scheduled(infos)
         self._placed_on(infos, nodes)
-        if infos:
-            self._placed.append((infos, nodes))
+        self._placed += infos
+        self._nodes += nodes
 
     def _drop_placed(self, keys: Container[str]) -> list[QueuedPodInfo]:
         """Remove pods that are no longer placed, by ``namespace/name``, from those to bind; return them."""
-        parts = [list(zip(infos, nodes, strict=True)) for infos, nodes in self._placed]
-        dropped = [info for part in parts for info, _ in part if info.key in keys]
+        dropped = [info for info in self._placed if info.key in keys]
         if dropped:
-            kept = [entry for part in parts for entry in part if entry[0].key not in keys]
-            self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
+            placed = zip(self._placed, self._nodes, strict=True)
+            kept = [(info, node) for info, node in placed if info.key not in keys]
+            self._placed, self._nodes = [info for info, _ in kept], [node for _, node in kept]
         return dropped
 
     def _bound(self, pod: Pod, node: str) -> None:
@@ -547,9 +547,8 @@ class Loop:
     def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
         """Take the pods to bind, with their nodes. Others have deleted or bound some since: their attempts
         end, and they are not placed any more."""
-        infos = in_one([infos for infos, _ in self._placed])
-        nodes = in_one([nodes for _, nodes in self._placed])
-        self._placed, self._binds = [], True
+        infos, nodes = self._placed, self._nodes
+        self._placed, self._nodes, self._binds = [], [], True
         gone = set(not_assumed(self.context.cache.state, pods_of(infos)))
         if not gone:
             return infos, nodes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
@@ -251,7 +252,7 @@ class Placing(Struct):
         )
         diagnosis, by_node = engine.diagnose(target, framework.shape_of(target), ran)
         if engine.preemption_is_futile(diagnosis):
-            failure = Failure(engine.with_futile_messages(diagnosis)[0])
+            failure = Failure(replace(diagnosis, futile_plugins=engine.core_post_filters or ()))
             if failure != self._failure:  # pods that fail alike share one, with its text
                 self._failure = failure
             return self._failure

@@ -6,7 +6,7 @@ kube-scheduler v1.36, framework/types.go and backend/queue/active_queue.go.
 """
 
 from enum import Enum
-from heapq import heapify, heappop, heappush, merge
+from heapq import heapify, heappop, heappush
 from itertools import chain
 
 cimport cython
@@ -430,7 +430,7 @@ cdef class Lane(Waiting):
     def __iter__(self):
         """Iterate in the order in which the entries would be popped."""
         in_order = [info for info in self.pods[self.begin :] if info is not None]
-        return merge(in_order, self.out_of_order, key=self.rank)
+        return iter(sorted([*in_order, *self.out_of_order], key=self.rank))
 
     @property
     def stored(self):

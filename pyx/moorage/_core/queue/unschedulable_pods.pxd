@@ -18,7 +18,6 @@ cdef class UnschedulablePods(Waiting):
     cdef PodClasses classes
     cdef int64_t generation  # of the classes in `places`
     cdef readonly dict by_rejection
-    cdef readonly int64_t version
     cdef dict places  # UID: rejection and class
     cdef RejectedPods last  # the one that received a pod last, or None
 

@@ -168,8 +168,6 @@ cdef class UnschedulablePods(Waiting):
     ----------
     by_rejection : dict of Rejection to RejectedPods
         Without rejections that have no pods.
-    version : int
-        Grows with each change of the keys of `by_rejection`.
     """
 
     def __init__(self, PodClasses classes not None):
@@ -192,7 +190,6 @@ cdef class UnschedulablePods(Waiting):
             rejected = self.by_rejection.get(rejection)
             if rejected is None:
                 rejected = self.by_rejection[rejection] = RejectedPods(rejection)
-                self.version += 1
             self.last = rejected
         rejected.pods[entry.uid] = entry
         self.size += 1
@@ -241,6 +238,26 @@ cdef class UnschedulablePods(Waiting):
             if not (index.of_class and alike):
                 index.remove(key if index.of_class else uid)
         return rejected
+
+    def listening(self, event, meaning):
+        """Return the pods of each rejection that an event may move, and what the event means for them.
+
+        Parameters
+        ----------
+        event : ClusterEvent
+        meaning : callable
+            Returns what an event means for a rejection.
+
+        Returns
+        -------
+        list of (RejectedPods, Meaning)
+        """
+        cdef list listeners = []
+        for rejection, rejected in self.by_rejection.items():
+            means = meaning(rejection, event)
+            if means.may_move:
+                listeners.append((rejected, means))
+        return listeners
 
     def may_move(self, RejectedPods rejected not None, tuple indexes not None, bint of_class, old, new):
         """Return the pods of a rejection that an event may move, in any order.
@@ -292,7 +309,6 @@ cdef class UnschedulablePods(Waiting):
         if not rejected.pods:
             del self.by_rejection[rejected.rejection]
             self.last = None
-            self.version += 1
         return 0
 
     cdef list select(self):

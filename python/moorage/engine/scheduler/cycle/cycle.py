@@ -168,8 +168,10 @@ def run_post_filter(
         failed = engine.post_filter_failure(state)
         if failed is not None:
             return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
-        diagnosis, result = engine.with_futile_messages(decision.diagnosis)
-        return replace(decision, diagnosis=diagnosis, nominating=result)
+        plugins, shape = engine.core_post_filters or (), decision.diagnosis.shape
+        ends = any(plugin.futile_message(shape, decision.diagnosis.nodes, 0)[1] for plugin in plugins)
+        diagnosis = replace(decision.diagnosis, futile_plugins=plugins)
+        return replace(decision, diagnosis=diagnosis, nominating=NominatingInfo() if ends else None)
     result, status = engine.framework.run_post_filter_plugins(state, pod, statuses)
     diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
     return replace(decision, diagnosis=diagnosis, nominating=result)

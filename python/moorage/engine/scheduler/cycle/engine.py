@@ -11,8 +11,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
-
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.plan import Plan
 from moorage._core.decide.search import MAX_THREADS
@@ -21,7 +19,7 @@ from moorage.engine.cache import SchedulerCache
 from moorage.engine.framework.configuration import KubeSchedulerConfiguration, groups_pods
 from moorage.engine.framework.handle import Extender, FrameworkHandle
 from moorage.engine.framework.in_tree_plugins import CorePostFilter
-from moorage.engine.framework.interface import FilterPlugin, NominatingInfo, Plugin, PreFilterPlugin
+from moorage.engine.framework.interface import FilterPlugin, Plugin, PreFilterPlugin
 from moorage.engine.framework.plugin_registry import check_profiles, make_profiles
 from moorage.engine.framework.profile import Profile
 from moorage.engine.framework.run_plugins import Target, target_of
@@ -201,21 +199,6 @@ class Engine(NodeSearch):
     def preemption_is_futile(self, diagnosis: Diagnosis) -> bool:
         """Whether PostFilter certainly makes no room for a pod without a nominated node."""
         return not self.may_preempt(diagnosis.shape, diagnosis.potential)
-
-    def with_futile_messages(self, diagnosis: Diagnosis) -> tuple[Diagnosis, NominatingInfo | None]:
-        """Return the result of PostFilter for a pod that it cannot help, without running it.
-
-        Returns
-        -------
-        diagnosis : Diagnosis
-            With the messages of the PostFilter plugins.
-        result : NominatingInfo or None
-            Clears the nomination where a plugin does so; None leaves it.
-        """
-        plugins = self.core_post_filters or ()
-        answers = [plugin.futile_message(diagnosis.shape, diagnosis.nodes, 0) for plugin in plugins]
-        result = NominatingInfo() if any(ends for _, ends in answers) else None
-        return structs.replace(diagnosis, futile_plugins=plugins), result
 
 
 # ---- engines -----------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from moorage._core.queue.in_flight import keys_of
 from moorage.answers.scheduler import Scheduler
@@ -61,12 +62,13 @@ class MeasuredRun(Policy):
         )
         self.loop = Loop(self.scheduler.context, self)
         self.timer, self.meter = timer, Meter()
-        # When the batch was popped, when pods of it were last tried, how many of it, and how many are placed.
-        self._popped = self._since = self._tried = self._placed = 0
-        # Pods of the batch that were tried together: where they are in the batch, where the placed ones are
-        # in `Operations.placed`, and the nanoseconds. They are counted after the batch, as this is no work of
-        # the scheduler.
-        self._spans: list[tuple[slice, slice, int]] = []
+        # When the batch was popped, when pods of it were last tried, and how many of it.
+        self._popped = self._since = self._tried = 0
+        # What became of pods of the batch, in order; and the pods that were tried together: where they are in
+        # the batch, the number of outcomes until then, and the nanoseconds. Both are noted after the batch,
+        # as this is no work of the scheduler.
+        self._outcomes: list[Callable[[], None]] = []
+        self._spans: list[tuple[slice, int, int]] = []
         self.operations = Operations(self, self.clock, workload, self._measure)
         self.scheduler.handle.on_eviction.append(self.loop.evicted)
 
@@ -87,36 +89,46 @@ class MeasuredRun(Policy):
         any."""
         loop, meter, result, measured_before = self.loop, self.meter, self.loop.result, self.meter.pods
         result.clear_run()
-        self._spans, began = [], self.timer()
+        self._outcomes, self._spans, began = [], [], self.timer()
         infos = loop.take(min(limit, meter.batch_limit()))
         tried = loop.attempt(infos) if infos else 0
         loop.bind()
         self.clock.attempted(tried)
         if meter.window is not None and infos:
             spent, placed = self.timer() - began, self.operations.placed
-            runs = self.operations.known_of(infos)
+            runs, noted = self.operations.known_of(infos), 0
             measured = meter.popped(runs, self._popped - began)
-            for pods, part, nanoseconds in self._spans:
-                meter.tried_each(runs[pods], placed[part], nanoseconds)
+            for pods, outcomes, nanoseconds in self._spans:
+                before = len(placed)
+                self._note(noted, outcomes)
+                meter.tried_each(runs[pods], placed[before:], nanoseconds)
+                noted = outcomes
+            self._note(noted, len(self._outcomes))
             meter.tried(spent, measured / len(runs), meter.pods - measured_before)
+        else:
+            self._note(0, len(self._outcomes))
         return bool(infos or result.has_placed or result.skipped)
+
+    def _note(self, first: int, end: int) -> None:
+        """Note some outcomes of the batch."""
+        for note in self._outcomes[first:end]:
+            note()
 
     def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
         self._popped = self._since = self.timer()
-        self._tried, self._placed = 0, len(self.operations.placed)
+        self._tried = 0
         return len(infos)
 
     def on_tried(self, number: int) -> None:
-        now, placed = self.timer(), len(self.operations.placed)
-        span = slice(self._tried, number), slice(self._placed, placed), now - self._since
-        self._spans.append(span)
-        self._since, self._tried, self._placed = now, number, placed
+        now = self.timer()
+        self._spans.append((slice(self._tried, number), len(self._outcomes), now - self._since))
+        self._since, self._tried = now, number
 
     def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
-        self.operations.note_placements(keys_of(infos), nodes)
+        self._outcomes.append(partial(self.operations.note_placements, keys_of(infos), nodes))
 
     def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
-        self.operations.note_failures(keys_of(infos), failures)
+        self._outcomes.append(partial(self.operations.note_failures, keys_of(infos), failures))
 
     def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
         self.operations.note_evictions(evictions)

@@ -31,7 +31,7 @@ from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import InputError, examples, number_of, with_hint
-from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod
+from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod, PriorityClass
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import MAX_PODS, CronJob, Job
@@ -246,9 +246,20 @@ class Simulation(Struct, dict=True):
             pods = number_of(len(self.preempted), "running pod", "running pods")
             texts = [f"{victim.pod.key}, by {victim.by}" for victim in self.preempted]
             yield f"evicts {pods}: {'; '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
+            yield from self._default_priorities()
         if self.depends_on:
             yield self.depends_on
         yield from (f"not asked: {each.text}" for each in self.not_asked)
+
+    def _default_priorities(self) -> Iterator[str]:
+        """Yield how many were evicted for pods that have their priority from a global default class."""
+        client = self.scheduler.client
+        preemptors = [find_object(client, Pod, *victim.by.split("/")[::-1]) for victim in self.preempted]
+        counts = Counter(pod.spec.priority_class_name for pod in preemptors if pod is not None)
+        for each in client.list(PriorityClass)[0]:
+            if each.global_default and (number := counts[each.name]):
+                class_text = f"{each.name}, the global default PriorityClass ({each.value})"
+                yield f"of them {number} for pods whose priority is that of {class_text}"
 
     def basis(self, notes: Iterable[str]) -> list[str]:
         """Return what the answer rests on, in a few words each."""

@@ -13,7 +13,7 @@ from moorage._core.base.quantity import Quantity
 from .cel_errors import EvaluationError, count_work
 from .standard_functions import add_standard_functions, find, find_all
 from .string_functions import add_string_functions
-from .text_formats import add_format_functions, add_net_functions, add_semver_functions
+from .text_formats import add_format_functions, add_net_functions, add_semver_functions, succeeds
 from .times import add_durations
 from .type_checker import Library, elements_cost, pattern_cost, traversal_cost
 from .values import (
@@ -153,7 +153,7 @@ def add_kubernetes_functions(library: Library) -> None:
 
 def _quantities(library: Library) -> None:
     library.function("quantity", [STRING], QUANTITY, _quantity, traversal_cost)
-    library.function("isQuantity", [STRING], BOOL, _is_quantity, traversal_cost)
+    library.function("isQuantity", [STRING], BOOL, succeeds(Quantity), traversal_cost)
     library.function("sign", [QUANTITY], INT, lambda a: a.sign())  # upstream declares no member
     library.member("isInteger", [QUANTITY], BOOL, lambda a: _integer(a) is not None)
     library.member("asInteger", [QUANTITY], INT, _as_integer)
@@ -172,14 +172,6 @@ def _quantity(text: str) -> Quantity:
         return Quantity(text)
     except ValueError as error:
         raise EvaluationError(str(error)) from None
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        Quantity(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _integer(quantity: Quantity) -> int | None:

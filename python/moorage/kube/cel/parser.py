@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from .cel_errors import CompileError, Problem
 from .values import BOOL, BYTES, DOUBLE, DYN, INT, NULL, STRING, UINT, CelType, Uint
@@ -390,47 +392,37 @@ def _appended(at: int, element: Expression) -> Expression:
     return _call(at, "_+_", _result(at), ListLiteral(at, [element]))
 
 
-def _map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    at = call.at
-    step = _appended(at, rest[-1])
+def _collect(
+    call: Call, names: list[str], rest: list[Expression], start: Expression, step: Expression
+) -> Expression:
+    """A fold whose step is for all items; of two arguments, the first one selects them."""
     if len(rest) == 2:
-        step = _call(at, "_?_:_", rest[0], step, _result(at))
-    return _fold(call, names, ListLiteral(at, []), step)
+        step = _call(call.at, "_?_:_", rest[0], step, _result(call.at))
+    return _fold(call, names, start, step)
+
+
+def _map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
+    return _collect(call, names, rest, ListLiteral(call.at, []), _appended(call.at, rest[-1]))
 
 
 def _filter(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    at = call.at
-    step = _call(at, "_?_:_", rest[0], _appended(at, Identifier(at, names[0])), _result(at))
-    return _fold(call, names, ListLiteral(at, []), step)
+    return _map(call, names, [*rest, Identifier(call.at, names[0])])
 
 
 def _transform_map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
     at = call.at
-    step: Expression = _call(at, "cel.@mapInsert", _result(at), Identifier(at, names[0]), rest[-1])
-    if len(rest) == 2:
-        step = _call(at, "_?_:_", rest[0], step, _result(at))
-    return _fold(call, names, MapLiteral(at, []), step)
+    step = _call(at, "cel.@mapInsert", _result(at), Identifier(at, names[0]), rest[-1])
+    return _collect(call, names, rest, MapLiteral(at, []), step)
 
 
 def _transform_entries(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    at = call.at
-    step: Expression = _call(at, "cel.@mapInsert", _result(at), rest[-1])
-    if len(rest) == 2:
-        step = _call(at, "_?_:_", rest[0], step, _result(at))
-    return _fold(call, names, MapLiteral(at, []), step)
+    step = _call(call.at, "cel.@mapInsert", _result(call.at), rest[-1])
+    return _collect(call, names, rest, MapLiteral(call.at, []), step)
 
 
-def _optional_map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    return _of_optional(call, names[0], rest[0], wraps=True)
-
-
-def _optional_flat_map(call: Call, names: list[str], rest: list[Expression]) -> Expression:
-    return _of_optional(call, names[0], rest[0], wraps=False)
-
-
-def _of_optional(call: Call, name: str, result: Expression, *, wraps: bool) -> Expression:
+def _of_optional(call: Call, names: list[str], rest: list[Expression], *, wraps: bool) -> Expression:
     at, target = call.at, call.target
-    there = _bound(at, name, _call(at, "value", target=target), result)
+    there = _bound(at, names[0], _call(at, "value", target=target), rest[0])
     if wraps:
         there = _call(at, "optional.of", there)
     return _call(at, "_?_:_", _call(at, "hasValue", target=target), there, _call(at, "optional.none"))
@@ -465,8 +457,8 @@ _MACROS: dict[tuple[str, int], Macro] = {
     ("map", 3): _map,
     ("filter", 2): _filter,
     ("sortBy", 2): _sort_by,
-    ("optMap", 2): _optional_map,
-    ("optFlatMap", 2): _optional_flat_map,
+    ("optMap", 2): partial(_of_optional, wraps=True),
+    ("optFlatMap", 2): partial(_of_optional, wraps=False),
     **_TWO_VARIABLES,
 }
 
@@ -477,7 +469,8 @@ MAX_DEPTH = 250
 TOO_DEEP = f"expression recursion limit exceeded: {MAX_DEPTH}"
 _FIRST, _OPTIONAL = "'[', '{', '(', '.', '-', '!', ", "'?', "
 _REST = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-_RELATIONS = frozenset(("<", "<=", ">", ">=", "==", "!=", "in"))
+_OPERATORS = (("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"))
+"""Those that bind more come later."""
 _LITERALS: dict[str, tuple[object, CelType]] = {
     "true": (True, BOOL),
     "false": (False, BOOL),
@@ -498,6 +491,9 @@ def parse(text: str) -> Expression:
     expression = parser.ternary()
     parser.expect("end")
     return expression
+
+
+Entry = TypeVar("Entry")
 
 
 class _Parser:
@@ -556,7 +552,7 @@ class _Parser:
         """Operands of ``||`` or ``&&``, as one call of all of them."""
 
         def operand() -> Expression:
-            return self.logical("&&", "_&&_") if mark == "||" else self.relation()
+            return self.logical("&&", "_&&_") if mark == "||" else self.operation()
 
         operands = [operand()]
         at = -1
@@ -565,35 +561,20 @@ class _Parser:
             operands.append(operand())
         return operands[0] if len(operands) == 1 else Call(at, function, None, operands)
 
-    def relation(self) -> Expression:
-        left = self.sum()
-        levels = 0
-        while (token := self.take(*_RELATIONS)) is not None:
-            levels = self.deeper(levels, token)
-            name = "@in" if token.value == "in" else f"_{token.value!s}_"
-            left = Call(token.at, name, None, [left, self.sum()])
+    def operation(self, least: int = 0) -> Expression:
+        """Operands with operators between them, of all that bind no less than those at an index."""
+        left, levels, before = self.unary(), 0, -1
+        while (token := self.take(*chain(*_OPERATORS[least:]))) is not None:
+            binds = next(at for at, operators in enumerate(_OPERATORS) if token.value in operators)
+            levels = self.deeper(levels if binds == before else 0, token)
+            before, name = binds, "@in" if token.value == "in" else f"_{token.value!s}_"
+            left = Call(token.at, name, None, [left, self.operation(binds + 1)])
         return left
 
     def deeper(self, levels: int, token: Token) -> int:
         if self.depth + levels >= MAX_DEPTH:
             raise self.fail(token.at, TOO_DEEP)
         return levels + 1
-
-    def sum(self) -> Expression:
-        left = self.product()
-        levels = 0
-        while (token := self.take("+", "-")) is not None:
-            levels = self.deeper(levels, token)
-            left = Call(token.at, f"_{token.value!s}_", None, [left, self.product()])
-        return left
-
-    def product(self) -> Expression:
-        left = self.unary()
-        levels = 0
-        while (token := self.take("*", "/", "%")) is not None:
-            levels = self.deeper(levels, token)
-            left = Call(token.at, f"_{token.value!s}_", None, [left, self.unary()])
-        return left
 
     def unary(self) -> Expression:
         first = self.token
@@ -628,7 +609,7 @@ class _Parser:
                 if name is None:
                     self.next -= 1
                     raise self.unexpected()
-                operand = self.struct_literal(token.at, name)
+                operand = StructLiteral(token.at, name, *self.entries("}", self.named_field))
                 continue
             optional = self.take("?") is not None
             if token.value == "[":
@@ -671,9 +652,9 @@ class _Parser:
             self.expect("mark", ")")
             return node
         if self.take("[") is not None:
-            return self.list_literal(token.at)
+            return ListLiteral(token.at, *self.entries("]", self.nested))
         if self.take("{") is not None:
-            return self.map_literal(token.at)
+            return MapLiteral(token.at, *self.entries("}", self.pair))
         is_global = self.take(".") is not None
         token = self.token
         if token.kind != "name" or token.value == "in":
@@ -693,45 +674,26 @@ class _Parser:
             return self.call(opened, name, None)
         return Identifier(token.at, name)
 
-    def list_literal(self, at: int) -> Expression:
-        elements: list[Expression] = []
+    def entries(self, end: str, entry: Callable[[], Entry]) -> tuple[list[Entry], frozenset[int]]:
+        """The entries of a literal up to its end, and which of them are optional."""
+        entries: list[Entry] = []
         optional: set[int] = set()
-        while self.take("]") is None:
-            if elements:
-                self.expect("mark", ",")
-                if self.take("]") is not None:
-                    break
-            if self.take("?") is not None:
-                optional.add(len(elements))
-            elements.append(self.nested())
-        return ListLiteral(at, elements, frozenset(optional))
-
-    def struct_literal(self, at: int, name: str) -> Expression:
-        fields: list[tuple[str, Expression]] = []
-        optional: set[int] = set()
-        while self.take("}") is None:
-            if fields:
-                self.expect("mark", ",")
-                if self.take("}") is not None:
-                    break
-            if self.take("?") is not None:
-                optional.add(len(fields))
-            token = self.expect("escaped" if self.token.kind == "escaped" else "name")
-            self.expect("mark", ":")
-            fields.append((str(token.value), self.nested()))
-        return StructLiteral(at, name, fields, frozenset(optional))
-
-    def map_literal(self, at: int) -> Expression:
-        entries: list[tuple[Expression, Expression]] = []
-        optional: set[int] = set()
-        while self.take("}") is None:
+        while self.take(end) is None:
             if entries:
                 self.expect("mark", ",")
-                if self.take("}") is not None:
+                if self.take(end) is not None:
                     break
             if self.take("?") is not None:
                 optional.add(len(entries))
-            key = self.nested()
-            self.expect("mark", ":")
-            entries.append((key, self.nested()))
-        return MapLiteral(at, entries, frozenset(optional))
+            entries.append(entry())
+        return entries, frozenset(optional)
+
+    def named_field(self) -> tuple[str, Expression]:
+        token = self.expect("escaped" if self.token.kind == "escaped" else "name")
+        self.expect("mark", ":")
+        return str(token.value), self.nested()
+
+    def pair(self) -> tuple[Expression, Expression]:
+        key = self.nested()
+        self.expect("mark", ":")
+        return key, self.nested()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .cel_errors import COST_LIMIT, LIMIT_EXCEEDED, CostError, EvaluationError, Problem
@@ -144,23 +144,25 @@ def _list(node: ListLiteral) -> Evaluate:
     optional = node.optional
 
     def evaluate(run: Evaluation) -> tuple[Any, ...]:
-        values: list[Any] = []
-        for at, element in enumerate(elements):
-            value = element(run)
-            if at not in optional:
-                values.append(value)
-            elif _optional(value).is_there:
-                values.append(value.value)
+        if optional:
+            values = [value for _, value in _present(((0, read(run)) for read in elements), optional)]
+        else:
+            values = [read(run) for read in elements]
         run.add(_LIST_COST)
         return tuple(values)
 
     return evaluate
 
 
-def _optional(value: Any) -> Optional:
-    if type(value) is not Optional:
-        raise EvaluationError(NO_OVERLOAD)
-    return value
+def _present(entries: Iterable[tuple[Any, Any]], optional: frozenset[int]) -> Iterator[tuple[Any, Any]]:
+    """Yield the entries of a literal, without the optional ones that have no value."""
+    for at, (key, value) in enumerate(entries):
+        if at not in optional:
+            yield key, value
+        elif type(value) is not Optional:
+            raise EvaluationError(NO_OVERLOAD)
+        elif value.is_there:
+            yield key, value.value
 
 
 def _map(node: MapLiteral) -> Evaluate:
@@ -168,13 +170,7 @@ def _map(node: MapLiteral) -> Evaluate:
     optional = node.optional
 
     def evaluate(run: Evaluation) -> MapValue:
-        items: list[tuple[Any, Any]] = []
-        for at, (key, value) in enumerate(entries):
-            item_key, item = key(run), value(run)
-            if at not in optional:
-                items.append((item_key, item))
-            elif _optional(item).is_there:
-                items.append((item_key, item.value))
+        items = [*_present(((key(run), value(run)) for key, value in entries), optional)]
         run.add(_MAP_COST)
         return MapValue(items)
 
@@ -186,13 +182,7 @@ def _struct(node: StructLiteral) -> Evaluate:
     of, optional = CelType(node.name), node.optional
 
     def evaluate(run: Evaluation) -> StructValue:
-        items: list[tuple[str, Any]] = []
-        for at, (name, value) in enumerate(fields):
-            item = value(run)
-            if at not in optional:
-                items.append((name, item))
-            elif _optional(item).is_there:
-                items.append((name, item.value))
+        items = [*_present(((name, value(run)) for name, value in fields), optional)]
         run.add(_STRUCT_COST)
         return StructValue(of, MapValue(items))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from .cel_errors import EvaluationError, count_work
@@ -51,6 +52,7 @@ _ALLOWED = {
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _RAISED = str.maketrans("+-0123456789", "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', (*"abfnrtv", "\\", '"'), strict=True))
+_ESCAPED = str.maketrans({character: f"\\{letter}" for character, letter in _ESCAPES.items()})
 
 
 def wrong_argument(letter: str, name: str) -> str:
@@ -185,7 +187,8 @@ def _literal(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join([_literal(element) for element in value])}]"
     if isinstance(value, MapValue):
-        entries = sorted([(_literal_key(key), _literal(item)) for key, item in value.items()], key=_first)
+        literals = [(_literal_key(key), _literal(item)) for key, item in value.items()]
+        entries = sorted(literals, key=itemgetter(0))
         return f"{{{', '.join([f'{key}:{item}' for key, item in entries])}}}"
     if isinstance(value, float):
         return f"{value:.6f}" if math.isfinite(value) else f'"{double_text(value)}"'
@@ -198,10 +201,6 @@ def _literal(value: Any) -> str:
     if isinstance(value, Timestamp | Duration):
         return f"{'timestamp' if isinstance(value, Timestamp) else 'duration'}({quoted(text)})"
     return text
-
-
-def _first(entry: tuple[str, str]) -> str:
-    return entry[0]
 
 
 def _literal_key(key: Any) -> str:
@@ -351,9 +350,4 @@ def _go_value(value: Any) -> str:
 
 def quote(text: str) -> str:
     """Return a text in double quotes, with escapes for special characters."""
-    escapes = dict(zip('\a\b\f\n\r\t\v\\"', (*"abfnrtv", "\\", '"'), strict=True))
-    return (
-        '"'
-        + "".join([f"\\{escapes[character]}" if character in escapes else character for character in text])
-        + '"'
-    )
+    return f'"{text.translate(_ESCAPED)}"'

@@ -16,6 +16,7 @@ from ipaddress import (
     IPv6Network,
     ip_address,
 )
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from urllib.parse import quote as url_quote
 
@@ -154,7 +155,7 @@ def _is_global_unicast(address: Address) -> bool:
 
 def _blocks(library: Library) -> None:
     library.function("cidr", [STRING], CIDR, _cidr, traversal_cost)
-    library.function("isCIDR", [STRING], BOOL, lambda text: _parsed_cidr(text) is not None, traversal_cost)
+    library.function("isCIDR", [STRING], BOOL, succeeds(_cidr), traversal_cost)
     library.function("string", [CIDR], STRING, str)
     library.member("containsIP", [CIDR, STRING], BOOL, lambda a, b: _contains(a, _ip(b)), traversal_cost)
     library.member("containsIP", [CIDR, IP], BOOL, _contains)
@@ -165,19 +166,12 @@ def _blocks(library: Library) -> None:
     library.member("masked", [CIDR], CIDR, lambda a: Cidr(a.network.network_address, a.length))
 
 
-def _parsed_cidr(text: str) -> Cidr | None:
+def _cidr(text: str) -> Cidr:
     address, _, length = text.partition("/")
     ip = _parsed(address)
     if ip is None or not _PREFIX.fullmatch(length) or int(length) > ip.max_prefixlen:
-        return None
-    return Cidr(ip, int(length))
-
-
-def _cidr(text: str) -> Cidr:
-    cidr = _parsed_cidr(text)
-    if cidr is None:
         raise EvaluationError(f'network address parse error during conversion from string: "{text}"')
-    return cidr
+    return Cidr(ip, int(length))
 
 
 def _contains(block: Cidr, address: Address) -> bool:
@@ -350,10 +344,12 @@ def _unless(is_right: Callable[[str], bool], wrong: str) -> Check:
     return lambda text: [] if is_right(text) else [wrong]
 
 
-def _succeeds(read: Callable[[str], object]) -> Callable[[str], bool]:
-    def is_right(text: str) -> bool:
+def succeeds(read: Callable[..., object]) -> Callable[..., bool]:
+    """Return a function that says whether another one has a result for its arguments."""
+
+    def is_right(*arguments: Any) -> bool:
         try:
-            read(text)
+            read(*arguments)
         except (ValueError, EvaluationError):
             return False
         return True
@@ -382,9 +378,9 @@ _FORMATS: dict[str, Check] = {
     "labelValue": _label_value,
     "uri": _unless(is_url, "invalid URI"),
     "uuid": _unless(lambda text: _UUID.fullmatch(text) is not None, "does not match the UUID format"),
-    "byte": _unless(lambda text: text != "" and _succeeds(_bytes)(text), "invalid base64"),
-    "date": _unless(_succeeds(_date), "invalid date"),
-    "datetime": _unless(_succeeds(lambda text: timestamp_from_text(text.upper())), "invalid datetime"),
+    "byte": _unless(lambda text: text != "" and succeeds(_bytes)(text), "invalid base64"),
+    "date": _unless(succeeds(_date), "invalid date"),
+    "datetime": _unless(succeeds(lambda text: timestamp_from_text(text.upper())), "invalid datetime"),
 }
 
 
@@ -526,14 +522,6 @@ def _semver(text: str, loose: bool = False) -> Semver:
     return parse_semver(_normalized(text) if loose else text)
 
 
-def _is_semver(text: str, loose: bool = False) -> bool:
-    try:
-        _semver(text, loose)
-    except EvaluationError:
-        return False
-    return True
-
-
 def compare(first: Semver, other: Semver) -> int:
     """Return -1, 0 or 1."""
     return (other < first) - (first < other)
@@ -543,8 +531,8 @@ def add_semver_functions(library: Library) -> None:
     """Add the overloads of this module."""
     library.function("semver", [STRING], SEMVER, _semver, traversal_cost)
     library.function("semver", [STRING, BOOL], SEMVER, _semver, traversal_cost)
-    library.function("isSemver", [STRING], BOOL, _is_semver, traversal_cost)
-    library.function("isSemver", [STRING, BOOL], BOOL, _is_semver, traversal_cost)
+    library.function("isSemver", [STRING], BOOL, succeeds(_semver), traversal_cost)
+    library.function("isSemver", [STRING, BOOL], BOOL, succeeds(_semver), traversal_cost)
     library.member("isGreaterThan", [SEMVER, SEMVER], BOOL, lambda a, b: b < a)
     library.member("isLessThan", [SEMVER, SEMVER], BOOL, lambda a, b: a < b)
     library.member("compareTo", [SEMVER, SEMVER], INT, compare)

@@ -328,6 +328,36 @@ def test_the_first_kind_that_can_be_read_after_an_outage_calls_the_others(
     assert all(0.8 <= seconds <= 1.6 for seconds in slept)
 
 
+def test_a_kind_that_is_called_during_an_attempt_does_not_pause_after_it(
+    client: ApiClient, store: ObjectStore, server: WireServer, pauses: Pauses
+) -> None:
+    """The server was away when the attempt began."""
+    refuse, begun, gate = answers(403, "Forbidden", "not yet"), Event(), Event()
+
+    def refuse_nodes_late(handler: Handler) -> bool:
+        if handler.path.startswith("/api/v1/nodes"):
+            begun.set()
+            gate.wait(LIMIT)
+        return bool(refuse(handler))
+
+    nodes = watching(client, store, Node(metadata=ObjectMeta(name="x")))
+    pods = watching(client, store)
+    server.outage = refuse_nodes_late
+    server.cut("/nodes")
+    pauses.begin()
+    pauses.end()
+    assert begun.wait(LIMIT)
+    server.cut("/pods")
+    pauses.begin()
+    server.outage = None
+    store.create(pod("y"))
+    pauses.end()
+    until(client, lambda: pods.unreadable_since is None)
+    assert nodes.unreadable_since is not None
+    gate.set()
+    until(client, lambda: nodes.unreadable_since is None)
+
+
 def test_a_kind_that_comes_and_goes(
     client: ApiClient, store: ObjectStore, server: WireServer, pauses: Pauses
 ) -> None:

@@ -326,7 +326,8 @@ class Reflector(Generic[T]):
             reflectors = self._arrivals.reflectors
             if all(other.unreadable_since is not None or other._collection is None for other in reflectors):
                 for other in reflectors:
-                    other._call.set()
+                    if other is not self:
+                        other._call.set()
             seconds = self._connection.clock() - self.unreadable_since
             self.unreadable_since, self.error = None, ""
             logger.info("kind can be read again: kind=%s seconds=%.1f", self.kind, seconds)
@@ -334,8 +335,8 @@ class Reflector(Generic[T]):
 
     def _pause(self) -> None:
         self._opened_at = None
-        self._call.clear()
         if not self.is_closed and self._connection.wait(self._call, self._backoff.next()):
             self._backoff.reset()
             if not self.is_closed:  # all are called at once, and go on one after the other
                 self._connection.sleep(self._backoff.next())
+        self._call.clear()  # a call during an attempt that fails ends the pause after it

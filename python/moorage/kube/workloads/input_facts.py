@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.errors import examples, shorten
+from moorage.errors import examples, first_of, shorten
 from moorage.notes import RoutineNote, reworded
 
 from ..admission.pod_requests import controlled, quantities, strongest, with_recommendation
@@ -170,7 +170,7 @@ _MAKERS: tuple[type[Object], ...] = (*MAKERS, Deployment)
 
 
 class InputFact(NamedTuple):
-    """A sentence about an object; without a workload for a node or a webhook."""
+    """A sentence about an object; without a workload for a node, a namespace or a webhook."""
 
     workload: Workload | None
     text: str
@@ -183,7 +183,12 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
     existing = {
         Workload(obj.namespace, obj.kind, obj.name) for obj in cluster.others if isinstance(obj, _MAKERS)
     }
-    facts = [*_of_nodes(cluster), *_unserved_webhooks(cluster), *_of_pods(cluster.pods, workloads)]
+    facts = [
+        *_of_nodes(cluster),
+        *_deleted_namespaces(cluster),
+        *_unserved_webhooks(cluster),
+        *_of_pods(cluster.pods, workloads),
+    ]
     for obj in cluster.others:
         if isinstance(obj, _MAKERS):
             top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
@@ -235,6 +240,19 @@ def _is_bad(condition: Condition) -> bool:
     if condition.type in (*PRESSURES, "NetworkUnavailable"):
         return condition.status == "True"
     return condition.type == "Ready" and condition.status != "True"
+
+
+def _deleted_namespaces(cluster: Cluster) -> Iterator[InputFact]:
+    """Yield the namespaces that are being deleted, with their workloads: nobody makes pods there."""
+    for space in cluster.namespaces:
+        if (since := space.metadata.deletion_timestamp) is not None:
+            of_it = [
+                obj for obj in cluster.others if obj.namespace == space.name and isinstance(obj, _MAKERS)
+            ]
+            texts = [f"{obj.kind.lower()}/{obj.name}" for obj in of_it if obj.metadata.controller() is None]
+            if texts:
+                what = first_of(texts, _EXAMPLES)
+                yield InputFact(None, f"namespace {space.name} is being deleted since {since}, with {what}")
 
 
 def _of_pods(pods: Collection[Pod], workloads: Workloads) -> Iterator[InputFact]:

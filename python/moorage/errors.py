@@ -235,6 +235,10 @@ class NoManifestError(InputError):
     """A file or document that has no objects: it may be left out of a directory or an archive."""
 
 
+class NoObjectError(InputError):
+    """What stands where an object should be: an answer of a server, a table, a kustomization."""
+
+
 class ConfigurationError(InputError):
     """A configuration that kube-scheduler v1.36 refuses.
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from moorage.errors import InputError, NoManifestError, examples, shorten
+from moorage.errors import InputError, NoManifestError, NoObjectError, examples, shorten
 from moorage.notes import RoutineNote
 
 from ..apiserver.overlay import is_newer
@@ -518,7 +518,9 @@ class _Reader:
             try:
                 pending += self._read_one(document, kind, origin)
             except InputError as error:
-                obj = label(*_identity(document, kind), origin)
+                identity = _identity(document, kind)
+                is_file = isinstance(error, NoObjectError) and not any(identity)
+                obj = "" if is_file else label(*identity, origin)
                 path = shorten(error.path)
                 if is_template(document, error.path):
                     error = no_manifest(error, TEMPLATE_HINT)
@@ -605,7 +607,7 @@ class _Reader:
 
     def _is_undecodable(self, document: Any, error: InputError) -> bool:
         """Whether an error is one of an API server, which cannot decode an object of a change."""
-        if isinstance(error, NoManifestError) or not self.is_changing():
+        if isinstance(error, NoManifestError | NoObjectError) or not self.is_changing():
             return False
         with suppress(InputError):
             decode(document, dict[str, Any])
@@ -617,7 +619,7 @@ class _Reader:
         named, namespace, name = _identity(document, kind)
         version = decode(document, Head[Any]).api_version
         text = f"{error.path}: {error.message}" if error.path else error.message
-        names = named, version, namespace, name or f"(document {origin.document})"
+        names = named, version, namespace, name or f"({label('', '', '', origin)})"
         self.refused.append(refused_object(InputError(text), names, origin.source))
 
     def _store_params(self, params: Iterable[PolicyParameter], origin: Origin) -> None:

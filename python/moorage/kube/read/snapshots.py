@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.errors import InputError, NoManifestError, shorten
+from moorage.errors import InputError, NoManifestError, NoObjectError, shorten
 
 from ..model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap, KarpenterSettings
 from ..model.meta import Object, ObjectMeta
@@ -99,14 +99,16 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
 
     Raises
     ------
-    InputError
-        The document is an error that an API server answered with, a table, a kustomization, or a kubeconfig.
+    NoObjectError
+        The document is an error that an API server answered with, a table, or a kustomization.
+    NoManifestError
+        It is a kubeconfig.
     """
     if kind == "Status" and api_version in ("", "v1"):
         answer = decode(document, _Answer)
-        raise InputError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
+        raise NoObjectError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
     if kind == "Table" and api_version.startswith("meta.k8s.io/"):
-        raise InputError(TABLE)
+        raise NoObjectError(TABLE)
     if kind == "Config" and api_version == "v1":
         raise NoManifestError("a kubeconfig, not a dump of objects; --kubeconfig FILE reads its cluster")
     is_named = not api_version and PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
@@ -114,7 +116,7 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
         folder = shorten(str(PurePath(source).parent))
         rest = f"$(find {folder} -name '*.yaml' ! -name kustomization.yaml -printf ' -f %p')"
         as_is = f"to read the files as they are, without it: {rest}"
-        raise InputError(f"a kustomization; use kubectl kustomize {folder} | moorage … -f -; {as_is}")
+        raise NoObjectError(f"a kustomization; use kubectl kustomize {folder} | moorage … -f -; {as_is}")
 
 
 def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | None:

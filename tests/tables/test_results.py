@@ -158,7 +158,8 @@ def test_a_change_and_a_rollout() -> None:
     assert kept.table().to_dict()["reason"] == ["no controller would replace it"]
     waiting = rollout.to_dict()["without_node"]
     assert repr(rollout).splitlines()[0] == (
-        f"Deployment default/d: of 90 pods 90 updated, 10 available, {len(waiting)} without a node"
+        f"Deployment default/d: 90 of 90 pods updated, {len(waiting)} of these without a node; "
+        "10 available, old and new"
     )
 
 

@@ -196,8 +196,8 @@ class Rollout(Struct, Tabular, frozen=True):
 
     def numbers(self) -> str:
         """Return the numbers of pods."""
-        counts = f"{self.updated} updated, {self.available} available"
-        return f"of {self.replicas} pods {counts}, {len(self.without_node)} without a node"
+        updated = f"{self.updated} of {self.replicas} pods updated, {len(self.without_node)} of these"
+        return f"{updated} without a node; {self.available} available, old and new"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each pod without a node.

@@ -18,7 +18,7 @@ from moorage.controllers.kubelets import tolerated_seconds
 from moorage.document import Count, Document
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.engine.scheduler.scheduler_state import SchedulerState
-from moorage.errors import examples, number_of
+from moorage.errors import examples, first_of, number_of
 from moorage.kube import Deployment, Node, Pod, group_of
 from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
@@ -204,11 +204,12 @@ class Verdict(NamedTuple):
         return sum(finding.pods for finding in self.findings if finding.counts)
 
     def not_known(self, counts: bool) -> str:
-        """How many replicas of kinds that are not simulated are a failure, or are none; "" for no replica."""
+        """How many replicas of which kinds that are not simulated are a failure, or are none; "" for none."""
         findings = [finding for finding in self.findings if finding.is_unknown and finding.counts == counts]
-        kinds = {(finding.group.workload.group, finding.group.workload.kind) for finding in findings}
+        workloads = [finding.group.workload for finding in findings]
+        kinds = first_of([*dict.fromkeys(f"{each.kind}.{each.group}" for each in workloads)], 2)
         replicas = number_of(sum(finding.pods for finding in findings), "replica", "replicas")
-        return f"{replicas} of {number_of(len(kinds), 'kind', 'kinds')} not known" if findings else ""
+        return f"{replicas} of kinds not known ({kinds})" if findings else ""
 
     @property
     def failed_losses(self) -> int:

@@ -177,8 +177,8 @@ def load_before_and_after(
     before = joined = None
     refused: list[RefusedObject] = []
     if needs_before or _are_manifests(objects[number:]):
-        before = build(objects[:number], origins=origins[:number])
-        joining = partial(join, before, skipped=read.skipped, check=check)
+        before = build(objects[:number], origins=origins[:number], skipped=read.skipped)  # of all files
+        joining = partial(join, before, skipped={}, check=check)
         further = {at - number: text for at, text in texts.items() if at >= number}
         joined, refused = without_refused(joining, objects[number:], origins[number:], further)
     if joined is None:

@@ -26,11 +26,11 @@ from ..model.meta import Condition, LabelSelector, Object, with_condition
 from ..model.pod import ContainerState, ContainerStatus, Pod
 from ..model.policy import LimitRange, PodDisruptionBudget
 from ..model.webhooks import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from ..model.workload import DaemonSet, Deployment, Job, PodTemplateSpec, ReplicaSet, Service
+from ..model.workload import DaemonSet, Deployment, Job, PodTemplateSpec, ReplicaSet, Service, StatefulSet
 from .daemon_pods import PRESSURES, pinned_by, why_on_no_node
 from .missing_pods import MAKERS
 from .ownership import HASH_LABEL, Workload, Workloads, is_active, is_healthy
-from .revisions import Mark, template_mark
+from .revisions import REVISION_LABEL, Mark, template_mark
 
 # ---- readiness ---------------------------------------------------------------------------------------------
 #
@@ -198,6 +198,7 @@ def input_facts(cluster: Cluster) -> list[InputFact]:
             facts += (InputFact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
             if about.kind in kinds and about not in existing:
                 facts.append(InputFact(about, f"{head}: its target {about.text} is not in the input"))
+    facts += (_fact(about, text) for about, text in _awaited_pods(cluster))
     facts += _of_recommendations(cluster)
     facts += (_fact(about, text) for about, text in _selecting_nothing(cluster))
     facts += (_fact(about, text) for about, text in _daemons_without_nodes(cluster))
@@ -273,6 +274,24 @@ def _of_pods(pods: Collection[Pod], workloads: Workloads) -> Iterator[InputFact]
             for why, number in counts.items()
         ]
         yield _fact(workload, f"{ready[workload]} of {numbers[workload]} ready: {'; '.join(facts)}")
+
+
+def _awaited_pods(cluster: Cluster) -> Iterator[tuple[Workload, str]]:
+    """Yield the pods of revisions before, and not ready, for which StatefulSets wait that go in order."""
+    sets = {
+        obj.metadata.uid: obj
+        for obj in cluster.others
+        if isinstance(obj, StatefulSet) and obj.spec.pod_management_policy != "Parallel"
+    }
+    for pod in _started(cluster.pods) if sets else ():
+        owner = pod.metadata.controller()
+        obj = None if owner is None else sets.get(owner.uid)
+        if obj is None or is_healthy(pod) or is_starting(pod):
+            continue
+        own, new = pod.metadata.labels.get(REVISION_LABEL), obj.status.update_revision
+        if own and new and own != new:
+            text = f"it waits until {pod.name} of revision {own} is ready or deleted, before it brings {new}"
+            yield Workload(obj.namespace, obj.kind, obj.name), text
 
 
 def _why_not_ready(pod: Pod) -> tuple[str, str] | None:

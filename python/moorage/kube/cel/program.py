@@ -248,16 +248,12 @@ def _call(node: Call) -> Evaluate:
         operands.insert(0, compile_expression(node.target))
     if node.function in ("or", "orValue"):
         return _optional_or(*operands, unwraps=node.function == "orValue")
-    if len(node.overloads) == 1:
-        evaluate = _one_overload(operands, node.overloads[0])
-    else:
-        evaluate = _overloads(operands, node.overloads)
     if node.function in _PATTERNS:
         at = 1 if node.target is None else 0
         pattern = node.arguments[at] if at < len(node.arguments) else None
         if isinstance(pattern, Literal) and isinstance(pattern.value, str):
             compiled(pattern.value)
-    return evaluate
+    return _overloads(operands, node.overloads)
 
 
 def _is_constant(node: Expression) -> bool:
@@ -352,26 +348,11 @@ def _membership(element: Evaluate, values: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _one_overload(operands: list[Evaluate], overload: Overload) -> Evaluate:
-    apply, cost, wanted = overload.apply, overload.cost, overload.parameters
-
-    def evaluate(run: Evaluation) -> Any:
-        values = [_value(operand(run)) for operand in operands]
-        for value, parameter in zip(values, wanted, strict=True):
-            if not has_type(value, parameter):
-                raise _no_overload(overload.function, values)
-        result = apply(*values)
-        run.add(cost(*values, result))
-        return result
-
-    return evaluate
-
-
 def _overloads(operands: list[Evaluate], overloads: list[Overload]) -> Evaluate:
     def evaluate(run: Evaluation) -> Any:
         values = [_value(operand(run)) for operand in operands]
         for overload in overloads:
-            if all(has_type(value, of) for value, of in zip(values, overload.parameters, strict=True)):
+            if all(map(has_type, values, overload.parameters)):
                 result = overload.apply(*values)
                 run.add(overload.cost(*values, result))
                 return result

@@ -10,6 +10,7 @@ from moorage._core.queue.entrance import CreationClock
 from moorage.controllers import ClusterControllers, PodTimes, TimesOf
 from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.resource_claim_controller import ResourceClaimController
+from moorage.controllers.saved_fields import SavedFields
 from moorage.controllers.volume_operations import ControllerParameters
 from moorage.controllers.volume_plugins import DriverTopology, InMemoryProvisioner, StorageCapacities
 from moorage.engine.framework.plugin_registry import Registry
@@ -142,20 +143,18 @@ class SimulatedController:
 
     def save(self) -> object:
         """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
-        volumes = [
-            (plugin, plugin.volumes.copy(), plugin.segments.copy()) for plugin in self._plugins.values()
-        ]
+        plugins = [(plugin, plugin.save()) for plugin in self._plugins.values()]
         controller = self._controller
         times = self._time.now, self._ahead
-        return times, volumes, self._provisioners, controller, controller and controller.save()
+        return times, plugins, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
         """Restore a saved state. The store must have been restored before."""
-        times, volumes, self._provisioners, self._controller, known = saved
+        times, plugins, self._provisioners, self._controller, known = saved
         self._time.now, self._ahead = times
-        for plugin, assets, segments in volumes:
-            plugin.volumes, plugin.segments = assets.copy(), segments.copy()
-        self._plugins = {plugin.name: plugin for plugin, _, _ in volumes}
+        for plugin, volumes in plugins:
+            plugin.undo(volumes)
+        self._plugins = {plugin.name: plugin for plugin, _ in plugins}
         if self._controller is not None:
             self._controller.undo(known)
 
@@ -163,8 +162,8 @@ class SimulatedController:
         """Take the state of the controller of another store, of which this one's is a clone."""
         self._time.now, self._ahead = other._time.now, other._ahead
         for name, plugin in other._plugins.items():
-            mine = self._plugins[name] = self._new_plugin(name)
-            mine.volumes, mine.segments = plugin.volumes.copy(), plugin.segments.copy()
+            self._plugins[name] = self._new_plugin(name)
+            self._plugins[name].undo(plugin.save())
         if other._controller is not None:
             controller = self._make_controller(other._provisioners)
             controller.copy_from(other._controller)
@@ -254,7 +253,7 @@ class SimulatedController:
         return self._controller
 
 
-class ExternalController:
+class ExternalController(SavedFields):
     """Stands for volume controllers that others run while time passes. Events are processed after each wait.
 
     Parameters
@@ -276,6 +275,7 @@ class ExternalController:
     """
 
     is_instant = False
+    fields = ("_reached",)
 
     def __init__(
         self, sync: Callable[[], object], wait: Wait | None, clock: Callable[[], float] | None = None
@@ -285,14 +285,6 @@ class ExternalController:
         self._clock = clock
         self._reached = 0.0 if clock is None else clock()
         self.can_wait = wait is not None
-
-    def save(self) -> float:
-        """Return the time in seconds, for `undo`."""
-        return self._reached
-
-    def undo(self, saved: float) -> None:
-        """Restore a saved time."""
-        self._reached = saved
 
     def copy_from(self, other: ExternalController) -> None:
         """Take the time of another controller."""

@@ -42,6 +42,8 @@ from moorage.kube.model.storage import CSIStorageCapacity, TopologySelectorTerm
 from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.protocol import overwrite
 
+from .saved_fields import SavedFields
+
 logger = logging.getLogger("moorage.volume")
 
 
@@ -516,7 +518,7 @@ class StorageCapacities:
 # A volume plugin in memory, for simulations and tests.
 
 
-class InMemoryProvisioner:
+class InMemoryProvisioner(SavedFields):
     """A volume plugin that provisions, deletes and recycles volumes in memory.
 
     Parameters
@@ -543,6 +545,8 @@ class InMemoryProvisioner:
     segments : dict of str to str
         The published capacity that a storage asset has used, if any.
     """
+
+    fields = ("volumes", "segments")
 
     def __init__(
         self,

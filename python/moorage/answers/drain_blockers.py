@@ -24,6 +24,7 @@ from moorage.cluster.helpful_changes import (
 )
 from moorage.cluster.node_changes import NodeCopies
 from moorage.engine.requirements import changed_field
+from moorage.grouped import grouped
 from moorage.kube import Deployment, Node, Object, PodDisruptionBudget, ReplicaSet, StatefulSet
 from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.pod import Pod
@@ -85,10 +86,7 @@ def with_changes(
         drain = _Drain(scheduler, again, nodes, force)
         helpful += tried(drain, change, partial(_let_go, before))
     helpful.sort(key=partial(cost, waiting=len(blockers)))
-    texts: dict[str, list[str]] = {}
-    for change in helpful:
-        for pod in change.values["pods"]:
-            texts.setdefault(pod, []).append(change.text)
+    texts = grouped((pod, change.text) for change in helpful for pod in change.values["pods"])
     named = tuple([replace(blocker, changes=tuple(texts.get(blocker.pod, ()))) for blocker in blockers])
     return named, tuple([change for change in helpful if change.placed == len(blockers)])
 

@@ -31,6 +31,7 @@ from moorage.cluster.helpful_changes import (
 from moorage.document import Document
 from moorage.engine.requirements import changed_field
 from moorage.errors import InputError, first_of, no_node
+from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.kube.model.autoscaling import Budget
 from moorage.kube.strict_documents import parse_moment
@@ -457,9 +458,8 @@ class _GroupTrial:
         down, memory = self._loop(settings)
         if self._name not in down.deleted:
             return self._why(down), {}
-        moves: dict[str, list[str]] = {}
-        for pod in down.deleted[self._name]:
-            moves.setdefault(memory.move_hints.get(pod.metadata.uid) or "", []).append(pod.key)
+        gone = down.deleted[self._name]
+        moves = grouped((memory.move_hints.get(pod.metadata.uid) or "", pod.key) for pod in gone)
         return "", {node: tuple(pods) for node, pods in moves.items() if node}
 
     def _why(self, down: ScaleDownResult) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from moorage.cluster import PodScheduler
 from moorage.engine.scheduler import ScheduleResult
+from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Object, Pod
 
 from .autoscaler_protocol import AutoscalerSettings, RoundDecision, Scaler
@@ -137,9 +138,7 @@ class _Rounds(Struct):
         placed = {
             pod.key: pod.spec.node_name for pod in stored if pod.key in self.tried and pod.spec.node_name
         }
-        on: dict[str, list[str]] = {}
-        for key, node in placed.items():
-            on.setdefault(node, []).append(key)
+        on = grouped((node, key) for key, node in placed.items())
         return ScaleUp(
             self.rounds,
             tuple([node._replace(pods=tuple(on.get(node.name, ()))) for node in self.new_nodes.values()]),

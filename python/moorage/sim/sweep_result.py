@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from moorage.document import Document
 from moorage.errors import InputError, nearest
+from moorage.grouped import grouped
 from moorage.table import Table, Tabular, rows_of
 
 from .sweep_file import Cell
@@ -258,9 +259,8 @@ class SweepResult(Tabular):
 
     def spreads(self) -> dict[Group, dict[str, SampledMean]]:
         """Return the spread over seeds of each measure, by configuration, timeline and change."""
-        groups: dict[Group, list[Mapping[str, float]]] = {}
-        for cell, result in zip(self._cells, self._results, strict=True):
-            groups.setdefault(cell.names, []).append(result)
+        pairs = zip(self._cells, self._results, strict=True)
+        groups = grouped((cell.names, result) for cell, result in pairs)
         return {
             names: {
                 measure: spread(values)

@@ -14,6 +14,7 @@ from moorage.cluster import PodScheduler
 from moorage.controllers.store_control import workloads_of
 from moorage.document import Amount, Count, Document
 from moorage.errors import InputError, no_label
+from moorage.grouped import grouped
 from moorage.kube.admission.pod_requests import pod_limits
 from moorage.kube.model.node import INSTANCE_TYPE, SHORT_LABELS, Node
 from moorage.kube.workloads.ownership import Workload
@@ -57,10 +58,7 @@ def grouped_rows(
     objects, rows = scheduler.table.objects, scheduler.context.view_rows().tolist()
     labels = [{} if (node := objects[row]) is None else node.metadata.labels for row in rows]
     for label in (by, *NAMES.get(by, ())):
-        groups: dict[str, list[int]] = {}
-        for row, its in zip(rows, labels, strict=True):
-            if label in its:
-                groups.setdefault(its[label], []).append(row)
+        groups = grouped((its[label], row) for row, its in zip(rows, labels, strict=True) if label in its)
         if groups:
             return label, groups
     raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}, more))

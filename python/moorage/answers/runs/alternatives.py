@@ -12,6 +12,7 @@ from msgspec import structs
 
 from moorage.cluster.verbs import BY_NAME, parse_changes
 from moorage.errors import ConfigurationError, InputError, first_of, located, nearest
+from moorage.grouped import grouped
 from moorage.kube import Cluster, Node
 from moorage.kube.read.files import is_input
 from moorage.kube.read.read_objects import read_objects
@@ -176,10 +177,9 @@ def compare_two_releases(
 def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
     """Return the warnings of all alternatives. Those that only some have begin with the names of these, but
     for a change, which they name anyway."""
-    by_text: dict[str, list[str]] = {}
-    for run in alternatives:
-        for text in dict.fromkeys(run.simulation.warnings()):
-            by_text.setdefault(text, []).append(run.name)
+    by_text = grouped(
+        (text, run.name) for run in alternatives for text in dict.fromkeys(run.simulation.warnings())
+    )
     warnings = [
         text
         if len(names) == len(alternatives) or names[0] in text
@@ -194,10 +194,9 @@ def _warnings(alternatives: Sequence[Alternative]) -> list[str]:
 
 def _differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:
     """Yield that clusters whose NodePools differ in when nodes go are not told apart by a run."""
-    rules: dict[str, list[object]] = {}
-    for obj in chain.from_iterable(cluster.others for cluster in clusters):
-        if obj.kind == "NodePool":
-            rules.setdefault(obj.name, []).append(cast("NodePool", obj).spec.disruption)
+    listed = chain.from_iterable(cluster.others for cluster in clusters)
+    pools = (cast("NodePool", obj) for obj in listed if obj.kind == "NodePool")
+    rules = grouped((pool.name, pool.spec.disruption) for pool in pools)
     names = [
         name
         for name, disruptions in rules.items()

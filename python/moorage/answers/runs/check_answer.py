@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType, field, structs
 from moorage.cluster.change import short_label
 from moorage.document import Count, Document
 from moorage.errors import first_of, number_of
+from moorage.grouped import grouped
 from moorage.kube import PodDisruptionBudget
 from moorage.kube.admission.siblings import NewPodsDocument
 from moorage.kube.model.cluster import (
@@ -266,11 +267,8 @@ def in_short(table: PrintedTable) -> PrintedTable:
     """Return the table of pods without a node with a row for all workloads that fail alike, if it is long."""
     if len(table.cells) <= MOST_APART:
         return table
-    alike: dict[tuple[str, ...], list[Sequence[str]]] = {}
-    for row in table.cells:
-        alike.setdefault(tuple(row[4:]), []).append(row)
     cells = []
-    for rest, rows in alike.items():
+    for rest, rows in grouped((tuple(row[4:]), row) for row in table.cells).items():
         namespaces, (_, workload, with_node, _, *_) = {row[0] for row in rows}, rows[0]
         if more := len(rows) - 1:
             workload, with_node = f"{workload} and {more} more", ""

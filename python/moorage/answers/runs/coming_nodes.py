@@ -28,7 +28,6 @@ from moorage.autoscalers.scale_up_answer import (
     KARPENTER,
     ScaleUp,
     ScaleUpDocument,
-    UnplacedPod,
     kinds_of,
     nodes_price,
     nodes_text,
@@ -39,6 +38,7 @@ from moorage.cluster import PodScheduler
 from moorage.document import Count, Document, Positive
 from moorage.engine.scheduler import ScheduleResult
 from moorage.errors import InputError, examples, first_of, nearest_or_known, number_of
+from moorage.grouped import grouped
 from moorage.kube import Node, NodePool, Pod, Quantity
 from moorage.notes import RoutineNote, as_sentence
 
@@ -313,10 +313,7 @@ class ScaleUpReport(NamedTuple):
             Of which refusals this was told before; new ones are added.
         """
         lines = [*self._nodes_of(pods)]
-        alike: dict[str, list[UnplacedPod]] = {}
-        for waiting in self.up.waiting:
-            if waiting.pod in pods:
-                alike.setdefault(waiting.reason, []).append(waiting)
+        alike = grouped((waiting.reason, waiting) for waiting in self.up.waiting if waiting.pod in pods)
         for text, of_pods in alike.items():
             names, refused = examples([each.pod for each in of_pods], 1), of_pods[0].refusals
             is_new = refused and text not in shown and len(shown) < MOST_REFUSALS

@@ -19,6 +19,7 @@ from moorage.document import Count, Document
 from moorage.engine.scheduler.loop import Loop, Policy
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import examples, first_of, number_of
+from moorage.grouped import grouped
 from moorage.kube import Deployment, Node, Pod, group_of
 from moorage.kube.workloads.deployment_rollout import stops_all
 from moorage.kube.workloads.ownership import FINISHED, Workload
@@ -418,10 +419,7 @@ def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -
 def _lost_volumes(scheduler: Scheduler) -> Iterator[str]:
     """Yield when the volumes of lost nodes come to other nodes."""
     lost = {} if scheduler.controllers is None else scheduler.controllers.attachments.lost
-    by_node: dict[str, list[str]] = {}
-    for volume, node in lost.items():
-        by_node.setdefault(node, []).append(volume)
-    for node, volumes in by_node.items():
+    for node, volumes in grouped((node, volume) for volume, node in lost.items()).items():
         leave = number_of(len(volumes), "volume leaves", "volumes leave")
         yield f"{leave} lost node {node} {COMES_FREE}: {examples(volumes, _MOST)}"
 
@@ -545,10 +543,11 @@ def group_fits(simulation: Simulation, outcomes: Iterable[PodOutcome]) -> list[G
         Those that are shown, of pods with groups and without.
     """
     scheduler = simulation.scheduler
-    of_units: dict[tuple[str, str], list[PodOutcome]] = {}
-    for outcome in outcomes if scheduler.handle.groups_pods else ():
-        if (unit := group_of(outcome.pod)) is not None:
-            of_units.setdefault(unit, []).append(outcome)
+    of_units = grouped(
+        (unit, outcome)
+        for outcome in (outcomes if scheduler.handle.groups_pods else ())
+        if (unit := group_of(outcome.pod)) is not None
+    )
     if not of_units:
         return []
     stored = [pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED]

@@ -31,6 +31,7 @@ from moorage.engine.scheduler.loop import Loop
 from moorage.engine.scheduler.place_group import group_warnings
 from moorage.engine.scheduler.scheduler_state import SchedulerState
 from moorage.errors import InputError, examples, number_of, with_hint
+from moorage.grouped import grouped
 from moorage.kube import Cluster, Node, Object, ObjectMeta, Pod, PriorityClass
 from moorage.kube.model.cluster import LeftOut, NotAsked, RefusedObject, RefusedPod
 from moorage.kube.model.storage import PersistentVolumeClaim
@@ -194,11 +195,10 @@ class Simulation(Struct, dict=True):
     scale_up: ScaleUpReport | None = None
     rests_on: list[str] = msgspec.field(default_factory=list)
     depends_on: str = ""
-    _victims: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for key, eviction in self.result.evicted.items():
-            self._victims.setdefault(eviction.by, []).append(key)
+    @cached_property
+    def _victims(self) -> dict[str, list[str]]:
+        return grouped((eviction.by, key) for key, eviction in self.result.evicted.items())
 
     @property
     def cluster(self) -> Cluster:
@@ -703,11 +703,8 @@ def group_outcomes(outcomes: Iterable[PodOutcome], short: bool = False) -> list[
 
 def by_workload(outcomes: Iterable[PodOutcome]) -> dict[Workload, list[PodOutcome]]:
     """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
-    groups: dict[Workload, list[PodOutcome]] = {}
-    for outcome in outcomes:
-        if outcome.status not in (REPLACED, KEPT):
-            groups.setdefault(outcome.workload, []).append(outcome)
-    return groups
+    shown = (outcome for outcome in outcomes if outcome.status not in (REPLACED, KEPT))
+    return grouped((outcome.workload, outcome) for outcome in shown)
 
 
 def pinned_workloads(scheduler: Scheduler) -> dict[Workload, str]:

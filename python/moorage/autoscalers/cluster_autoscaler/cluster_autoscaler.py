@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage.cluster import PodScheduler
+from moorage.grouped import grouped
 from moorage.kube import Node, Pod, PodDisruptionBudget
 from moorage.kube.model.meta import Object
 from moorage.kube.model.resource_slices import ResourceSlice
@@ -171,8 +172,4 @@ def _finder(scheduler: PodScheduler, is_whole: bool) -> Callable[[str, str, str]
 
 
 def _by_node(slices: Sequence[ResourceSlice]) -> dict[str, list[ResourceSlice]]:
-    out: dict[str, list[ResourceSlice]] = {}
-    for device_slice in slices:
-        if device_slice.spec.node_name:
-            out.setdefault(device_slice.spec.node_name, []).append(device_slice)
-    return out
+    return grouped((name, of_node) for of_node in slices if (name := of_node.spec.node_name))

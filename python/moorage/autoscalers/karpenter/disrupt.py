@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage.document import Document
+from moorage.grouped import grouped
 from moorage.kube import NodeClaim, NodePool
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
@@ -415,9 +416,7 @@ class SingleNodeConsolidation(ConsolidationMethod, frozen=True):
 
 def _in_turns(candidates: Sequence[NodeCandidate]) -> Iterator[NodeCandidate]:
     """Candidates of each pool in order, pools taking turns by name."""
-    by_pool: dict[str, list[NodeCandidate]] = {}
-    for candidate in candidates:
-        by_pool.setdefault(candidate.pool.name, []).append(candidate)
+    by_pool = grouped((candidate.pool.name, candidate) for candidate in candidates)
     for turn in zip_longest(*(by_pool[pool] for pool in sorted(by_pool))):
         yield from (each for each in turn if each is not None)
 

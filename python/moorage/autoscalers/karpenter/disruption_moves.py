@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from moorage._core.provision.label_requirements import RequirementSet
+from moorage.grouped import grouped
 from moorage.kube import NodeClaim, NodePool, Pod
 
 from ..providers.instance_type import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
@@ -408,9 +409,7 @@ class PoolTotals:
 
     def scores(self, command: Command) -> dict[str, Score]:
         """By Balanced pool, the score of its part of a move; what several save is split by their prices."""
-        by_pool: dict[str, list[NodeCandidate]] = {}
-        for candidate in command.candidates:
-            by_pool.setdefault(candidate.pool.name, []).append(candidate)
+        by_pool = grouped((candidate.pool.name, candidate) for candidate in command.candidates)
         savings, whole = command.savings, command.source_price
         totals = {}
         for pool, members in by_pool.items():

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from moorage.answers.runs.check_answer import HOMELESS, CheckAnswer, compared_lines, in_short
-from moorage.answers.runs.gate import LossFinding, Verdict
+from moorage.answers.runs.gate import Verdict
 from moorage.answers.runs.simulation import KEPT, NOT_STARTED
 from moorage.answers.text_tables import CommandLine
 from moorage.cluster.change import short_label
 from moorage.cluster.verbs import RequestedChange
 from moorage.errors import number_of, printable
+from moorage.grouped import grouped
 
 from ..messages import ROWS, most_rows, note
 from ..options.change_options import command_alike
@@ -170,9 +171,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         return
     from moorage.answers.survival import NODE
 
-    parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}
-    for finding in verdict.losses:
-        parts.setdefault((finding.loss.domains, finding.counts), []).append(finding)
+    parts = grouped(((finding.loss.domains, finding.counts), finding) for finding in verdict.losses)
     for (domains, counts), findings in parts.items():
         number = sum(len(finding.lost) for finding in findings)
         texts = [

@@ -15,6 +15,7 @@ from moorage.answers.text_tables import PrintedTable
 from moorage.autoscalers.consolidation_rounds import Consolidation
 from moorage.cluster.change import short_label
 from moorage.errors import first_of, number_of
+from moorage.grouped import grouped
 from moorage.table import Tabular
 
 from .printing import COMMENT_ROWS, columns_table, write_answer
@@ -191,9 +192,7 @@ def _places(consolidation: Consolidation, most: int) -> PrintedTable:
     """Which pods each node takes after each command; at most so many rows."""
     rows = []
     for number, step in enumerate(consolidation.steps, 1):
-        by_node: dict[str, list[str]] = {}
-        for pod, node in step.placed.items():
-            by_node.setdefault(node, []).append(pod)
+        by_node = grouped((node, pod) for pod, node in step.placed.items())
         rows += [(str(number), node, first_of(pods, 3)) for node, pods in sorted(by_node.items())]
     if len(rows) > most:
         rows = [*rows[:most], (f"… and {len(rows) - most} more", "", "see -o json")]
@@ -202,12 +201,9 @@ def _places(consolidation: Consolidation, most: int) -> PrintedTable:
 
 def blocked_nodes(plan: EmptyingPlan) -> Iterator[PrintedTable]:
     """Yield what keeps nodes from being emptied, and what helps."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    helped: dict[str, list[str]] = {change.text: [] for change in plan.changes}
-    for blocker in plan.blockers:
-        by_reason.setdefault((blocker.node, blocker.reason), []).append(blocker.pod)
-        for text in blocker.changes:
-            helped.setdefault(text, []).append(blocker.pod)
+    by_reason = grouped(((blocker.node, blocker.reason), blocker.pod) for blocker in plan.blockers)
+    helped = {change.text: list[str]() for change in plan.changes}
+    helped |= grouped((text, blocker.pod) for blocker in plan.blockers for text in blocker.changes)
     rows = [(node, reason, first_of(pods, 3)) for (node, reason), pods in by_reason.items()]
     yield PrintedTable(("NODE THAT STAYS", "REASON", "BLOCKED BY"), rows)
     changes = [(text, first_of(pods, 3)) for text, pods in helped.items()]
@@ -222,9 +218,7 @@ def _more_plans(answer: Tabular, most: int = sys.maxsize) -> Iterator[PrintedTab
         yield PrintedTable((title,), [(node,) for node in answer.nodes])
     if isinstance(answer, Consolidation):
         yield _places(answer, most)
-        by_why: dict[str, list[str]] = {}
-        for stay in answer.stays:
-            by_why.setdefault(stay.message, []).append(stay.node)
+        by_why = grouped((stay.message, stay.node) for stay in answer.stays)
         rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
         yield PrintedTable(("NODE THAT STAYS", "WHY"), rows)
     if isinstance(answer, NodesNeeded):

@@ -15,6 +15,7 @@ from moorage._core.decide.search import Search
 from moorage._core.preempt.dry_runs import DryRuns
 from moorage._core.state.pod_spec import bound
 from moorage.errors import MoorageError
+from moorage.grouped import grouped
 from moorage.kube import Pod
 
 from ..cache import NodeInfo, SchedulerCache
@@ -164,10 +165,7 @@ class Kernels:
 
     def _by_row(self, pods: Iterable[Pod]) -> Iterator[tuple[int, list[Pod]]]:
         """The rows of pods in the cache, each with its pods; evaluated lazily."""
-        by_node: dict[str, list[Pod]] = {}
-        for pod in pods:
-            by_node.setdefault(pod.spec.node_name, []).append(pod)
-        for name, there in by_node.items():
+        for name, there in grouped((pod.spec.node_name, pod) for pod in pods).items():
             row = self.cache.state.table.find_row(name)
             if row is not None:
                 yield row, there

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.decide.pod_batch import PodBatch
+from moorage.grouped import grouped
 from moorage.kube import AnyGroup, Pod, UnitKey, group_of
 from moorage.lazy import lazy_attribute
 
@@ -222,10 +223,7 @@ class Segment(NamedTuple):
 
 def by_leaf(pods: Sequence[Pod]) -> dict[UnitKey, list[int]]:
     """Return the pods of each pod group, as indexes in order."""
-    places: dict[UnitKey, list[int]] = {}
-    for at, leaf in enumerate(map(leaf_of, pods)):
-        places.setdefault(leaf, []).append(at)
-    return places
+    return grouped((leaf, at) for at, leaf in enumerate(map(leaf_of, pods)))
 
 
 def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:

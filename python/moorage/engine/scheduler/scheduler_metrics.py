@@ -17,6 +17,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage._core.queue.in_flight import attempts_of
+from moorage.grouped import grouped
 from moorage.kube import group_of
 
 from ..framework.extension_points import PreFilterRun
@@ -290,9 +291,7 @@ class SchedulerMetrics:
         failures : sequence of Failure
             One for each. Pods that fail alike share one object.
         """
-        alike: dict[int, list[QueuedPodInfo]] = {}
-        for info, failure in zip(infos, failures, strict=True):
-            alike.setdefault(id(failure), []).append(info)
+        alike = grouped((id(failure), info) for info, failure in zip(infos, failures, strict=True))
         by_id = {id(failure): failure for failure in failures}
         for number, pods in alike.items():
             failure = by_id[number]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from moorage._core.state.node_table import NodeTable
 from moorage._core.volumes.volume_counts import VolumeCounts
+from moorage.grouped import grouped
 from moorage.kube import CSINode, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.kube.model.storage import VolumeAttachment
 from moorage.store import InformerFactory
@@ -211,10 +212,7 @@ class AttachedVolumes(VolumeCounts):
             Mask over `rows`.
         """
         over = np.zeros(len(rows), dtype=bool)
-        by_driver: dict[str, list[CSIVolume]] = {}
-        for volume in added:
-            by_driver.setdefault(volume[0], []).append(volume)
-        for driver, volumes in by_driver.items():
+        for driver, volumes in grouped((volume[0], volume) for volume in added).items():
             if driver not in self.room:
                 continue
             room = self.room[driver].take(rows)
@@ -296,10 +294,7 @@ class AttachedVolumes(VolumeCounts):
         VolumeError
             The volumes of one of the pods cannot be determined.
         """
-        used: dict[CSIVolume, list[str]] = {}
-        for pod in pods:
-            for volume in self.volumes_of(pod, False):
-                used.setdefault(volume, []).append(pod.key)
+        used = grouped((volume, pod.key) for pod in pods for volume in self.volumes_of(pod, False))
         for volume in self.attachments_to(node_name):
             used.setdefault(volume, [])
         return used

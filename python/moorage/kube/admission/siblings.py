@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.document import Count, Document
 from moorage.errors import examples, number_of
+from moorage.grouped import grouped
 
 from ..model.meta import Object, Struct
 from ..model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, ResourceRequirements, Volume
@@ -340,11 +341,8 @@ class Siblings:
     @cached_property
     def _pods_of(self) -> dict[Workload, list[Pod]]:
         """The pods of each workload."""
-        workloads: dict[Workload, list[Pod]] = {}
-        for pod in self._pods:
-            if pod.metadata.controller() is not None:
-                workloads.setdefault(self._policies.workloads.of(pod), []).append(pod)
-        return workloads
+        owned = (pod for pod in self._pods if pod.metadata.controller() is not None)
+        return grouped((self._policies.workloads.of(pod), pod) for pod in owned)
 
     def _revisions(self, workload: Workload) -> dict[Revision, list[Pod]]:
         """Return the pods of a workload by revision, those that have not ended and the newest first."""

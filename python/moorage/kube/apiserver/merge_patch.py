@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from moorage.errors import InputError
+from moorage.grouped import grouped
 
 from .unknown_fields import LISTS, MAPS, fields_of
 
@@ -263,9 +264,8 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
     if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
     merged: list[Json] = list(old)
-    indexes: dict[bytes, list[int]] = {}  # indexes of the items with each key; the first one counts
-    for at, item in enumerate(old):
-        indexes.setdefault(json_text(item.get(key)), []).append(at)
+    # Indexes of the items with each key; the first one counts.
+    indexes = grouped((json_text(item.get(key)), at) for at, item in enumerate(old))
     for i, item in enumerate(patch):
         if not isinstance(item, dict) or item.get(key) is None:
             raise InputError(f"map does not contain declared merge key: {key}", path=f"{path}[{i}]")

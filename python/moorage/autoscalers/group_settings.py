@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from moorage.errors import InputError, located, nearest
 from moorage.kube import Node, Object
 from moorage.kube.admission.validate_object import validate
-from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS
+from moorage.kube.model.node import GKE_POOL, PROVIDER_LABELS, marks_of
 from moorage.kube.read.decode import decode_object
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import read_text, source_name
@@ -23,7 +23,6 @@ from moorage.kube.strict_documents import Strict, decode_part, parse_duration
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags, PodPrices
 from .cluster_autoscaler.flags import ScaledGroup as ProviderGroup
-from .group_labels import marks_of
 from .providers.instance_type import ZONE
 
 Time = str | float | int

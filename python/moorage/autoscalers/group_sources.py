@@ -13,11 +13,11 @@ from msgspec import Struct
 from moorage.errors import InputError, examples, located
 from moorage.kube import Node, Object
 from moorage.kube.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.kube.model.node import group_names
 from moorage.kube.read.documents import read_first
 from moorage.kube.read.files import source_name
 
 from .cluster_autoscaler.flags import EXPANDERS, Flags
-from .group_labels import group_names
 from .group_settings import (
     LABEL_VALUE,
     LONGEST_NAME,

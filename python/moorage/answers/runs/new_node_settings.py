@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from moorage.errors import NO_NODE, InputError
 from moorage.kube import Cluster, Node, Object
+from moorage.kube.model.node import group_names
 
 if TYPE_CHECKING:  # most inputs have no autoscaler
     from moorage.autoscalers.group_sources import KnownGroups
@@ -144,8 +145,6 @@ class NewNodeSettings(Struct, frozen=True):
 
     def without_size(self, cluster: Cluster) -> Iterator[str]:
         """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
-        from moorage.autoscalers.group_labels import group_names
-
         names = sorted(group_names(cluster.nodes))
         if names and not self.makers(cluster):
             sizes = ",".join(f"0:10:{name}" for name in names[:3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from msgspec import field
@@ -25,6 +27,7 @@ PROVIDER_LABELS = (
 )
 """Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
 OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
+_OF_MACHINE_SET = re.compile(r"(?:.*/)?(.+)-[bcdf-hj-np-tv-xz2-9]{5}")
 INSTANCE_TYPE, POOL = "node.kubernetes.io/instance-type", "karpenter.sh/nodepool"
 SHORT_LABELS = {
     "zone": (ZONE,),
@@ -181,3 +184,15 @@ def is_leaving(taint: Taint) -> bool:
 
 def _is_one_of(taint: Taint, keys: tuple[str, ...]) -> bool:
     return any(taint.key == key or (key.endswith("/") and taint.key.startswith(key)) for key in keys)
+
+
+def marks_of(node: Node) -> Mapping[str, str]:
+    """Return what groups may be known by: labels, and the MachineSet of a machine of OpenShift."""
+    machine = _OF_MACHINE_SET.fullmatch(node.metadata.annotations.get(MACHINE, ""))
+    return {**node.metadata.labels, MACHINE: machine[1]} if machine else node.metadata.labels
+
+
+def group_names(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the labels that nodes have the names of their groups in, by name."""
+    marks = [marks_of(node) for node in nodes]
+    return {label[key]: key for key in reversed(PROVIDER_LABELS) for label in marks if key in label}

@@ -115,7 +115,7 @@ def _started(pods: Iterable[Pod]) -> list[Pod]:
 
 def _unready(pods: Iterable[Pod]) -> list[Pod]:
     """Return those of `_started` that are not healthy, which few are."""
-    return _started(pod for pod in pods if not is_healthy(pod))
+    return _started(pod for pod in pods if pod.status.conditions and not is_healthy(pod))
 
 
 def unready_templates(pods: Collection[Pod], rollouts: Container[str]) -> dict[Mark, int]:
@@ -417,23 +417,21 @@ def _of_workload(obj: Object) -> Iterator[str]:
 def _unserved_webhooks(cluster: Cluster) -> Iterator[InputFact]:
     """Yield the webhooks that fail closed and whose Service has no pod that is ready, where the input has
     the Service, and pods on nodes."""
+    kinds = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
+    listed = [obj for obj in cluster.others if isinstance(obj, kinds)]
+    if not listed or not any(pod.spec.node_name for pod in cluster.pods):
+        return
     services = {obj.key: obj.spec.selector for obj in cluster.others if isinstance(obj, Service)}
-    started = [pod for pod in cluster.pods if pod.spec.node_name and is_active(pod)]
-    for obj in cluster.others if started else ():
-        if not isinstance(obj, ValidatingWebhookConfiguration | MutatingWebhookConfiguration):
-            continue
+    ready = [pod for pod in cluster.pods if pod.spec.node_name and is_active(pod) and is_healthy(pod)]
+    for obj in listed:
         for webhook in obj.webhooks:
             service = webhook.client_config.service
             key = "" if service is None else f"{service.namespace}/{service.name}"
             if webhook.failure_policy == IGNORE or not (selector := services.get(key)):
                 continue
             matcher = LabelSelectorMatcher(LabelSelector(match_labels=selector))
-            if not any(
-                pod.namespace == key.partition("/")[0]
-                and is_healthy(pod)
-                and matcher.matches(pod.metadata.labels)
-                for pod in started
-            ):
+            here = (pod for pod in ready if pod.namespace == key.partition("/")[0])
+            if not any(matcher.matches(pod.metadata.labels) for pod in here):
                 about = f"{webhook.name} ({obj.kind} {obj.name})"
                 text = f"no pod of service {key} is ready, so what webhook {about} is asked about is refused"
                 yield InputFact(None, text)

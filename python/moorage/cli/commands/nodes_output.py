@@ -73,21 +73,28 @@ def write_node(form: str, room: Room, plan: EmptyingPlan, about: AboutInput) -> 
 
     from .planning_output import blocked_nodes
 
+    extended = [name for name in room.allocatable if "/" in name]
     parts = [
         f"{readable(name, room.requested[name])} of {readable(name, room.allocatable[name])} {name}"
-        for name in FIRST
+        for name in (*FIRST, *extended)
     ]
+    parts += [f"{of.held:.3g} of {of.devices} {driver}" for driver, of in room.devices.items()]
+    *most, last = parts
     pods = number_of(room.requested[PODS], "pod requests", "pods request")
     moved = f"a drain moves {number_of(len(plan.moves), 'pod', 'pods')}"
-    lines = [f"node {room.name}: {pods} {' and '.join(parts)}"]
+    lines = [f"node {room.name}: {pods} {', '.join(most)} and {last}"]
     lines.append(moved if plan else f"a drain is {plan.status}: {plan.obstacle()}")
     lines += ["cordoned"] if not room.schedulable else []
     lines += [f"taints: {', '.join(room.taints)}"] if room.taints else []
     holders = [
-        (holder.namespace, holder.workload, str(holder.pods), *_split_sizes(holder.requested))
+        (
+            *(holder.namespace, holder.workload, str(holder.pods), *_split_sizes(holder.requested)),
+            *(str(holder.requested.get(name, "")) for name in extended),
+        )
         for holder in room.holders
     ]
-    held = PrintedTable(("NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY"), holders)
+    headings = "NAMESPACE", "WORKLOAD", "PODS", "CPU", "MEMORY", *map(str.upper, extended)
+    held = PrintedTable(headings, holders)
     moves = PrintedTable(("MOVES", "TARGET"), [(move.pod, move.target) for move in plan.moves])
     tables = [*blocked_nodes(plan), moves, held]
 

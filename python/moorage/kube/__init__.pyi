@@ -220,8 +220,10 @@ from .model.storage import VolumeNodeAffinity as VolumeNodeAffinity
 from .model.storage import VolumeNodeResources as VolumeNodeResources
 from .model.webhooks import MutatingWebhookConfiguration as MutatingWebhookConfiguration
 from .model.webhooks import RuleWithOperations as RuleWithOperations
+from .model.webhooks import ServiceReference as ServiceReference
 from .model.webhooks import ValidatingWebhookConfiguration as ValidatingWebhookConfiguration
 from .model.webhooks import Webhook as Webhook
+from .model.webhooks import WebhookClientConfig as WebhookClientConfig
 from .model.workload import ClaimRetentionPolicy as ClaimRetentionPolicy
 from .model.workload import CloneSet as CloneSet
 from .model.workload import CloneSetStatus as CloneSetStatus

@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+from tests.autoscaling.test_domain_counts import CORE, HOST, SPREAD, ZONE, Group, Pass
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.compat import BinderCache, CacheHandler
 from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of
@@ -46,6 +47,12 @@ def modules() -> Iterator[ModuleType]:
                 yield importlib.import_module(found.name)
 
 
+def name_of(kind: type) -> str:
+    """The name of a compiled class; that of its room comes first in provisioning, which has Karpenter's."""
+    room = kind.__module__.split(".")[2]
+    return f"{room}.{kind.__name__}" if room == "provision" else kind.__name__
+
+
 @cache
 def kinds() -> dict[str, type]:
     """The compiled classes."""
@@ -53,7 +60,7 @@ def kinds() -> dict[str, type]:
     for module in modules():
         for name, kind in vars(module).items():
             if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
-                out[name] = kind
+                out[name_of(kind)] = kind
     return out
 
 
@@ -135,6 +142,34 @@ def for_claims(held: dict[str, Any]) -> Iterator[Any]:
     yield of["BoundClaims"](readers, ("", "", ("",)), held["VolumeUsers"], VolumesOfBatch(), True)
 
 
+def for_provisioning() -> Iterator[Any]:
+    """What a pass of Karpenter's holds."""
+    of = {kind.__name__: kind for name, kind in kinds().items() if name.startswith("provision.")}
+    vocabulary = of["Vocabulary"](CORE)
+    key = vocabulary.key(ZONE)
+    zone, host = vocabulary.set_of([key.one_of("a")]), vocabulary.of_labels({HOST: "h"})
+    counts = of["DomainCounts"](Group(SPREAD, 1, None, True, key, ZONE), key.mask(["a"]), [])
+    topology = Pass(zone, own={"g": counts})
+    yield from (
+        vocabulary,
+        key,
+        zone,
+        zone.get(ZONE),
+        counts,
+        of["Ties"](1),
+        of["Host"]("h", (), zone, host, True),
+    )
+    yield of["TopologyError"](counts, zone.get(ZONE), zone.get(ZONE))
+    yield of["ConstraintGroups"](topology, topology, [counts])
+    yield from (
+        of["Kinds"](),
+        of["HostTable"](),
+        of["Question"](),
+        of["Asked"](),
+        of["Thresholds"]([{"cpu": 1}]),
+    )
+
+
 def instances() -> dict[str, Any]:
     """By name of a compiled class, an object of it."""
     scheduler = plain_scheduler()
@@ -148,7 +183,7 @@ def instances() -> dict[str, Any]:
     external = native_plugin()
     view = kinds()["NativeView"](external, held["ClusterState"])
     units = kinds()["LowerUnits"](held["ClusterState"], 9, groups_of(scheduler.handle))
-    made = reachable([*within_calls(held), *for_claims(claims), external, view, units])
+    made = reachable([*within_calls(held), *for_claims(claims), *for_provisioning(), external, view, units])
     return made | claims | held
 
 
@@ -162,7 +197,7 @@ def reachable(roots: list[Any]) -> dict[str, Any]:
         seen.add(id(one))
         for kind in type(one).__mro__:
             if kind.__module__.startswith("moorage._core."):
-                found.setdefault(kind.__name__, one)
+                found.setdefault(name_of(kind), one)
         if type(one).__module__.startswith("moorage") or isinstance(one, list | tuple | dict | set):
             todo += gc.get_referents(one)
     return found

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False, nonecheck=True
 """Pods counted by domain, and where that lets the next pod go: Karpenter's topologies.
 
 Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologygroup.go and topology.go
@@ -92,7 +93,7 @@ cdef class Host:
     cpdef str refusal(self, RequirementSet other):
         """Return why the host cannot meet requirements, which may name it; "" if it can."""
         ours = self.whole if HOSTNAME in other.by_key else self.requirements
-        return (<RequirementSet>ours).refusal(other, self.undefined)
+        return (<RequirementSet?>ours).refusal(other, self.undefined)
 
 
 cdef class DomainCounts:

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False, nonecheck=True
 """Which of many nodes and claims could take a pod, by columns, without asking one by one.
 
 What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most that
@@ -149,6 +150,8 @@ cdef class HostTable:
         table.hosts, table.kinds, table.place = [*self.hosts], self.kinds, array.copy(self.place)
         table.room, table.kind = array.copy(self.room), array.copy(self.kind)
         for row in rows:
+            if not 0 <= row < len(self.hosts):
+                raise IndexError(f"the table has no row {row}")
             for at in range(WIDTH):
                 table.room.data.as_doubles[WIDTH * row + at] = -1.0
         return table

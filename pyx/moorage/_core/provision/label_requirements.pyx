@@ -1,3 +1,4 @@
+# cython: auto_pickle=False, nonecheck=True
 """Requirements on labels, as Karpenter has them: algebra over sets of values, of one label and of several.
 
 Rules: Karpenter v1.15.0, pkg/scheduling/requirement.go and requirements.go. Values of a label are bits of an
@@ -285,7 +286,7 @@ cdef class RequirementSet:
     def _refusal(self, RequirementSet other not None, bint undefined):
         known = self.vocabulary.well_known if undefined else ()
         for name in sorted(other.by_key.keys() - self.by_key.keys()):
-            if name not in known and not (<Requirement>other.by_key[name]).excludes():
+            if name not in known and not (<Requirement?>other.by_key[name]).excludes():
                 return f'label "{name}" does not have known values{self._hint(name, known)}'
         return "; ".join(self._clashes(other))
 
@@ -369,7 +370,7 @@ cdef class Vocabulary:
         whole = frozenset(by_key.values())
         known = self._sets.get(whole)
         if known is None:
-            least = any([(<Requirement>each).min_values is not None for each in by_key.values()])
+            least = any([(<Requirement?>each).min_values is not None for each in by_key.values()])
             known = self._sets[whole] = RequirementSet(self, by_key, least)
         return known
 

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False, nonecheck=True
 """Amounts of resources of many, sorted: a mask of those that have enough, without a loop over them."""
 
 from bisect import bisect_left

@@ -258,7 +258,7 @@ class ShapeBook:
         self._labelled: dict[tuple[str, frozenset[tuple[str, str]]], Labelled] = {}
         self._of_pods: dict[int, tuple[Pod, PodShape]] = {}
         self._constraints: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodConstraints] = {}
-        self._shapes: dict[tuple[PodConstraints, bytes], PodShape] = {}
+        self._shapes: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodShape] = {}
         self._taking: dict[bytes, PodShape] = {}
 
     def forget_others(self, pods: Iterable[Pod]) -> None:
@@ -280,18 +280,20 @@ class ShapeBook:
             return known[1]
         spec = pod.spec
         stated = spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
-        key = (pod.namespace, frozenset(pod.metadata.labels.items()), msgspec.json.encode(stated))
-        constraints = self._constraints.get(key)
-        if constraints is None:
-            constraints = self._constraints[key] = self._read(pod)
         taken = spec.containers, spec.init_containers, spec.resource_claims, spec.overhead, spec.resources
-        takes = msgspec.json.encode((*taken, resized(pod)))
-        shape = self._shapes.get((constraints, takes))
+        labelled = pod.namespace, frozenset(pod.metadata.labels.items())
+        key = (*labelled, msgspec.json.encode((stated, taken, resized(pod))))
+        shape = self._shapes.get(key)
         if shape is None:
+            asked = (*labelled, msgspec.json.encode(stated))
+            constraints = self._constraints.get(asked)
+            if constraints is None:
+                constraints = self._constraints[asked] = self._read(pod)
+            takes = msgspec.json.encode((taken, resized(pod)))
             same = self._taking.get(takes)
             if same is None:
                 same = self._taking[takes] = PodShape.of(pod, constraints)
-            shape = self._shapes[constraints, takes] = structs.replace(same, constraints=constraints)
+            shape = self._shapes[key] = structs.replace(same, constraints=constraints)
         self._of_pods[id(pod)] = pod, shape
         return shape
 

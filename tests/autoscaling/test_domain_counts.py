@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.doors.autoscalers import CORE, ConstraintGroups, DomainCounts, Host, Ties, Vocabulary
+from tests.doors.autoscalers import CORE, ConstraintGroups, Host, Ties, TopologyCounts, Vocabulary
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NAMES = ("d", "b", "e", "a", "c")
@@ -40,14 +40,14 @@ class Pass:
 
     requirements: Any
     labelled: None = None
-    own: dict[str, DomainCounts] = field(default_factory=dict)
-    inverse: dict[str, DomainCounts] = field(default_factory=dict)
+    own: dict[str, TopologyCounts] = field(default_factory=dict)
+    inverse: dict[str, TopologyCounts] = field(default_factory=dict)
 
     @property
     def strict_requirements(self) -> Any:
         return self.requirements
 
-    def selecting(self, _pods: object, inverse: bool) -> list[DomainCounts]:
+    def selecting(self, _pods: object, inverse: bool) -> list[TopologyCounts]:
         return [] if inverse else [*self.own.values()]
 
 
@@ -81,7 +81,7 @@ def test_domains_are_those_of_the_rules(
     vocabulary = Vocabulary(CORE)
     key = vocabulary.key(ZONE)
     group = Group(*of, key, ZONE)
-    counts = DomainCounts(group, key.mask(known), [])
+    counts = TopologyCounts(group, key.mask(known), [])
     key.mask(NAMES)
     for name in placed:
         counts.record(key.bit(name))
@@ -111,7 +111,7 @@ def test_hosts_are_those_of_the_rules(
     key = vocabulary.key(HOST)
     hosts = {name: vocabulary.of_labels({HOST: name}) for name in NAMES}
     group = Group(*of, key, HOST)
-    counts = DomainCounts(group, 0, [])
+    counts = TopologyCounts(group, 0, [])
     topology = Pass(vocabulary.set_of([key.one_of(*pods)] if pods else []), own={"g": counts})
     matter = ConstraintGroups(topology, topology, [counts])
     seen = {name: Host(name, (), vocabulary.empty, hosts[name], True) for name in NAMES}

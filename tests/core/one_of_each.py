@@ -47,12 +47,6 @@ def modules() -> Iterator[ModuleType]:
                 yield importlib.import_module(found.name)
 
 
-def name_of(kind: type) -> str:
-    """The name of a compiled class; that of its room comes first in provisioning, which has Karpenter's."""
-    room = kind.__module__.split(".")[2]
-    return f"{room}.{kind.__name__}" if room == "provision" else kind.__name__
-
-
 @cache
 def kinds() -> dict[str, type]:
     """The compiled classes."""
@@ -60,7 +54,7 @@ def kinds() -> dict[str, type]:
     for module in modules():
         for name, kind in vars(module).items():
             if isinstance(kind, type) and kind.__module__ == module.__name__ and not name.startswith("_"):
-                out[name_of(kind)] = kind
+                out[name] = kind
     return out
 
 
@@ -144,11 +138,11 @@ def for_claims(held: dict[str, Any]) -> Iterator[Any]:
 
 def for_provisioning() -> Iterator[Any]:
     """What a pass of Karpenter's holds."""
-    of = {kind.__name__: kind for name, kind in kinds().items() if name.startswith("provision.")}
+    of = kinds()
     vocabulary = of["Vocabulary"](CORE)
     key = vocabulary.key(ZONE)
     zone, host = vocabulary.set_of([key.one_of("a")]), vocabulary.of_labels({HOST: "h"})
-    counts = of["DomainCounts"](Group(SPREAD, 1, None, True, key, ZONE), key.mask(["a"]), [])
+    counts = of["TopologyCounts"](Group(SPREAD, 1, None, True, key, ZONE), key.mask(["a"]), [])
     topology = Pass(zone, own={"g": counts})
     yield from (
         vocabulary,
@@ -197,7 +191,7 @@ def reachable(roots: list[Any]) -> dict[str, Any]:
         seen.add(id(one))
         for kind in type(one).__mro__:
             if kind.__module__.startswith("moorage._core."):
-                found.setdefault(name_of(kind), one)
+                found.setdefault(kind.__name__, one)
         if type(one).__module__.startswith("moorage") or isinstance(one, list | tuple | dict | set):
             todo += gc.get_referents(one)
     return found

@@ -2,9 +2,9 @@
 
 # Counts of pods by domain, compared with their twin.
 from moorage._core.provision.domain_counts import ConstraintGroups as ConstraintGroups
-from moorage._core.provision.domain_counts import DomainCounts as DomainCounts
 from moorage._core.provision.domain_counts import Host as Host
 from moorage._core.provision.domain_counts import Ties as Ties
+from moorage._core.provision.domain_counts import TopologyCounts as TopologyCounts
 
 # Passes without the table, which has to change nothing.
 from moorage._core.provision.host_table import HostTable as HostTable

@@ -33,13 +33,13 @@ class Host:
     def having(self, requirements: RequirementSet) -> Host: ...
     def refusal(self, other: RequirementSet) -> str: ...
 
-class DomainCounts:
+class TopologyCounts:
     group: Any
     known: int
     def __new__(cls, group: Any, known: int, hosts: list[int]) -> Self: ...
     def begun(
         self, group: Any, known: int, gone: Iterable[tuple[int, ...]], hosts: list[int]
-    ) -> DomainCounts: ...
+    ) -> TopologyCounts: ...
     def record(self, mask: int) -> int: ...
 
 class TopologyError: ...
@@ -49,8 +49,8 @@ class ConstraintGroups:
         cls,
         topology: Any,
         constraints: Any,
-        own: list[DomainCounts] | None = None,
-        away: list[DomainCounts] | None = None,
+        own: list[TopologyCounts] | None = None,
+        away: list[TopologyCounts] | None = None,
     ) -> Self: ...
     def ways(
         self, host: Host, alternatives: Sequence[RequirementSet], ties: Ties

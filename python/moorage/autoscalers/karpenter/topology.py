@@ -16,10 +16,10 @@ from moorage._core.provision.domain_counts import (
     NO_LIMIT,
     SPREAD,
     ConstraintGroups,
-    DomainCounts,
     Ties,
+    TopologyCounts,
 )
-from moorage._core.provision.label_requirements import Requirement, RequirementSet, bits
+from moorage._core.provision.label_requirements import LabelRequirement, RequirementSet, bits
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm, Taint
 from moorage.kube.model.node import HOSTNAME
 
@@ -48,7 +48,7 @@ class DomainUniverse:
         pool : RequirementSet
             Requirements and labels of its template.
         """
-        seen: set[Requirement | tuple[str, None]] = set()
+        seen: set[LabelRequirement | tuple[str, None]] = set()
         for of_type in types:
             for name in {**pool.by_key, **of_type.by_key}:
                 theirs, ours = of_type.by_key.get(name), pool.by_key.get(name)
@@ -127,8 +127,8 @@ class CountedGroup(Struct, eq=False, dict=True):
     pods: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @cached_property
-    def _counts(self) -> DomainCounts:
-        counts = DomainCounts(self.group, 0, [])
+    def _counts(self) -> TopologyCounts:
+        counts = TopologyCounts(self.group, 0, [])
         for places in self.pods.values():
             for place in places:
                 counts.record(1 << place)
@@ -136,7 +136,7 @@ class CountedGroup(Struct, eq=False, dict=True):
 
     def begun(
         self, excluded: AbstractSet[str], gone: Iterable[str], group: TopologyGroup, hosts: list[int]
-    ) -> DomainCounts:
+    ) -> TopologyCounts:
         """What the group, or one like it, counts without some pods, by UID, and without what some nodes make
         known."""
         left = [self.pods[uid] for uid in self.pods.keys() & excluded]
@@ -309,7 +309,7 @@ class CountedGroups:
                 place = group.key.bit(domain).bit_length() - 1
                 counted.pods[uid] = (*counted.pods.get(uid, ()), place)
 
-    def kept_away(self, excluded: AbstractSet[str], hosts: list[int]) -> dict[Hashable, DomainCounts]:
+    def kept_away(self, excluded: AbstractSet[str], hosts: list[int]) -> dict[Hashable, TopologyCounts]:
         """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
         counts = {}
         for identity, (counted, owners) in self._away.items():
@@ -350,10 +350,10 @@ class Topology:
         self.ties = ties
         self._source, self._excluded, self._gone = source, excluded, gone
         self.hosts: list[int] = []
-        self.own: dict[Hashable, DomainCounts] = {}
+        self.own: dict[Hashable, TopologyCounts] = {}
         self.inverse = source.kept_away(excluded, self.hosts)
         self._groups: dict[PodConstraints, ConstraintGroups] = {}
-        self._selected: dict[tuple[Labelled, bool], tuple[int, list[DomainCounts]]] = {}
+        self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyCounts]]] = {}
 
     def groups(self, constraints: PodConstraints) -> ConstraintGroups:
         """The groups that matter to pods of a constraints; new ones begin with the pods that run."""
@@ -365,19 +365,19 @@ class Topology:
             self._groups[constraints] = groups
         return groups
 
-    def _kept_away(self, group: TopologyGroup) -> DomainCounts:
+    def _kept_away(self, group: TopologyGroup) -> TopologyCounts:
         if group.identity not in self.inverse:
-            self.inverse[group.identity] = DomainCounts(group, group.known, self.hosts)
+            self.inverse[group.identity] = TopologyCounts(group, group.known, self.hosts)
         return self.inverse[group.identity]
 
-    def _taken_up(self, counted: CountedGroup) -> DomainCounts:
+    def _taken_up(self, counted: CountedGroup) -> TopologyCounts:
         """The group like this one that is there; a new one begins with the pods that run."""
         group = counted.group
         if group.identity not in self.own:
             self.own[group.identity] = counted.begun(self._excluded, self._gone, group, self.hosts)
         return self.own[group.identity]
 
-    def selecting(self, pods: Labelled, inverse: bool) -> list[DomainCounts]:
+    def selecting(self, pods: Labelled, inverse: bool) -> list[TopologyCounts]:
         """The groups that select pods with these labels; new ones are asked once."""
         groups = self.inverse if inverse else self.own
         looked_at, selecting = self._selected.get((pods, inverse), (0, []))

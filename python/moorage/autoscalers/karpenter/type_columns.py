@@ -15,7 +15,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.provision.host_table import RESOURCES
 from moorage._core.provision.label_requirements import (
     EXCLUDING,
-    Requirement,
+    LabelRequirement,
     RequirementSet,
     Vocabulary,
     bits,
@@ -134,7 +134,7 @@ class TypeColumns:
             for place, kind in enumerate(types)
             if any(each.offering.capacity_type == RESERVED for each in kind.offerings)
         )
-        self._by_key: dict[str, tuple[int, dict[Requirement, int]]] = {}
+        self._by_key: dict[str, tuple[int, dict[LabelRequirement, int]]] = {}
         for place, kind in enumerate(types):
             for name, requirement in kind.requirements.by_key.items():
                 named, masks = self._by_key.setdefault(name, (0, {}))
@@ -145,7 +145,7 @@ class TypeColumns:
             for name in kind.unknown:
                 self._unknown[name] = self._unknown.get(name, 0) | 1 << place
         self._read_groups(types)
-        self._meeting: dict[Requirement, int] = {}
+        self._meeting: dict[LabelRequirement, int] = {}
         self._compatible: dict[RequirementSet, int] = {}
         self._offered: dict[RequirementSet, int] = {}
         self._largest: dict[int, dict[str, int]] = {}
@@ -186,7 +186,7 @@ class TypeColumns:
             self._compatible[requirements] = compatible
         return compatible
 
-    def _meets(self, name: str, requirement: Requirement) -> int:
+    def _meets(self, name: str, requirement: LabelRequirement) -> int:
         meeting = self._meeting.get(requirement)
         if meeting is None:
             named, masks = self._by_key[name]
@@ -235,7 +235,7 @@ class TypeColumns:
                 mask |= 1 << place
         return mask
 
-    def values(self, types: int, requirement: Requirement) -> int:
+    def values(self, types: int, requirement: LabelRequirement) -> int:
         """Those values of a label that types name and a requirement allows, as bits."""
         _, masks = self._by_key.get(requirement.key.name, (0, {}))
         named = 0

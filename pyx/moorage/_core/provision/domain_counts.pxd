@@ -1,6 +1,6 @@
 from cpython cimport array
 
-from moorage._core.provision.label_requirements cimport Key, Requirement, RequirementSet
+from moorage._core.provision.label_requirements cimport Key, LabelRequirement, RequirementSet
 
 
 cdef class Ties:
@@ -21,7 +21,7 @@ cdef class Host:
     cpdef str refusal(self, RequirementSet other)
 
 
-cdef class DomainCounts:
+cdef class TopologyCounts:
     cdef readonly object group
     cdef readonly Key key
     cdef readonly str topology_key
@@ -39,11 +39,11 @@ cdef class DomainCounts:
     cdef bint takes(self, Py_ssize_t place, bint selects) noexcept
     cdef Py_ssize_t least(self, bint selects) noexcept
     cdef Py_ssize_t most(self, bint selects) noexcept
-    cdef bint takes_host(self, Host host, Requirement pods, bint selects) except -1
-    cdef open_domains(self, Requirement pods, bint selects)
-    cdef domains(self, Requirement pods, Requirement nodes, bint selects, Ties ties)
-    cdef Py_ssize_t minimum(self, Requirement pods) except -1
-    cdef Requirement of_nodes(self, RequirementSet requirements)
+    cdef bint takes_host(self, Host host, LabelRequirement pods, bint selects) except -1
+    cdef open_domains(self, LabelRequirement pods, bint selects)
+    cdef domains(self, LabelRequirement pods, LabelRequirement nodes, bint selects, Ties ties)
+    cdef Py_ssize_t minimum(self, LabelRequirement pods) except -1
+    cdef LabelRequirement of_nodes(self, RequirementSet requirements)
 
 
 cdef class ConstraintGroups:

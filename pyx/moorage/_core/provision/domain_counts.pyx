@@ -8,7 +8,7 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologygroup.
 from cpython cimport array
 from libc.stdint cimport uint64_t
 
-from moorage._core.provision.label_requirements cimport Key, Requirement, RequirementSet, bits
+from moorage._core.provision.label_requirements cimport Key, LabelRequirement, RequirementSet, bits
 
 from moorage._core.provision.label_requirements import HOSTNAME
 
@@ -96,7 +96,7 @@ cdef class Host:
         return (<RequirementSet?>ours).refusal(other, self.undefined)
 
 
-cdef class DomainCounts:
+cdef class TopologyCounts:
     """The pods that a group counts, by domain.
 
     Parameters
@@ -130,11 +130,13 @@ cdef class DomainCounts:
         gone : iterable of tuple of int
             Of pods that do not count any more, the domains that they counted in, by their places.
         """
-        cdef DomainCounts begun = DomainCounts(group, known, hosts)
+        cdef TopologyCounts begun = TopologyCounts(group, known, hosts)
         cdef Py_ssize_t place
         begun.counts, begun.occupied, begun.pods = array.copy(self.counts), self.occupied, self.pods
         for places in gone:
             for place in places:
+                if not 0 <= place < len(begun.counts):
+                    raise IndexError(f"no pod was counted in domain {place}")
                 begun.counts.data.as_ints[place] -= 1
                 begun.pods -= 1
                 if not begun.counts.data.as_ints[place]:
@@ -152,6 +154,8 @@ cdef class DomainCounts:
 
     cdef int record_at(self, Py_ssize_t place) except -1:
         cdef Py_ssize_t size = len(self.counts)
+        if place < 0:
+            raise IndexError("a host without a name counts no pods")
         if place >= size:
             array.resize_smart(self.counts, place + 1)
             while size <= place:
@@ -166,7 +170,7 @@ cdef class DomainCounts:
 
     cdef Py_ssize_t count(self, Py_ssize_t place) noexcept:
         """The pods in one domain."""
-        return self.counts.data.as_ints[place] if place < len(self.counts) else 0
+        return self.counts.data.as_ints[place] if 0 <= place < len(self.counts) else 0
 
     # ---- where a pod may go --------------------------------------------------------------------------------
 
@@ -185,7 +189,7 @@ cdef class DomainCounts:
             return MANY
         return self.max_skew - selects if self.kind == IS_SPREAD else 0
 
-    cdef bint takes_host(self, Host host, Requirement pods, bint selects) except -1:
+    cdef bint takes_host(self, Host host, LabelRequirement pods, bint selects) except -1:
         """The same for a pod that may name its host."""
         if self.kind != IS_AFFINITY:
             return self.takes(host.place, selects)
@@ -193,7 +197,7 @@ cdef class DomainCounts:
             return False
         return self.count(host.place) > 0 or (selects and not pods.select(self.occupied))
 
-    cdef open_domains(self, Requirement pods, bint selects):
+    cdef open_domains(self, LabelRequirement pods, bint selects):
         """The domains of which a node must allow one to take a pod; -1 if any node does."""
         cdef Py_ssize_t most, place
         if self.kind == IS_ANTI_AFFINITY:
@@ -207,7 +211,7 @@ cdef class DomainCounts:
                 mask |= ONE << place
         return mask
 
-    cdef domains(self, Requirement pods, Requirement nodes, bint selects, Ties ties):
+    cdef domains(self, LabelRequirement pods, LabelRequirement nodes, bint selects, Ties ties):
         """The domains in which a pod may be, of those that the pod and a node allow."""
         cdef Py_ssize_t least = MANY, place
         mask = self.open_domains(pods, selects)
@@ -225,7 +229,7 @@ cdef class DomainCounts:
                 lowest |= ONE << place
         return ties.first(lowest, self.key, self.topology_key)
 
-    cdef Py_ssize_t minimum(self, Requirement pods) except -1:
+    cdef Py_ssize_t minimum(self, LabelRequirement pods) except -1:
         """The fewest pods of a domain; a host without any can always be made."""
         cdef Py_ssize_t least = MANY, place
         if self.on_hosts:
@@ -237,7 +241,7 @@ cdef class DomainCounts:
             least = min(least, self.count(place))
         return least
 
-    cdef Requirement of_nodes(self, RequirementSet requirements):
+    cdef LabelRequirement of_nodes(self, RequirementSet requirements):
         """What requirements say of the label; Exists if they say nothing."""
         requirement = requirements.by_key.get(self.topology_key)
         return self.key.open() if requirement is None else requirement
@@ -257,10 +261,11 @@ cdef class DomainCounts:
 cdef class TopologyError:
     """A topology that leaves a pod no domain; its counts are told as they are when the text is asked for."""
 
-    cdef DomainCounts counts
-    cdef Requirement pods, nodes
+    cdef TopologyCounts counts
+    cdef LabelRequirement pods, nodes
 
-    def __cinit__(self, DomainCounts counts not None, Requirement pods not None, Requirement nodes not None):
+    def __cinit__(self, TopologyCounts counts not None, LabelRequirement pods not None,
+                  LabelRequirement nodes not None):
         self.counts, self.pods, self.nodes = counts, pods, nodes
 
     def __str__(self):
@@ -277,9 +282,9 @@ cdef class ConstraintGroups:
     Parameters
     ----------
     topology : Topology
-    own : list of DomainCounts
+    own : list of TopologyCounts
         Of their constraints and terms.
-    away : list of DomainCounts
+    away : list of TopologyCounts
         Of their required anti-affinity, as others see it.
     """
 
@@ -324,9 +329,9 @@ cdef class ConstraintGroups:
     cdef narrow(self, Host host, RequirementSet before, Ties ties):
         """What all topologies of a pod leave of the requirements that a host has with it, without its name;
         or why nothing."""
-        cdef DomainCounts counts
+        cdef TopologyCounts counts
         cdef RequirementSet requirements = before
-        cdef Requirement strict, nodes
+        cdef LabelRequirement strict, nodes
         cdef bint worst_is_own = False, is_own
         cdef Py_ssize_t at
         worst = None
@@ -356,8 +361,8 @@ cdef class ConstraintGroups:
 
     def record(self, Host host not None):
         """Count a pod that was placed on a host, in each group that it matters to."""
-        cdef DomainCounts counts
-        cdef Requirement domains
+        cdef TopologyCounts counts
+        cdef LabelRequirement domains
         self.look()
         for counts in self.counting:
             nodes = counts.node_filter

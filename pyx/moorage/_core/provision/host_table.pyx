@@ -9,8 +9,8 @@ topologies count. For speed alone (`tests/house/special_paths.toml`).
 from cpython cimport array
 from libc.stdint cimport int32_t
 
-from moorage._core.provision.domain_counts cimport ConstraintGroups, DomainCounts, Host
-from moorage._core.provision.label_requirements cimport Requirement, RequirementSet
+from moorage._core.provision.domain_counts cimport ConstraintGroups, TopologyCounts, Host
+from moorage._core.provision.label_requirements cimport LabelRequirement, RequirementSet
 
 from moorage._core.provision.label_requirements import HOSTNAME
 
@@ -76,7 +76,7 @@ cdef class Kinds:
             constraints.requirements, host.undefined
         )
 
-    cdef tuple values_of(self, DomainCounts counts):
+    cdef tuple values_of(self, TopologyCounts counts):
         """What kinds have of the label of a group, each value once, and by kind the number of it."""
         cdef dict values
         cdef array.array of_kinds
@@ -91,10 +91,10 @@ cdef class Question:
     """What one group asks of hosts for a pod: how many of its pods they have, or, with `values`, whether they
     can be in a domain of some."""
 
-    cdef DomainCounts counts
+    cdef TopologyCounts counts
     cdef Py_ssize_t least, most
     cdef object mask
-    cdef Requirement own
+    cdef LabelRequirement own
     cdef list values
     cdef array.array of_kinds
     cdef bytearray answers
@@ -103,7 +103,7 @@ cdef class Question:
         if self.values is None:
             return self.least <= self.counts.count(place) <= self.most
         cdef Py_ssize_t value = self.of_kinds.data.as_ints[kind]
-        cdef Requirement nodes
+        cdef LabelRequirement nodes
         if self.answers[value] == UNKNOWN:
             nodes = self.values[value]
             nodes = nodes if self.own is None else nodes.meet(self.own)
@@ -205,7 +205,7 @@ cdef class HostTable:
         """What the groups that decide ask of hosts; without those that pods which name their host ask of
         it."""
         cdef Question question
-        cdef DomainCounts counts
+        cdef TopologyCounts counts
         cdef RequirementSet strict = groups.strict, own = groups.requirements
         cdef list questions = []
         cdef bint selects

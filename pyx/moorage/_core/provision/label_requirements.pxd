@@ -5,15 +5,15 @@ cdef class Key:
     cdef readonly str name
     cdef readonly list values, integers
     cdef readonly dict places, requirements
-    cdef Requirement _exists
+    cdef LabelRequirement _exists
 
     cpdef bit(self, str value)
     cdef within(self, mask, gte, lte)
-    cdef Requirement requirement_of(self, bint complement, mask, gte, lte, min_values)
-    cdef Requirement open(self)
+    cdef LabelRequirement requirement_of(self, bint complement, mask, gte, lte, min_values)
+    cdef LabelRequirement open(self)
 
 
-cdef class Requirement:
+cdef class LabelRequirement:
     cdef readonly Key key
     cdef readonly bint complement
     cdef readonly object mask, gte, lte, min_values
@@ -21,8 +21,8 @@ cdef class Requirement:
     cdef str _text
 
     cpdef select(self, mask)
-    cpdef Requirement meet(self, Requirement other)
-    cpdef bint intersects(self, Requirement other) except -1
+    cpdef LabelRequirement meet(self, LabelRequirement other)
+    cpdef bint intersects(self, LabelRequirement other) except -1
     cdef bint excludes(self) noexcept
     cdef bint single(self) except -1
 
@@ -34,10 +34,10 @@ cdef class RequirementSet:
     cdef dict _compatible, _intersects, _met
 
     cpdef RequirementSet meet(self, RequirementSet other)
-    cpdef RequirementSet narrowed(self, Requirement requirement)
+    cpdef RequirementSet narrowed(self, LabelRequirement requirement)
     cpdef RequirementSet without(self, str name)
     cpdef str refusal(self, RequirementSet other, bint undefined)
-    cpdef Requirement get(self, str name)
+    cpdef LabelRequirement get(self, str name)
 
 
 cdef class Vocabulary:

@@ -82,18 +82,18 @@ cdef class Key:
         """Return the requirement that is so; always the same object."""
         return self.requirement_of(complement, mask, gte, lte, min_values)
 
-    cdef Requirement requirement_of(self, bint complement, mask, gte, lte, min_values):
+    cdef LabelRequirement requirement_of(self, bint complement, mask, gte, lte, min_values):
         parts = (complement, mask, gte, lte, min_values)
         known = self.requirements.get(parts)
         if known is None:
-            known = self.requirements[parts] = Requirement(self, *parts)
+            known = self.requirements[parts] = LabelRequirement(self, *parts)
         return known
 
     def one_of(self, *values):
         """Return the requirement that a label has one of some values."""
         return self.requirement_of(False, self.mask(values), None, None, None)
 
-    cdef Requirement open(self):
+    cdef LabelRequirement open(self):
         if self._exists is None:
             self._exists = self.requirement_of(True, 0, None, None, None)
         return self._exists
@@ -113,7 +113,7 @@ cdef smaller(a, b):
     return b if a is None or (b is not None and b < a) else a
 
 
-cdef class Requirement:
+cdef class LabelRequirement:
     """What a key may be: `mask` has the values that it allows, or with `complement` those it excludes."""
 
     def __cinit__(self, Key key not None, bint complement, mask, gte, lte, min_values):
@@ -149,14 +149,14 @@ cdef class Requirement:
         """Whether a value is allowed."""
         return bool(self.select(self.key.bit(value)))
 
-    cpdef Requirement meet(self, Requirement other):
+    cpdef LabelRequirement meet(self, LabelRequirement other):
         """Return what meets both."""
         met = self._met.get(other)
         if met is None:
             met = self._met[other] = self._meet(other)
         return met
 
-    def _meet(self, Requirement other not None):
+    def _meet(self, LabelRequirement other not None):
         cdef bint complement = self.complement and other.complement
         gte, lte = larger(self.gte, other.gte), smaller(self.lte, other.lte)
         least = larger(self.min_values, other.min_values)
@@ -173,12 +173,12 @@ cdef class Requirement:
             gte = lte = None
         return self.key.requirement_of(complement, mask, gte, lte, least)
 
-    cpdef bint intersects(self, Requirement other) except -1:
+    cpdef bint intersects(self, LabelRequirement other) except -1:
         """Whether some value meets both."""
         gte, lte = larger(self.gte, other.gte), smaller(self.lte, other.lte)
         if gte is not None and lte is not None and gte > lte:
             return False
-        cdef Requirement met = self.meet(other)
+        cdef LabelRequirement met = self.meet(other)
         return met.complement or bool(met.mask)
 
     def with_min_values(self, least):
@@ -231,14 +231,14 @@ cdef class RequirementSet:
             met = self._met[other] = self.vocabulary.set_of(parts)
         return met
 
-    cpdef RequirementSet narrowed(self, Requirement requirement):
+    cpdef RequirementSet narrowed(self, LabelRequirement requirement):
         """Return what meets one more requirement."""
         met = self._met.get(requirement)
         if met is None:
             met = self._met[requirement] = self.vocabulary.set_of([*self.by_key.values(), requirement])
         return met
 
-    def having(self, Requirement requirement not None):
+    def having(self, LabelRequirement requirement not None):
         """Return these with one requirement in place of that on its label."""
         return self.vocabulary.interned(self.by_key | {requirement.key.name: requirement})
 
@@ -248,7 +248,7 @@ cdef class RequirementSet:
             return self
         return self.vocabulary.interned({key: each for key, each in self.by_key.items() if key != name})
 
-    cpdef Requirement get(self, str name):
+    cpdef LabelRequirement get(self, str name):
         """Return the requirement on a label; Exists if there is none."""
         requirement = self.by_key.get(name)
         return self.vocabulary.key(name).open() if requirement is None else requirement
@@ -261,7 +261,7 @@ cdef class RequirementSet:
         return intersects
 
     def _clashes(self, RequirementSet other not None):
-        cdef Requirement ours, theirs
+        cdef LabelRequirement ours, theirs
         clashes = []
         for name in sorted(self.by_key.keys() & other.by_key.keys()):
             ours, theirs = self.by_key[name], other.by_key[name]
@@ -286,7 +286,7 @@ cdef class RequirementSet:
     def _refusal(self, RequirementSet other not None, bint undefined):
         known = self.vocabulary.well_known if undefined else ()
         for name in sorted(other.by_key.keys() - self.by_key.keys()):
-            if name not in known and not (<Requirement?>other.by_key[name]).excludes():
+            if name not in known and not (<LabelRequirement?>other.by_key[name]).excludes():
                 return f'label "{name}" does not have known values{self._hint(name, known)}'
         return "; ".join(self._clashes(other))
 
@@ -360,7 +360,7 @@ cdef class Vocabulary:
     cpdef RequirementSet set_of(self, requirements):
         """Return requirements together; several on one label are met."""
         cdef dict by_key = {}
-        cdef Requirement requirement
+        cdef LabelRequirement requirement
         for requirement in requirements:
             before = by_key.get(requirement.key.name)
             by_key[requirement.key.name] = requirement if before is None else requirement.meet(before)
@@ -370,7 +370,7 @@ cdef class Vocabulary:
         whole = frozenset(by_key.values())
         known = self._sets.get(whole)
         if known is None:
-            least = any([(<Requirement?>each).min_values is not None for each in by_key.values()])
+            least = any([(<LabelRequirement?>each).min_values is not None for each in by_key.values()])
             known = self._sets[whole] = RequirementSet(self, by_key, least)
         return known
 

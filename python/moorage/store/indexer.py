@@ -260,8 +260,7 @@ class Indexer(Generic[T]):
             There is no such index.
         """
         with self.lock:
-            get = self._objects.get
-            return [cast(T, get(key)) for key in self._objects.keys(name, value)]
+            return list(map(cast("Callable[[str], T]", self._objects.get), self._objects.keys(name, value)))
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
         """Return the objects that have a value in an index, by key; see `by_index`.

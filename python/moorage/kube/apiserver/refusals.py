@@ -182,15 +182,11 @@ class Refusals:
         release: Callable[[Cluster], str] = lambda _: DEFAULT,
         keeps_priority: bool = False,
     ) -> None:
-        self._cluster, self._check, self.release = cluster, check, release
+        self._cluster, self.release = cluster, release
+        self.check: Callable[[Object], None] = check or (lambda _: None)
         self.keeps_priority = keeps_priority
         self._first: InputError | None = None
         self._refused: dict[Origin, RefusedObject] = {}
-
-    def check(self, obj: Object) -> None:
-        """Check a valid object; raise an InputError."""
-        if self._check is not None:
-            self._check(obj)
 
     @property
     def has_cluster(self) -> bool:

@@ -99,15 +99,10 @@ class _Shared(dict[bytes, Any]):
         self[text] = value
 
 
-class _Varying(NamedTuple):
-    """The strings in which the specs of one template differ; empty where there is none."""
-
-    node_name: bytes = b""
-    host_name: bytes = b""
-    token: bytes = b""
-
-
-_OTHERS = _Varying(b"another-node", b"another-host", b'"kube-api-access-other"')
+Varying = tuple[bytes, bytes, bytes]
+"""The strings in which the specs of one template differ: node name, host name, token. Empty where there is
+none."""
+_OTHERS: Varying = b"another-node", b"another-host", b'"kube-api-access-other"'
 
 
 class _Template(NamedTuple):
@@ -116,11 +111,11 @@ class _Template(NamedTuple):
     spec: PodSpec
     tokens: tuple[int, ...]
 
-    def fill(self, varying: _Varying) -> PodSpec:
+    def fill(self, varying: Varying) -> PodSpec:
         """Return the spec with varying strings."""
-        spec, node_name = self.spec, varying.node_name.decode()
+        spec, node_name = self.spec, varying[0].decode()
         if self.tokens:
-            volumes, name = list(spec.volumes), varying.token[1:-1].decode()
+            volumes, name = list(spec.volumes), varying[2][1:-1].decode()
             for at in self.tokens:
                 volumes[at] = replace(volumes[at], name=name)
             return replace(spec, node_name=node_name, volumes=tuple(volumes))
@@ -277,7 +272,7 @@ class PartsReader:
         return msgspec.json.decode(text, type=PodSpec) if template is None else template.fill(varying)
 
 
-def _cut(text: bytes) -> tuple[bytes, _Varying]:
+def _cut(text: bytes) -> tuple[bytes, Varying]:
     """Replace the varying strings of a spec by marks."""
     node_name = host_name = token = b""
     at = text.find(_NODE)
@@ -292,24 +287,26 @@ def _cut(text: bytes) -> tuple[bytes, _Varying]:
     if at >= 0 and (match := _TOKEN_NAME.match(text, at)):
         token = match[0]
         text = text.replace(token, _TOKEN_MARK)
-    return text, _Varying(node_name, host_name, token)
+    return text, (node_name, host_name, token)
 
 
-def _insert(key: bytes, varying: _Varying) -> bytes:
+def _insert(key: bytes, varying: Varying) -> bytes:
     """Replace the marks of a spec by strings."""
-    text = key.replace(_NODE_MARK, varying.node_name).replace(_HOST_MARK, varying.host_name)
-    return text.replace(_TOKEN_MARK, varying.token)
+    for mark, value in zip((_NODE_MARK, _HOST_MARK, _TOKEN_MARK), varying, strict=True):
+        key = key.replace(mark, value)
+    return key
 
 
-def _template(key: bytes, varying: _Varying) -> _Template | None:
+def _template(key: bytes, varying: Varying) -> _Template | None:
     """Decode a spec with marks; None if a varying string has another meaning where it is found.
 
     The template must give what decoding gives, for the strings of the first pod and for other ones.
     """
     spec = msgspec.json.decode(_insert(key, varying), type=PodSpec)
-    name = varying.token[1:-1].decode()
+    name = varying[2][1:-1].decode()
     tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume.name == name])
     template = _Template(replace(spec, node_name=""), tokens)
-    others = _Varying(*[other and value for other, value in zip(varying, _OTHERS, strict=True)])
+    node_name, host_name, token = varying
+    others = node_name and _OTHERS[0], host_name and _OTHERS[1], token and _OTHERS[2]
     other = msgspec.json.decode(_insert(key, others), type=PodSpec)
     return template if (template.fill(varying), template.fill(others)) == (spec, other) else None

@@ -38,7 +38,7 @@ COMMANDS = {
 }
 """The commands and what ``--help`` says of them. Version and completion are here; each other one is in the
 module of its name, which is imported when the command runs."""
-MANY_OBJECTS = 1_000_000, 10, 10
+MANY_OBJECTS = 100_000, 10, 10
 """Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
 takes a tenth of a short command."""
 _MODULES = {

@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from moorage._core.provision.label_requirements import HOSTNAME as HOSTNAME
 from moorage._core.provision.label_requirements import RequirementSet
 from moorage.kube.model.node import Taint
 

@@ -5,8 +5,8 @@ from moorage._core.queue.queued_pods import QueuedPodInfo, Waiting
 from moorage._core.state.pod_class import PodClasses
 from moorage.engine.framework.events import HintIndex
 
-E = TypeVar("E")
-M = TypeVar("M")
+_E = TypeVar("_E")
+_M = TypeVar("_M")
 
 FEW: int
 
@@ -33,7 +33,9 @@ class UnschedulablePods(Waiting):
     def __init__(self, classes: PodClasses) -> None: ...
     @property
     def by_rejection(self) -> dict[Rejection, RejectedPods]: ...
-    def listening(self, event: E, meaning: Callable[[Rejection, E], M]) -> list[tuple[RejectedPods, M]]: ...
+    def listening(
+        self, event: _E, meaning: Callable[[Rejection, _E], _M]
+    ) -> list[tuple[RejectedPods, _M]]: ...
     def may_move(
         self, rejected: RejectedPods, indexes: tuple[HintIndex, ...], of_class: bool, old: Any, new: Any
     ) -> Iterable[Any]: ...

@@ -4,7 +4,7 @@ from moorage._core.provision.label_requirements cimport Key, LabelRequirement, R
 
 
 cdef class Ties:
-    cdef readonly object seed
+    cdef object seed
     cdef public Py_ssize_t attempt
 
     cdef first(self, mask, Key key, str topology_key)
@@ -23,10 +23,11 @@ cdef class Host:
 
 cdef class TopologyCounts:
     cdef readonly object group
-    cdef readonly Key key
-    cdef readonly str topology_key
-    cdef readonly bint on_hosts
-    cdef readonly object known, occupied
+    cdef Key key
+    cdef str topology_key
+    cdef bint on_hosts
+    cdef readonly object known
+    cdef object occupied
     cdef object node_filter
     cdef Py_ssize_t max_skew, min_domains, since, pods  # all of them, in all domains
     cdef int kind
@@ -47,7 +48,7 @@ cdef class TopologyCounts:
 
 
 cdef class ConstraintGroups:
-    cdef readonly list own, away
+    cdef list own, away
     cdef object topology, constraints
     cdef RequirementSet strict, requirements
     cdef dict owned, inverse

@@ -3,8 +3,9 @@ cpdef list bits(mask)
 
 cdef class Key:
     cdef readonly str name
-    cdef readonly list values, integers
-    cdef readonly dict places, requirements
+    cdef readonly list values
+    cdef list integers
+    cdef dict places, requirements
     cdef LabelRequirement _exists
 
     cpdef bit(self, str value)

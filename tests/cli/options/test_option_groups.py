@@ -46,8 +46,8 @@ LEAVES = dict(leaves(app))
 
 
 def options_of(command: click.Command) -> list[click.Option]:
-    """Those that a help shows."""
-    params = command.get_params(click.Context(command))
+    """Those that a help shows. A command keeps the names of --help that it is first asked with."""
+    params = command.get_params(click.Context(command, **app.context_settings))
     return [one for one in params if isinstance(one, click.Option) and not one.hidden]
 
 

@@ -285,10 +285,10 @@ class ShapeBook:
         key = (*labelled, msgspec.json.encode((stated, taken, resized(pod))))
         shape = self._shapes.get(key)
         if shape is None:
-            asked = (*labelled, msgspec.json.encode(stated))
-            constraints = self._constraints.get(asked)
+            key = (*labelled, msgspec.json.encode(stated))
+            constraints = self._constraints.get(key)
             if constraints is None:
-                constraints = self._constraints[asked] = self._read(pod)
+                constraints = self._constraints[key] = self._read(pod)
             takes = msgspec.json.encode((taken, resized(pod)))
             same = self._taking.get(takes)
             if same is None:

@@ -107,8 +107,8 @@ cdef class TopologyCounts:
 
     Attributes
     ----------
-    known, occupied : int
-        The domains, and those with a pod, as bits.
+    known : int
+        The domains, as bits.
     """
 
     def __cinit__(self, group not None, known, list hosts not None):

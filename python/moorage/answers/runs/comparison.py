@@ -31,7 +31,7 @@ from ..scheduler import Scheduler
 from ..text_tables import PrintedTable, answer_text
 from .changed_objects import BrokenWorkload, ChangedField, ObjectChanges
 from .loaded_cluster import SchedulerSettings
-from .simulation import NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
+from .simulation import KEPT, NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
 
@@ -47,15 +47,18 @@ class Alternative(Struct, frozen=True, dict=True):
         """The measures of the run, by name."""
         done = self.simulation
         summary = done.summary
-        statuses = [outcome.status for outcome in done.outcomes]
+        statuses = Counter(outcome.status for outcome in done.outcomes)
+        with_node = sum(statuses[status] for status in (PLACED, REPLACED, NOT_STARTED, KEPT))
         measures: dict[str, float] = {
             "nodes": summary.nodes,
             "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),
             "nodes with pods": _nodes_with_pods(done.scheduler),
             "placed": summary.placed,
-            "without a node": sum(status not in (PLACED, REPLACED, NOT_STARTED) for status in statuses),
+            "without a node": statuses.total() - with_node,
             "evicted": summary.evicted + len(done.evicted),
         }
+        if statuses[KEPT]:
+            measures["kept on a drained node"] = statuses[KEPT]
         if (scale_up := done.scale_up) is not None:
             measures["new nodes"] = len(scale_up.up.nodes)
             measures |= {} if scale_up.up.price is None else {"new nodes $/h": round(scale_up.up.price, 4)}

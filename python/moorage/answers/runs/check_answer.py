@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType, field, structs
@@ -56,7 +55,7 @@ MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
 MOST_APART = 8
 """How many rows about pods without a node an answer has, before workloads that fail alike share one."""
-COUNTS, HOMELESS = "COUNTS", "Pods without a node"
+COUNTS, HOMELESS, NOT_CHECKED = "COUNTS", "Pods without a node", "no pod was checked"
 
 
 class CheckedPods(Document, frozen=True):
@@ -223,13 +222,13 @@ class CheckAnswer:
         ]
         selectors = BudgetSelectors(self.simulation.scheduler.client.list(PodDisruptionBudget)[0])
         budgets = {budget.key: budget for pod in kept for budget in selectors.blocking(pod)}
-        name_of = attrgetter("key" if len({pod.namespace for pod in kept}) > 1 else "name")
         numbers = [
-            f"{name_of(budget)} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
+            f"{budget.key} (needs {budget.status.desired_healthy}, has {budget.status.current_healthy})"
             for budget in budgets.values()
         ]
-        alone = [name_of(pod) for pod in kept if pod.metadata.controller() is None]
-        parts = [f"PodDisruptionBudgets {first_of(numbers, _EXAMPLES)}"] if numbers else []
+        alone = [pod.key for pod in kept if pod.metadata.controller() is None]
+        kind = "PodDisruptionBudget" if len(numbers) == 1 else "PodDisruptionBudgets"
+        parts = [f"{kind} {first_of(numbers, _EXAMPLES)}"] if numbers else []
         parts += [f"no controller would replace {first_of(alone, _EXAMPLES)}"] if alone else []
         return "; ".join(parts)
 
@@ -344,7 +343,7 @@ def _head(verdict: Verdict, keepers: str) -> Iterator[str]:
 
 def _placed_text(verdict: Verdict) -> str:
     if not verdict.is_about_pods:
-        return "no pod was checked"
+        return NOT_CHECKED
     if verdict.placed:
         scale_up = verdict.compared.scale_up
         came = f", on {scale_up.text()}" if scale_up is not None and scale_up.up.nodes else ""

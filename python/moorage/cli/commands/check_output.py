@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from moorage.answers.runs.check_answer import HOMELESS, CheckAnswer, compared_lines, in_short
+from moorage.answers.runs.check_answer import HOMELESS, NOT_CHECKED, CheckAnswer, compared_lines, in_short
 from moorage.answers.runs.gate import Verdict
 from moorage.answers.runs.simulation import KEPT, NOT_STARTED
 from moorage.answers.text_tables import CommandLine
@@ -137,12 +137,13 @@ def _ci_text(form: str, verdict: Verdict) -> str:
         A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
     """
     cases, compared = [*_finding_cases(verdict), *_loss_cases(verdict)], [*compared_lines(verdict)]
+    passed = "every pod has a node" if verdict.is_about_pods else NOT_CHECKED
     if form == "junit":
-        return _junit(cases, compared)
+        return _junit(cases, compared, passed)
     if verdict.compared.scale_up is not None and len(cases) > COMMENT_ROWS:
         compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
         cases = cases[:COMMENT_ROWS]
-    return _github(cases, compared)
+    return _github(cases, compared if cases else [passed, *compared])
 
 
 def _finding_cases(verdict: Verdict) -> Iterator[Case]:
@@ -189,7 +190,7 @@ def _loss_cases(verdict: Verdict) -> Iterator[Case]:
         yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
 
 
-def _junit(cases: list[Case], compared: list[str]) -> str:
+def _junit(cases: list[Case], compared: list[str], passed: str) -> str:
     """Return a report of one suite; each case that counts is a failure, the others are skipped. What was
     compared are its properties."""
     from xml.etree import ElementTree
@@ -207,14 +208,13 @@ def _junit(cases: list[Case], compared: list[str]) -> str:
         tag = "failure" if case.counts else "skipped"
         ElementTree.SubElement(testcase, tag, {"message": printable(case.text)})
     if not cases:
-        names = {"classname": "moorage check", "name": "every pod has a node"}
+        names = {"classname": "moorage check", "name": passed}
         ElementTree.SubElement(suite, "testcase", names)
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
 
 
-def _github(cases: list[Case], compared: list[str]) -> str:
-    """Return a line for each case."""
+def _github(cases: list[Case], notices: list[str]) -> str:
+    """Return a line for each case and each notice."""
     lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
-    notices = [*([] if cases else ["every pod has a node"]), *compared]
     return "".join([*lines, *(notice("notice", "moorage check", line) for line in notices)])

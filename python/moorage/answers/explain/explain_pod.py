@@ -62,7 +62,7 @@ from .pods_in_the_way import (
     with_others,
 )
 from .probe import Probe
-from .replica_changes import workload_changes
+from .replica_changes import of_rollouts, workload_changes
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job
@@ -243,7 +243,7 @@ def _explain(
         return replace(explanation, notes=notes)
     notes, rollout = _of_rollout(probe)
     notes += _of_run(probe, placed)
-    changes, waiting = find_changes(probe), len(probe.waiting)
+    changes, waiting = of_rollouts(probe, find_changes(probe)), len(probe.waiting)
     conflicts, blocked = find_conflicts(probe) if not (rollout or changes) else ([], "")
     pairs = find_pairs(probe, conflicts) if conflicts else []
     changes += workload_changes(probe, len(rollout) + len(changes))

@@ -102,7 +102,8 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
     lacking = max(0, workload.replicas - runs)
     of = f"of {workload.replicas} pods"
     parts = [f"{min(runs, workload.replicas)} {of} run"] if runs else []
-    parts += [f"{lacking} {of} fit"] if lacking else []
+    others = "the other fits" if lacking == 1 else f"the other {lacking} fit"
+    parts += [others if runs else f"{lacking} {of} fit"] if lacking else []
     in_place = running_pods(probe, [workload.own])
     least = workload.replicas - max_unavailable(workload.scaled)
     goes_first = runs >= least or workload.scaled.spec.strategy.type == "Recreate"
@@ -137,6 +138,30 @@ def _undone(probe: Probe, workload: _Replicated) -> Iterator[HelpfulChange]:
         return gain
 
     yield from tried(probe, change, judge)
+
+
+def of_rollouts(probe: Probe, changes: list[HelpfulChange]) -> list[HelpfulChange]:
+    """Return the changes that place a pod; one with which its rollout cannot end says so, and comes last."""
+    workload = _workload_of(probe)
+    old = running_pods(probe, workload.others) if workload else ()
+    if workload is None or not old or max(map(revision_of, workload.others)) >= revision_of(workload.own):
+        return changes
+    own = running_pods(probe, [workload.own])
+
+    def judge(change: HelpfulChange, _: Pod) -> dict[str, Any]:
+        replaced = (*old, *own) if change.changes_pods else old  # another template is one more revision
+        needed = workload.replicas - (0 if change.changes_pods else len(own))
+        gain = {"placed": change.placed}
+        if change.pod is None or not 0 < needed <= probe.most_tried(change.pod):
+            return gain
+        with with_others(probe, replaced, []):
+            fit = probe.count_placed(_numbered(change.pod, needed))
+        if fit == needed:
+            return gain
+        why = f"{fit} of {needed} pods fit in place of the old ones, so the rollout stalls"
+        return {"text": f"{change.text}: {why}", "is_rare": True}
+
+    return [each for change in changes for each in tried(probe, change, partial(judge, change))]
 
 
 def _of_template(pod: Pod, template: PodTemplateSpec) -> Pod:

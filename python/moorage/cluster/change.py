@@ -225,8 +225,9 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
     """
     if "/" not in reference:
         named = [f"{kind.__name__.lower()}/{obj.key}" for kind in kinds for obj in client.list(kind)[0]]
-        names = {text.rpartition("/")[2]: text for text in reversed(named)}
-        near = f"; there is {names[reference]}" if reference in names else nearest(reference, names)
+        alike = [text for text in named if text.endswith(f"/{reference}")]
+        names = [text.rpartition("/")[2] for text in named]
+        near = f"; there is {examples(alike, _MOST)}" if alike else nearest(reference, names)
         raise InputError(f'"{shorten(reference, 80)}" is not a reference such as deploy/web{near}')
     head, _, name = reference.partition("/")
     try:

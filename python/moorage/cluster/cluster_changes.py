@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from moorage.arguments import typed
 from moorage.engine.scheduler.options import node_like
-from moorage.errors import InputError, located, nearest_or_known
+from moorage.errors import InputError, either, located, nearest_or_known, number_of
 from moorage.kube import Namespace, Node, Object, Pod, PodGroup
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.admission.validate_object import GATE, refuse_comparisons
@@ -485,8 +485,9 @@ class ChangingScheduler(PodScheduler):
             emptied, kept = empty_nodes(self, names)
             parts += emptied
             if kept:
-                after = f"is upgraded after {', '.join(names)}"
-                waiting = {f"Node {left}": after for left in old[at + at_once :]}
+                stay = number_of(len(kept), "pod stays", "pods stay")
+                why = f"it is not reached, as {stay} on {either(names)}"
+                waiting = {f"Node {left}": why for left in old[at + at_once :]}
                 return replace(_together(parts), kept=kept | waiting)
             parts += [self.add_nodes(1, name) for name in old[at + surge : at + surge + at_once]]
             parts.append(replace(self.remove_nodes(names), deleted=tuple([f"Node {name}" for name in names])))

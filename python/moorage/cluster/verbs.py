@@ -151,14 +151,14 @@ VERBS = (
         "scale",
         "TARGET=N|N%",
         "Set the replicas of workloads: deploy/web=12, or 150% of today's; TARGET is KIND/NAME, "
-        "namespace/NAME, a label selector or '*'.",
+        "KIND/NAMESPACE/NAME, namespace/NAME (all in it), a label selector or '*'.",
         _replicas,
         "replicas",
     ),
     ChangeVerb(
         "restart",
         "TARGET",
-        "Restart workloads, as kubectl rollout restart does: KIND/NAME, namespace/NAME, a selector or '*'.",
+        "Restart workloads, as kubectl rollout restart does; TARGET is as for scale.",
     ),
     ChangeVerb(
         "restart_all",

@@ -415,26 +415,30 @@ def _of_workload(obj: Object) -> Iterator[str]:
 
 
 def _unserved_webhooks(cluster: Cluster) -> Iterator[InputFact]:
-    """Yield the webhooks that fail closed and whose Service has no pod that is ready, where the input has
-    the Service, and pods on nodes."""
+    """Yield the webhooks that fail closed and whose Service has no pod that is ready, or is missing in a
+    namespace whose Services the input has; where the input has pods on nodes."""
     kinds = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
     listed = [obj for obj in cluster.others if isinstance(obj, kinds)]
     if not listed or not any(pod.spec.node_name for pod in cluster.pods):
         return
     services = {obj.key: obj.spec.selector for obj in cluster.others if isinstance(obj, Service)}
+    spaces = {key.partition("/")[0] for key in services}
     ready = [pod for pod in cluster.pods if pod.spec.node_name and is_active(pod) and is_healthy(pod)]
     for obj in listed:
         for webhook in obj.webhooks:
             service = webhook.client_config.service
-            key = "" if service is None else f"{service.namespace}/{service.name}"
-            if webhook.failure_policy == IGNORE or not (selector := services.get(key)):
+            if webhook.failure_policy == IGNORE or service is None or service.namespace not in spaces:
                 continue
-            matcher = LabelSelectorMatcher(LabelSelector(match_labels=selector))
-            here = (pod for pod in ready if pod.namespace == key.partition("/")[0])
-            if not any(matcher.matches(pod.metadata.labels) for pod in here):
-                about = f"{webhook.name} ({obj.kind} {obj.name})"
-                text = f"no pod of service {key} is ready, so what webhook {about} is asked about is refused"
-                yield InputFact(None, text)
+            key, about = f"{service.namespace}/{service.name}", f"{webhook.name} ({obj.kind} {obj.name})"
+            matcher = LabelSelectorMatcher(LabelSelector(match_labels=services.get(key) or {}))
+            here = (pod for pod in ready if pod.namespace == service.namespace)
+            if key not in services:
+                why = f"service {key} is not in the input: without it"
+            elif services[key] and not any(matcher.matches(pod.metadata.labels) for pod in here):
+                why = f"no pod of service {key} is ready, so"
+            else:
+                continue
+            yield InputFact(None, f"{why} what webhook {about} is asked about is refused")
 
 
 # ---- selectors that match nothing --------------------------------------------------------------------------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 
 import numpy as np
@@ -27,7 +27,7 @@ from .cluster_autoscaler.scale_up_pass import ScaleUpResult, first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .node_maker import NodeMaker
 from .providers.instance_type import ZONE, Shortage, is_short, node_offered_as
-from .providers.pool_types import ProvidedTypes
+from .providers.pool_types import stored_types
 from .providers.prices import prices_by
 from .scale_up_answer import CLUSTER_AUTOSCALER
 
@@ -189,11 +189,11 @@ class GroupScaler:
 
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
-        types = self.autoscaling.types
-        if group.price is not None or types is None or isinstance(types, ProvidedTypes):
-            return group.price
-        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
-        return prices_by(every)(node)
+        return group.price if group.price is not None else self._price_of_type(node)
+
+    @cached_property
+    def _price_of_type(self) -> Callable[[Node], float | None]:
+        return prices_by(stored_types(self.autoscaling.types, self.scheduler.client).every())
 
 
 def group_node(

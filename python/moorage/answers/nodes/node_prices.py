@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from moorage.cluster import PodScheduler
 from moorage.kube import NodePool, Pod
-from moorage.kube.model.node import INSTANCE_TYPE, REGION, Node
+from moorage.kube.model.node import Node
 from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
@@ -75,52 +74,29 @@ def node_prices(client: ObjectClient, types: Types | None) -> tuple[PriceOf, str
     Without types it is what those of the NodePools cost, and what AWS lists on demand, where the region of a
     node is in its list.
     """
-    of_types = _prices_of(client, types)
     nodes: list[Node] = client.list(Node)[0]
-    others = [node for node in nodes if of_types(node) is None]
-    listed, terms = _listed_by_aws(others) if types is None else ({}, "")
-    short = f"prices that AWS lists on demand ({terms})"
-    source = RoutineNote(f"Prices are those{short.removeprefix('prices')}.", short) if listed else ""
+    of_types, about = _prices_of(client, types)
+    others = [node for node in nodes if types is None and of_types(node) is None]
+    listed, source = dict[str, float](), ""
+    if any(node.spec.provider_id.startswith("aws:") for node in others):
+        from moorage.autoscalers.providers.aws.ec2_answers import listed_prices
+
+        listed, about = listed_prices(others)
+    if listed or (about and types is not None):
+        source = RoutineNote(f"{about.replace('prices that', 'Prices are those that')}.", about)
     if types is not None and nodes and not any(of_types(node) is not None for node in nodes):
         source = "No node has a price: the instance types that are given have none of their types and zones."
     return (lambda node: listed[node.name] if node.name in listed else of_types(node)), source
 
 
-def _prices_of(client: ObjectClient, types: Types | None) -> PriceOf:
-    """Return what a node costs by the instance types that are given, or that NodePools have."""
-    if types is None and not client.list(NodePool)[0]:
-        return lambda node: None
-    from moorage.autoscalers.providers.instance_type import InstanceType
-    from moorage.autoscalers.providers.pool_types import ProvidedTypes, stored_types
+def _prices_of(client: ObjectClient, types: Types | None) -> tuple[PriceOf, str]:
+    """Return what a node costs by the instance types that are given, or that NodePools have, and where the
+    prices are from if there is no NodePool."""
+    has_pools = bool(client.list(NodePool)[0])
+    if types is None and not has_pools:
+        return lambda node: None, ""
+    from moorage.autoscalers.providers.pool_types import stored_types
     from moorage.autoscalers.providers.prices import prices_by
 
-    every: Iterable[InstanceType] = stored_types(types, client).every()  # also checks them
-    if types is not None and not isinstance(types, ProvidedTypes):
-        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
-    return prices_by(every)
-
-
-def _listed_by_aws(nodes: Sequence[Node]) -> tuple[dict[str, float], str]:
-    """The prices on demand of nodes in regions of AWS of which there is a list, and its date and currency,
-    unless that is the dollar."""
-    regions = {
-        node.name: node.metadata.labels.get(REGION, "")
-        for node in nodes
-        if node.spec.provider_id.startswith("aws:")
-    }
-    if not regions:
-        return {}, ""
-    from moorage.autoscalers.providers.aws.ec2_answers import DATE, price_list
-    from moorage.autoscalers.providers.instance_type import node_offered_as
-
-    lists = {region: price_list(region) for region in {*regions.values()}}
-    prices, terms = dict[str, float](), DATE
-    for node in nodes:
-        if "spot" in node_offered_as(node):
-            continue
-        region, kind = regions.get(node.name), node.metadata.labels.get(INSTANCE_TYPE, "")
-        if region and (listed := lists[region]).region == region and kind in listed.prices:
-            prices[node.name] = listed.prices[kind]
-            if listed.currency != "USD":
-                terms = f"{DATE}, in yuan, also where $ stands"
-    return prices, terms
+    known = stored_types(types, client)  # also checks them
+    return prices_by(known.every()), "" if has_pools else known.source

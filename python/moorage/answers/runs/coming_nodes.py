@@ -21,7 +21,7 @@ from moorage.autoscalers.karpenter.provisioning import stored_pools
 from moorage.autoscalers.launched_nodes import PoolTemplates, pool_templates
 from moorage.autoscalers.pool_refusals import PoolFacts, PoolRefusal, pool_refusals
 from moorage.autoscalers.providers.instance_type import POOL, ZONE, InstanceType, refuse_unoffered
-from moorage.autoscalers.providers.pool_types import SEEN, ProvidedTypes, Types, stored_types
+from moorage.autoscalers.providers.pool_types import SEEN, Types, stored_types
 from moorage.autoscalers.providers.prices import NodesPrice, foreign_zones, prices_by
 from moorage.autoscalers.scale_up_answer import (
     CLUSTER_AUTOSCALER,
@@ -430,7 +430,8 @@ def kinds_of_new_nodes(
     refuse_unoffered(options.unavailable, types.every(), chain.from_iterable(grouped))
     templates = pool_templates(pools, types, wanted, scheduler.cache.state.classes.gates, options)
     kinds = NewNodeKinds(templates.nodes, templates.prices, templates.types, templates.tried)
-    kinds.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
+    source = types.source if pools else RoutineNote(types.source, types.source)
+    kinds.notes += [as_sentence(source)] if source else []
     kinds.notes += map(as_sentence, types.notes)
     kinds.notes += foreign_zones(nodes, types.every())
     if autoscaling.groups is not None:
@@ -453,10 +454,7 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     """Return what nodes of templates cost by instance types."""
     if types is None:
         return {}
-    if isinstance(types, ProvidedTypes):
-        types = stored_types(types, scheduler.client).every()
-    every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
-    prices, price_of = dict[str, float](), prices_by(every)
+    prices, price_of = dict[str, float](), prices_by(stored_types(types, scheduler.client).every())
     for template in templates:
         name = template if isinstance(template, str) else template.name
         node = scheduler.client.get(Node, name.partition(",")[0]) if isinstance(template, str) else template

@@ -118,18 +118,21 @@ class NewNodeSettings(Struct, frozen=True):
 
         from .coming_nodes import ComingNodes
 
-        known = types_of_objects(self.types(), cluster.nodes, cluster.others)
+        groups = self.groups(cluster.nodes, cluster.others)
+        settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
+        of_groups = nodes_of_groups(settings, cluster.nodes).values() if settings is not None else ()
+        grouped = [*chain.from_iterable(of_groups)]
+        nodes = cluster.nodes if has_pools(cluster) else [*cluster.nodes, *grouped]
+        known = types_of_objects(self.types(), nodes, cluster.others)
         sources, flags = dict[str, str](), self.karpenter_options(cluster.others)
         if has_pools(cluster):
             named = " and ".join(Path(file).name for file in self.instance_types)
             sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
-        groups = self.groups(cluster.nodes, cluster.others)
         if groups is not None:
-            sources[CLUSTER_AUTOSCALER] = f"{groups.source}{flags.shortage_text}"
-        settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
-        grouped = nodes_of_groups(settings, cluster.nodes).values() if settings is not None else ()
+            of_prices = "" if has_pools(cluster) or not known.source else f"; {known.source}"
+            sources[CLUSTER_AUTOSCALER] = f"{groups.source}{flags.shortage_text}{of_prices}"
         of_pools = known.every() if has_pools(cluster) else ()
-        refuse_unoffered(flags.unavailable, of_pools, chain.from_iterable(grouped))
+        refuse_unoffered(flags.unavailable, of_pools, grouped)
         autoscaling = AutoscalerSettings(known.by_pool, flags, seed, groups=settings)
         kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
         types = known.every() if known.is_priced else None

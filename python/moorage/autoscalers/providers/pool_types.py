@@ -20,21 +20,24 @@ from moorage.notes import RoutineNote
 from moorage.store import ObjectClient
 
 from ..karpenter.karpenter_options import has_overlays, provider_flags, settings_in
+from .aws.ec2_answers import NO_ANSWERS, listed_prices
 from .aws.node_class import DEFAULTS, ProviderOptions
 from .aws.region_types import TypeSources, aws_types, has_node_class
 from .instance_type import (
     INSTANCE_TYPE,
     MADE_HERE,
     POOL,
+    UNKNOWN,
     ZONE,
     InstanceType,
     ListedTypes,
+    Offering,
     ShownSizes,
     seen_types,
     shown_types,
 )
 from .known_labels import AWS, CORE, DOMAINS, KWOK, NOTHING, PROVIDERS, KnownLabels, known_labels_of
-from .prices import NO_PRICES, overlaid, prices_by
+from .prices import NO_PRICES, bought_as, overlaid, prices_by
 
 # ---- what pools ask for that no known type has: it is told, and never taken to match or to be there --------
 
@@ -270,7 +273,7 @@ def _given_types(
     names = [pool.name for pool in pools]
     if isinstance(types, Mapping):
         by_pool = types
-        if unknown := [name for name in by_pool if name not in names]:
+        if unknown := [name for name in by_pool if name and name not in names]:
             raise InputError(f"types: there is no NodePool {unknown[0]}")
     else:
         if not isinstance(types, Sequence):
@@ -294,6 +297,8 @@ def _provided_types(
     if isinstance(types, TypeSources):
         sources = types
     of_aws = [pool for pool in pools if has_node_class(pool)]
+    if not (pools or isinstance(types, ListedTypes) or sources.answers is not NO_ANSWERS):
+        return _types_of_nodes(sources, nodes)
     if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
         raise InputError(
             "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
@@ -323,6 +328,21 @@ def _provided_types(
     source += sources.prices.used_on(chain.from_iterable(by_pool.values()))
     unregistered = by_pool if isinstance(types, ListedTypes) else shown
     return PoolTypes(by_pool, source, is_priced, provider | _named(unregistered))
+
+
+def _types_of_nodes(sources: TypeSources, nodes: Sequence[Node]) -> PoolTypes:
+    """The types of nodes where there is no pool: at own prices, or at those that AWS lists on demand."""
+    there = [node for node in nodes if not sources.zones or node.metadata.labels.get(ZONE) in sources.zones]
+    listed, source = listed_prices(there, sources.region)
+    offerings = dict[str, dict[tuple[str, str], Offering]]()
+    for node in nodes:
+        name, zone, capacity_type = bought_as(node)
+        offering = Offering(zone, capacity_type, listed.get(node.name, UNKNOWN))
+        offerings.setdefault(name, {})[zone, capacity_type] = offering
+    types = [InstanceType(name, {}, tuple(of_type.values())) for name, of_type in offerings.items()]
+    source += sources.prices.used_on(types)
+    is_priced = bool(listed) or sources.prices is not NO_PRICES
+    return PoolTypes({"": sources.prices.put_on(types)}, source.removeprefix("; "), is_priced, NOTHING)
 
 
 def _listed(
@@ -386,7 +406,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     by_pool, notes = overlaid(known.by_pool, pools, overlays, CORE | known.provider)
     gate = "" if settings is not None else "the gate NodeOverlay is taken to be on, and "
     notes.append(f"{gate}prices are those that NodeOverlays leave, by which Karpenter chooses")
-    return known._replace(by_pool=by_pool, notes=(*known.notes, *notes))
+    return known._replace(by_pool={**known.by_pool, **by_pool}, notes=(*known.notes, *notes))
 
 
 def _zones_of_volumes(objects: Iterable[Object], known: KnownLabels) -> frozenset[str]:

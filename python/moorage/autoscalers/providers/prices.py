@@ -22,7 +22,16 @@ from moorage.kube import Node, NodeOverlay, NodePool
 from ..karpenter.karpenter_options import KarpenterOptions
 from ..karpenter.pod_validation import requirement_problems
 from ..karpenter.type_columns import Catalogue, KnownType
-from .instance_type import CAPACITY_TYPE, CAPACITY_TYPES, INSTANCE_TYPE, POOL, ZONE, InstanceType, Offering
+from .instance_type import (
+    CAPACITY_TYPE,
+    CAPACITY_TYPES,
+    INSTANCE_TYPE,
+    POOL,
+    ZONE,
+    InstanceType,
+    Offering,
+    node_offered_as,
+)
 from .known_labels import KnownLabels
 
 # ---- a user's own prices, such as negotiated ones, from a file of comma-separated values -------------------
@@ -72,7 +81,7 @@ class OwnPrices(Struct, frozen=True, eq=False):
             if (name, zone, capacity_type) not in offered
         ]
         if len(unused) == len(self.by_offering):
-            text = f"no price of the file is of a type that a NodePool has; its first is of {unused[0]}"
+            text = f"no price of the file is of a type of a NodePool or node; its first is of {unused[0]}"
             raise InputError(text, source=self.source)
         about = f", except {len(unused)} of types not offered here: {examples(unused, 3)}" if unused else ""
         return f"; own prices of {self.source}{about}"
@@ -293,11 +302,17 @@ def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]
 
 
+def bought_as(node: Node) -> tuple[str, str, str]:
+    """Return type, zone and capacity type of a node; without a label of its provider it is on demand."""
+    labels = node.metadata.labels
+    usual = "spot" if "spot" in node_offered_as(node) else "on-demand"
+    return labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE) or usual
+
+
 def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], float | None]:
     """Return what a node costs per hour; None if that is not known.
 
-    A node costs what the cheapest offering of its type, zone and capacity type does; one without a label for
-    the capacity type counts as on demand.
+    A node costs what the cheapest offering of its type, zone and capacity type does.
     """
     prices: dict[tuple[str, str, str], float] = {}
     for kind in types:
@@ -306,9 +321,4 @@ def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], float | None]:
             if isfinite(offering.price):
                 prices[key] = min(offering.price, prices.get(key, offering.price))
 
-    def price_of(node: Node) -> float | None:
-        labels = node.metadata.labels
-        capacity_type = labels.get(CAPACITY_TYPE) or "on-demand"
-        return prices.get((labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), capacity_type))
-
-    return price_of
+    return lambda node: prices.get(bought_as(node))

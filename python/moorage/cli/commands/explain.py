@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located, no_node, with_hint
-from moorage.notes import as_sentence
+from moorage.notes import RoutineNote, as_sentence
 
 from ..options.change_options import ChangingCommand, change_options, setup_of
 from ..options.inputs import (
@@ -258,6 +258,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.answers.answer_pages import answer_page
     from moorage.autoscalers.autoscaler_protocol import AutoscalerSettings
     from moorage.autoscalers.node_removal import explain_node
+    from moorage.autoscalers.scale_up_answer import CLUSTER_AUTOSCALER
 
     from .printing import write_answer
 
@@ -273,6 +274,9 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if coming is not None:
         lines += [f"not simulated: {', '.join(coming.ignored)}"] if coming.ignored else []
         warnings += map(as_sentence, coming.notes)
+        if verdict.saved is not None and verdict.autoscaler == CLUSTER_AUTOSCALER:
+            source = coming.sources[CLUSTER_AUTOSCALER]
+            warnings.append(as_sentence(RoutineNote(source, source)))
     about = setup.cluster.about(warnings)
     print_notes(warnings, setup.cluster)
     write_answer(

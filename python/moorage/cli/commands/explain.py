@@ -137,11 +137,11 @@ def explain(
     if coming is not None:
         homeless = [key for key in homeless if key not in coming.up.placed]
         _add_outcomes(setup, coming, explained if by is None else ())
-    asked = None if all_pending else {key for target in targets for key in target.pods if by}
+    targeted = None if all_pending else {key for target in targets for key in target.pods if by}
     unmade_texts = [
         *pinned,
         *(line for group in unmade for line in _unmade_lines(setup, group)),
-        *(_grown_lines(setup, coming, options["namespace"], asked) if coming is not None else ()),
+        *(_grown_lines(setup, coming, options["namespace"], targeted) if coming is not None else ()),
     ]
     outcomes = [line for entry in explained for line in entry.outcomes] if output != "html" else []
     warnings = [
@@ -201,12 +201,12 @@ def _add_outcomes(
 
 
 def _grown_lines(
-    setup: SimulationSetup, coming: ScaleUpReport, namespace: str | None, asked: Container[str] | None
+    setup: SimulationSetup, coming: ScaleUpReport, namespace: str | None, targeted: Container[str] | None
 ) -> list[str]:
     """Return which pods get new nodes, of those that are asked about; None stands for all of a namespace."""
-    if asked is None:
-        asked = [key for key in coming.up.placed if namespace in (None, key.partition("/")[0])]
-    pods = [key for key in coming.up.placed if key in asked]
+    if targeted is None:
+        targeted = [key for key in coming.up.placed if namespace in (None, key.partition("/")[0])]
+    pods = [key for key in coming.up.placed if key in targeted]
     return coming.outcomes(setup.simulation.scheduler, pods, set())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,8 +29,10 @@ from moorage.kube.model.resource_claims import (
     ResourceClaim,
     ResourceClaimStatus,
 )
+from moorage.store import ObjectClient
 
 from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims, surveys
+from .pods_in_the_way import own_pods
 from .probe import Probe, claim_values, largest
 
 # ---- changes: fewer devices, another class, a toleration, a looser request, a claim that is freed ----------
@@ -211,7 +214,8 @@ def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
 
 
 def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) -> Iterator[HelpfulChange]:
-    """Yield claims with devices that the pod could use, or claims of the pod with devices of other nodes."""
+    """Yield claims with devices that the pod could use, but for those of pods of its own workload, or claims
+    of the pod with devices of other nodes."""
     keys = {
         holder.claim
         for explanation in explained
@@ -219,8 +223,15 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
         for step in survey.steps
         for holder in step.holders
     }
-    keys |= {explanation.claim for explanation in explained if explanation.devices}
-    held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
+    client = cast(ObjectClient, probe.engine.handle.client)
+    siblings = {pod.metadata.uid for pod in own_pods(client, probe.pod)}
+    its = {explanation.claim for explanation in explained if explanation.devices}
+    held = [
+        claim
+        for key in sorted(keys | its)
+        if (claim := devices.state.claim_cache.find(key)) is not None
+        and (key in its or siblings.isdisjoint([user.uid for user in claim.status.reserved_for]))
+    ]
     for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
         users = ", ".join(consumer.name for consumer in claim.status.reserved_for)
         count = number_of(_devices_of(claim), "device", "devices")

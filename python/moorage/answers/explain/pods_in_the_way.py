@@ -112,6 +112,13 @@ def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
     return {owner.uid, *(replica_set.metadata.uid for replica_set in sets)}
 
 
+def own_pods(client: ObjectClient, pod: Pod) -> list[Pod]:
+    """Return the pods of a pod's workload."""
+    own = own_controllers(client, pod)
+    listed = client.list(Pod, pod.namespace)[0] if own else []
+    return [each for each in listed if (owner := each.metadata.controller()) and owner.uid in own]
+
+
 def sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
     """Return the ReplicaSets of a Deployment."""
     return [

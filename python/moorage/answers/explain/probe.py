@@ -21,7 +21,8 @@ from moorage._core.state.pod_spec import bound
 from moorage.cluster.helpful_changes import HelpfulChange, Kind, ObjectEdit, tried
 from moorage.cluster.node_changes import ArrivingDaemons, NodeCopies, slices_for
 from moorage.controllers.store_control import admission_of
-from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
+from moorage.engine.framework import CycleState, FilterPlugin, PreFilterRun, ReservePlugin, StatusError
+from moorage.engine.plugins.dynamic_resources import DynamicResources
 from moorage.engine.plugins.volume_binding import VolumeBinding
 from moorage.engine.requirements import asked_by_container
 from moorage.engine.scheduler.cycle.engine import Engine
@@ -267,7 +268,7 @@ class Probe:
     def count_placed(self, pods: Sequence[Pod]) -> int:
         """Return how many pods that are alike get a node one after the other, each on its best one."""
         state = self.engine.cache.state
-        with self.engine.cache.transaction():
+        with self.engine.cache.transaction(), self._taking_devices():
             if self._is_in_core(pods[0]):
                 placed = Placements(state, len(pods))
                 self.engine.placer.place(self._batch(pods), placed)
@@ -280,7 +281,28 @@ class Probe:
                 *_, total = score_rows(self.engine, cycle, rows)
                 best = state.table.row_name(int(rows[np.argmax(total)]))
                 state.assume_pod(bound(pod, best))
+                self._take_devices(cycle, pod, best)
         return len(pods)
+
+    @contextmanager
+    def _taking_devices(self) -> Iterator[None]:
+        """Have placed pods take devices, which those after them find taken or share, inside the context."""
+        handle = self.engine.handle
+        if self.devices is None:
+            yield
+            return
+        before, handle.group_cycle = handle.group_cycle, object()
+        try:
+            with self.devices.state.assuming():
+                yield
+        finally:
+            handle.group_cycle = before
+
+    def _take_devices(self, cycle: CycleState, pod: Pod, node: str) -> None:
+        active = self.engine.framework.plugins_for(cycle, pod).profile.active(ReservePlugin)
+        for plugin in active:
+            if isinstance(plugin, DynamicResources):
+                plugin.reserve(cycle, pod, node)
 
     def _is_of_template(self, change: HelpfulChange) -> bool:
         """Whether the template of a pod's controller has what changes, so that new pods have the change."""

@@ -168,7 +168,9 @@ def _cells(spec: SweepSpec, folder: Path, plugins: Sequence[str]) -> Iterator[Ce
             raise InputError("must not be empty", path=f"spec.{name}")
     if len(set(seeds)) < len(seeds):  # they would count as independent replays
         raise InputError("must differ from each other", path="spec.seeds")
-    configurations = {name: _configuration(value, folder) for name, value in spec.configurations.items()}
+    configurations = {
+        name: _configuration(name, value, folder) for name, value in spec.configurations.items()
+    }
     timelines = {name: _absolute(source, folder) for name, source in spec.timelines.items()}
     digests = {name: [_digest(path) for path in source.files] for name, source in timelines.items()}
     for config, timeline, change, seed in product(configurations, timelines, spec.changes, seeds):
@@ -194,15 +196,18 @@ def _absolute(source: TimelineSource, folder: Path) -> TimelineSource:
     return msgspec.structs.replace(source, files=[str(folder / name) for name in source.files])
 
 
-def _configuration(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a configuration as a document."""
+def _configuration(name: str, value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a configuration as a document; errors name the field, and then the file."""
     if not isinstance(value, str):
         return dict(value)
     path = str(folder / value)
-    with located(source=source_name(path)):
-        document = read_value(path)
-        if not isinstance(document, dict):
-            raise InputError("must be one KubeSchedulerConfiguration")
+    try:
+        with located(source=source_name(path)):
+            document = read_value(path)
+            if not isinstance(document, dict):
+                raise InputError("must be one KubeSchedulerConfiguration")
+    except InputError as error:
+        raise InputError(str(error), path=f"spec.configurations.{name}") from None
     return document
 
 

@@ -232,7 +232,9 @@ class InputError(MoorageError):
 
 
 class NoManifestError(InputError):
-    """A file or document that has no objects: it may be left out of a directory or an archive."""
+    """A file or document that has no objects, or is broken and names no `kind`: it may be left out of a
+    directory or an archive.
+    """
 
 
 class NoObjectError(InputError):

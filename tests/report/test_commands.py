@@ -267,7 +267,7 @@ def test_the_page_of_check_has_the_answer(run: Any) -> None:
     document = json.loads(run(*command, "--survive", "node", "-o", "json"))
     assert "FAIL: 1 pod has no node" in found.text
     assert "why: moorage explain deployment/shop/web" in found.text
-    (row,) = found.tables["Pods without a node"][1:]
+    (row,) = found.tables["Pods that fail or wait"][1:]
     assert row[:2] == ["shop", "deployment/web"]
     rows = found.tables["Losses that leave pods without a place"][1:]
     assert {name for row in rows for name in row[0].split(", ")} == {

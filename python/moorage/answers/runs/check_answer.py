@@ -55,7 +55,7 @@ MOST_CHANGES = 10
 """How many lines about workloads that have removed pods an answer has."""
 MOST_APART = 8
 """How many rows about pods without a node an answer has, before workloads that fail alike share one."""
-COUNTS, HOMELESS, NOT_CHECKED = "COUNTS", "Pods without a node", "no pod was checked"
+COUNTS, HOMELESS, NOT_CHECKED = "COUNTS", "Pods that fail or wait", "no pod was checked"
 
 
 class CheckedPods(Document, frozen=True):
@@ -233,7 +233,7 @@ class CheckAnswer:
         return "; ".join(parts)
 
     def tables(self, whole: bool = False, with_groups: bool = True) -> dict[str, PrintedTable]:
-        """Return the tables by their titles: pods without a node, pod groups, losses, and what then fails.
+        """Return the tables by their titles: pods that fail or wait, pod groups, losses, and what then fails.
 
         Parameters
         ----------

@@ -34,6 +34,7 @@ from .loaded_cluster import SchedulerSettings
 from .simulation import KEPT, NOT_STARTED, PLACED, REPLACED, Progress, Simulation, SimulationSetup
 
 AS_IS = "as-is"
+KEPT_MEASURE = "kept on a drained node"
 
 
 class Alternative(Struct, frozen=True, dict=True):
@@ -58,7 +59,7 @@ class Alternative(Struct, frozen=True, dict=True):
             "evicted": summary.evicted + len(done.evicted),
         }
         if statuses[KEPT]:
-            measures["kept on a drained node"] = statuses[KEPT]
+            measures[KEPT_MEASURE] = statuses[KEPT]
         if (scale_up := done.scale_up) is not None:
             measures["new nodes"] = len(scale_up.up.nodes)
             measures |= {} if scale_up.up.price is None else {"new nodes $/h": round(scale_up.up.price, 4)}
@@ -90,7 +91,7 @@ class Alternative(Struct, frozen=True, dict=True):
 
     @cached_property
     def reasons(self) -> dict[str, str]:
-        """Why pods have no node, by ``namespace/name``, without what preemption adds."""
+        """Why pods are not placed, by ``namespace/name``, without what preemption adds."""
         return {
             outcome.pod.key: outcome.short_reason
             for outcome in self.simulation.outcomes

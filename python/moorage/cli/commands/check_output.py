@@ -70,7 +70,7 @@ def write_verdict(form: str, answer: CheckAnswer) -> None:
         from moorage.answers.page import KeyFigure, KeyFigures
 
         others = sum(finding.pods for finding in verdict.findings if not finding.counts)
-        bad = {"without a node": verdict.failed}
+        bad = {"pods that fail": verdict.failed}
         bad |= {"refused objects": verdict.refused} if verdict.refused else {}
         bad |= {} if verdict.survival is None else {"losses that fail": verdict.failed_losses}
         facts = [KeyFigure("found a node", f"{verdict.placed:,}"), KeyFigure("not counted", f"{others:,}")]

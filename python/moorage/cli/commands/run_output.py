@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from moorage.answers.runs.comparison import Alternative, ComparisonAnswer
-from moorage.answers.runs.simulation import PLACED, PodOutcome
+from moorage.answers.runs.comparison import KEPT_MEASURE, Alternative, ComparisonAnswer
+from moorage.answers.runs.simulation import EVICTED, KEPT, PLACED, REPLACED, PodOutcome
 from moorage.answers.runs.simulation_answer import SimulationAnswer
 from moorage.answers.text_tables import PrintedTable
 
@@ -110,14 +110,22 @@ def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
     for run in alternatives[:COMMENT_ROWS]:
         shown = {name: value for name, value in run.measures.items() if name in _IN_COMMENT}
         yield notice("notice", run.name, ", ".join(f"{name} {value:g}" for name, value in shown.items()))
-        waiting = [f"{key} waits: {why}" for key, why in run.reasons.items()]
-        gone = [f"{key} is evicted: {each.reason}" for key, each in run.simulation.evicted.items()]
+        evicted = run.simulation.evicted
+        states = {outcome.key: _STATES.get(outcome.status, "waits") for outcome in run.simulation.outcomes}
+        waiting = [f"{key} {states[key]}: {why}" for key, why in run.reasons.items() if key not in evicted]
+        gone = [f"{key} is evicted: {each.reason}" for key, each in evicted.items()]
         most = max(1, COMMENT_ROWS // len(alternatives))
         for text in (*waiting, *gone)[:most]:
             yield notice("warning", run.name, text)
         if len(waiting) + len(gone) > most:
-            yield notice("warning", run.name, f"{len(waiting) + len(gone) - most} more wait or are evicted")
+            yield notice(
+                "warning", run.name, f"{len(waiting) + len(gone) - most} more wait, stay or are evicted"
+            )
 
 
-_IN_COMMENT = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
+_STATES = {KEPT: "stays on its node", EVICTED: "is evicted", REPLACED: "is evicted"}
+_IN_COMMENT = (
+    *("nodes", "new nodes", "new nodes $/h", "nodes $/h"),
+    *("placed", "without a node", "evicted", KEPT_MEASURE),
+)
 """Measures that a comment has."""

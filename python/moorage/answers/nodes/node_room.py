@@ -151,6 +151,8 @@ class Room(Document, frozen=True):
     its cpu, memory, extended resources and devices."""
     use: dict[str, MeasuredUse] | UnsetType = UNSET
     """By resource, where there are metrics of some of its nodes."""
+    unpriced: Count | UnsetType = UNSET
+    """How many of its nodes have no known price, where some have one and some have none."""
 
 
 class NodesDocument(Document, frozen=True, kw_only=True):
@@ -232,8 +234,9 @@ class _Rooms:
         about = len(rows), self.zone(rows), self.pool(rows), self.type(rows), len(schedulable)
         amounts = allocatable, requested, self._limits(rows, names), free, restricted, largest
         devices = room_of_drivers(self.paid.devices.get(node.name, {}) for node in nodes)
-        prices = self._price(rows)
-        return Room(name, *about, *amounts, tuple(taints), holders, devices, *prices, self._use(rows))
+        prices, unpriced = self._price(rows)
+        of_use = self._use(rows)
+        return Room(name, *about, *amounts, tuple(taints), holders, devices, *prices, of_use, unpriced)
 
     @staticmethod
     def _sums(columns: Mapping[str, Any], rows: list[int], names: list[str]) -> dict[str, int]:
@@ -248,10 +251,13 @@ class _Rooms:
                     limits[name] += counted(name, amount)
         return {name: limits[name] for name in names if name in limits}
 
-    def _price(self, rows: list[int]) -> tuple[float | UnsetType, float | UnsetType]:
+    def _price(self, rows: list[int]) -> tuple[tuple[float | UnsetType, float | UnsetType], int | UnsetType]:
         """Return what nodes cost, and how much of it is idle; nothing where no price is known."""
         known = [paid for row in rows if (paid := self.paid.of(row)) is not None]
-        return (sum(price for price, _ in known), sum(idle for _, idle in known)) if known else (UNSET, UNSET)
+        if not known:
+            return (UNSET, UNSET), UNSET
+        paid = sum(price for price, _ in known), sum(idle for _, idle in known)
+        return paid, (len(rows) - len(known)) or UNSET
 
     def _use(self, rows: list[int]) -> dict[str, MeasuredUse] | UnsetType:
         names = (f"Node {self.scheduler.table.row_name(row)}" for row in rows)

@@ -57,6 +57,8 @@ class NamespaceUse(Document, frozen=True):
     price: Amount | UnsetType = UNSET
     """Per hour, of nodes whose price is known: what is not idle of it, split by the largest of the shares
     that each pod requests of cpu, memory and extended resources."""
+    unpriced: Count | UnsetType = UNSET
+    """How many of its pods are on nodes without a known price, where some are and some are not."""
 
 
 class WorkloadUse(Document, frozen=True):
@@ -77,6 +79,8 @@ class WorkloadUse(Document, frozen=True):
     use: dict[str, MeasuredUse] | UnsetType = UNSET
     """As of namespaces."""
     price: Amount | UnsetType = UNSET
+    """As of namespaces."""
+    unpriced: Count | UnsetType = UNSET
     """As of namespaces."""
 
 
@@ -114,6 +118,7 @@ class _Totals:
             "devices": devices,
             "use": measured_use(self._usage, map(_requested, pods)),
             "price": sum(prices) if prices else UNSET,
+            "unpriced": ((len(pods) - len(prices)) or UNSET) if prices else UNSET,
         }
 
 

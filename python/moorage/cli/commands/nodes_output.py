@@ -122,9 +122,14 @@ def _nodes_headline(rooms: Sequence[Room]) -> str:
     if price:
         idle = sum(room.idle for room in rooms if room.idle is not UNSET)
         text += f"; ${price:.2f} an hour, {idle / price:.0%} of it idle"
-        unpriced = sum(room.nodes for room in rooms if room.price is UNSET)
+        unpriced = sum(_without_price(room, room.nodes) for room in rooms)
         text += f", without {number_of(unpriced, 'node', 'nodes')} of unknown price" if unpriced else ""
     return text + _in_use(rooms)
+
+
+def _without_price(row: Row, whole: int) -> int:
+    """Return how many of the nodes or pods of a row have no known price."""
+    return whole if row.price is UNSET else row.unpriced or 0
 
 
 def _in_use(rows: Sequence[Row]) -> str:
@@ -234,7 +239,11 @@ def _requested(uses: Sequence[NamespaceUse | WorkloadUse]) -> str:
     pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
     text = f"{pods} " + " and ".join(f"{total} {name}" for name, total in zip(FIRST, totals, strict=True))
     price = sum(use.price for use in uses if use.price is not UNSET)
-    return text + (f"; ${price:.2f} an hour" if price else "") + _in_use(uses)
+    if price:
+        unpriced = number_of(sum(_without_price(use, use.pods) for use in uses), "pod", "pods")
+        rest = "" if unpriced.startswith("0 ") else f", without {unpriced} on nodes of unknown price"
+        text += f"; ${price:.2f} an hour{rest}"
+    return text + _in_use(uses)
 
 
 def _quotas(use: NamespaceUse) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage._core.base.selectors import LabelSelectorMatcher
 
 from ..model.cluster import Cluster
-from ..model.meta import Object, share
+from ..model.meta import Object, OwnerReference, share
 from ..model.pod import Pod
 from ..model.policy import ALWAYS_ALLOW, NO_STATUS, PodDisruptionBudget, PodDisruptionBudgetStatus
 from ..model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
@@ -166,19 +166,19 @@ def with_statuses(cluster: Cluster) -> list[Object]:
 def _replicas(pods: Iterable[Pod], find: FindWorkload) -> int | None:
     """Total replicas of the workloads that control the pods; None if one is unknown or has none."""
 
-    def controller(obj: Object) -> Scalable | None:
-        reference = obj.metadata.controller()
-        owner = reference and find(reference.kind, obj.namespace, reference.name)
+    def owner_by(reference: OwnerReference | None, namespace: str) -> Scalable | None:
+        owner = reference and find(reference.kind, namespace, reference.name)
         return owner if owner and refers_to(reference, owner) else None
 
     total: dict[str, int] = {}
-    for pod in pods:
-        if pod.metadata.controller() is None:
+    references = {(pod.metadata.controller(), pod.namespace) for pod in pods}  # thousands of pods have one
+    for reference, namespace in references:
+        if reference is None:
             continue
-        owner = controller(pod)
+        owner = owner_by(reference, namespace)
         if owner is None:
             return None
         if isinstance(owner, ReplicaSet):
-            owner = controller(owner) or owner
+            owner = owner_by(owner.metadata.controller(), namespace) or owner
         total[f"{owner.kind} {owner.name}"] = owner.spec.replicas or 0
     return sum(total.values())

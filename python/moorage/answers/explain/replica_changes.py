@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -68,10 +68,32 @@ def workload_changes(probe: Probe, others: int) -> Iterator[HelpfulChange]:
         and 0 < fits < workload.replicas
         and not running_pods(probe, workload.others)
     ):
-        text = f"scale {workload.text} to {fits}: {fits} of {workload.replicas} fit as it is"
-        values = {"workload": workload.text, "field": "replicas"}
-        values |= {"from": str(workload.replicas), "to": str(fits)}
-        yield HelpfulChange(Kind.FEWER_REPLICAS, text, values=values)
+        yield _fewer_replicas(workload.text, workload.replicas, fits, "as it is")
+
+
+def _fewer_replicas(workload: str, before: int, fits: int, where: str) -> HelpfulChange:
+    text = f"scale {workload} to {fits}: {fits} of {before} fit {where}"
+    values = {"workload": workload, "field": "replicas", "from": str(before), "to": str(fits)}
+    return HelpfulChange(Kind.FEWER_REPLICAS, text, values=values)
+
+
+def with_new_nodes(changes: Iterable[HelpfulChange], number: int) -> Iterator[HelpfulChange]:
+    """Yield changes of a workload's replicas that leave room for those of its pods that run on new nodes, and
+    the other changes.
+
+    Parameters
+    ----------
+    number : int
+        Number of these pods.
+    """
+    for change in changes:
+        if change.kind != Kind.FEWER_REPLICAS or not number:
+            yield change
+            continue
+        before, fits = int(change.values["from"]), int(change.values["to"]) + number
+        if fits < before:
+            where = f"with {number} on new nodes"
+            yield _fewer_replicas(change.values["workload"], before, fits, where)
 
 
 def _workload_of(probe: Probe) -> _Replicated | None:

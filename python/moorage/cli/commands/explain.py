@@ -136,7 +136,7 @@ def explain(
     coming = setup.simulation.scale_up if setup.coming is not None and (homeless or all_pending) else None
     if coming is not None:
         homeless = [key for key in homeless if key not in coming.up.placed]
-        _add_outcomes(setup, coming, explained if by is None else ())
+        _add_outcomes(setup, coming, explained if by is None else (), all_pending)
     targeted = None if all_pending else {key for target in targets for key in target.pods if by}
     unmade_texts = [
         *pinned,
@@ -190,14 +190,25 @@ def _print_notes(
 
 
 def _add_outcomes(
-    setup: SimulationSetup, coming: ScaleUpReport, explained: Iterable[ExplainedTarget]
+    setup: SimulationSetup, coming: ScaleUpReport, explained: Iterable[ExplainedTarget], all_pending: bool
 ) -> None:
-    """Add to explanations of pods that fit on no node what autoscalers do for the pods."""
-    shown = set[str]()
+    """Add to explanations of pods that fit on no node what autoscalers do for the pods, and for others of
+    their workload, which `_grown_lines` tells with all pending pods."""
+    from dataclasses import replace
+
+    from moorage.answers.explain.replica_changes import with_new_nodes
+
+    shown, named = set[str](), {*coming.up.placed} if all_pending else set[str]()
+    outcomes = [each for each in setup.simulation.outcomes if each.pod.key in coming.up.placed]
     for entry in explained:
         if not entry.explanation.has_place:
-            entry.outcomes = coming.outcomes(setup.simulation.scheduler, entry.target.pods, shown)
+            own = [each.pod.key for each in outcomes if each.workload == entry.target.workload]
+            pods = dict.fromkeys([*entry.target.pods, *(key for key in own if key not in named)])
+            named.update(own)
+            entry.outcomes = coming.outcomes(setup.simulation.scheduler, [*pods], shown)
             entry.runs = coming.up.placed.keys() >= {*entry.target.pods}
+            changes = [*with_new_nodes(entry.explanation.changes, len(own))]
+            entry.explanation = replace(entry.explanation, changes=changes)
 
 
 def _grown_lines(

@@ -384,7 +384,12 @@ def _empty_some(
             else tuple(chain.from_iterable(_attempt(scheduler, mover, node)[1] for node in left))
         )
     if len(order) == count:
-        return EmptyingPlan(FOUND, tuple(order), tuple(moves))
+        plan = EmptyingPlan(FOUND, tuple(order), tuple(moves))
+        if any(move.target in order for move in moves):  # else no pod moves onto a node that is emptied later
+            with scheduler.transaction():
+                together = _drain(scheduler, Mover(scheduler, force), order)
+            plan = together if together and len(together.moves) < len(moves) else plan
+        return plan
     status = IMPOSSIBLE if proof else NOT_FOUND
     return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 

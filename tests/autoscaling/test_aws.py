@@ -106,8 +106,10 @@ def test_what_nodes_have_goes_before_the_estimate() -> None:
 
 
 def test_without_a_pool_of_aws_there_are_no_types_of_it() -> None:
+    of_kwok = pool()
+    of_kwok["spec"]["template"]["spec"]["nodeClassRef"]["group"] = "karpenter.kwok.sh"
     with pytest.raises(InputError, match="no NodePool has an EC2NodeClass"):
-        types(node("us-east-1a"), given="aws")
+        types(of_kwok, node("us-east-1a"), given="aws")
 
 
 def test_a_node_class_with_another_hash_drifts() -> None:

@@ -126,7 +126,8 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
     feasible_nodes: Count | UnsetType = UNSET
     """Of a change of the pod: how many nodes are feasible after it."""
     placed: Count | UnsetType = UNSET
-    """How many pods that wait like it have a node then; of a change of the group, its pods with a node."""
+    """How many pods that wait like it have a node then, with those placed before as they are; of a change of
+    the group, its pods with a node."""
     resource: str | UnsetType = UNSET
     """Of lower-request."""
     workload: str | UnsetType = UNSET

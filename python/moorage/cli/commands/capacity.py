@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moorage.errors import NO_NODE, InputError, located, nearest_or_known, no_node
+from moorage.errors import NO_NODE, InputError, located, nearest_or_known, no_node, number_of
 
 from ..messages import Stages
 from ..options.change_options import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from moorage.kube import Cluster
 
 _NO_POD = "The input has no pod, so nothing counts as requested; kubectl get pods -A -o json lists them."
+_WAITING = "{} for a node and {} not counted: --after-run places them first."
 
 
 @click.command(
@@ -115,7 +116,7 @@ def capacity(  # noqa: PLR0913
 
     With several templates, replicas of all of them are placed in rounds, until a round is not complete. With
     --gang N, whole gangs of N pods are placed: of templates that differ, N is a multiple of a round. Pending
-    pods of the cluster are ignored, except with --after-run or a change.
+    pods of the cluster are ignored, except with --after-run or an option of a change.
 
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
@@ -226,9 +227,9 @@ def _without(cluster: Cluster, names: str) -> Cluster:
 def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **options: Any) -> None:
     """Show what is allocatable, requested, limited and free on nodes, who holds it, and what it costs.
 
-    Only pods that have a node count; with --after-run or a change, the pending pods are placed first.
-    Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is free on
-    nodes that are cordoned or tainted stands apart, as (+4).
+    Only pods that have a node count; with --after-run or an option of a change, the pending pods are placed
+    first. Requests are those that the scheduler counts, with init containers, sidecars and overhead. What is
+    free on nodes that are cordoned or tainted stands apart, as (+4).
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
@@ -265,6 +266,9 @@ def nodes(by: str | None, selector: str, sort_by: str | None, output: str, **opt
     facts = told_facts(setup.loaded.facts, ())
     pods = scheduler.client.list(Pod)[0] if is_run else [*cluster.pods, *cluster.finished]
     notes = [*([] if pods or output == "name" else [_NO_POD]), *setup.warnings]
+    if waiting := 0 if is_run or output == "name" else len(scheduler.pods.pending):
+        are = "is" if waiting == 1 else "are"
+        notes.append(_WAITING.format(number_of(waiting, "pod waits", "pods wait"), are))
     notes += filter(None, [source, "" if is_run else stray_metrics(scheduler)])
     unasked = not_asked(cluster, scheduler)
     print_notes(notes, cluster, facts=facts, not_asked=unasked)

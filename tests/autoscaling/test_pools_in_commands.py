@@ -174,7 +174,7 @@ def test_comments_stay_short(form: str, crowded: list[str], capsys: pytest.Captu
         assert "::notice title=as-is::nodes 7, placed 14, without a node 20, evicted 0, new nodes 6" in out
         assert "nodes $/h 0.9528" in out
         assert out.count(" waits: Karpenter: no instance type has enough resources") == 8
-        assert out.count("16 more wait or are evicted") == 2
+        assert out.count("16 more wait, stay or are evicted") == 2
     else:
         assert "| nodes $/h | 0.9528 | 1.02 |" in out
         assert "imbalance" not in out

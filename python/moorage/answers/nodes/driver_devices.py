@@ -31,7 +31,7 @@ class ListedDevice(Struct, frozen=True):
     @property
     def wholes(self) -> set[Key]:
         """What it is a part of, which are the sets of counters; itself without counters."""
-        return {of for of, _ in self.takes} or {self.key}
+        return {counters for counters, _ in self.takes} or {self.key}
 
 
 class WholeDevices(Struct):
@@ -72,12 +72,12 @@ class DriverDevices:
             newest[pool] = max(newest[pool], spec.pool.generation)
         specs = [each for each in specs if each.pool.generation == newest[each.driver, each.pool.name]]
         self._counters = {
-            ((spec.driver, spec.pool.name, of.name), name): _nanos(counter.value)
+            ((spec.driver, spec.pool.name, counters.name), name): _nanos(counter.value)
             for spec in specs
-            for of in spec.shared_counters
-            for name, counter in of.counters.items()
+            for counters in spec.shared_counters
+            for name, counter in counters.counters.items()
         }
-        self._sizes = Counter(of for of, _ in self._counters)
+        self._sizes = Counter(counters for counters, _ in self._counters)
         self.listed = [_listed(spec, device) for spec in specs for device in spec.devices]
         self._left = Counter(self._counters)
         for each in self.listed:
@@ -99,13 +99,13 @@ class DriverDevices:
         """Return the devices of each node by driver."""
         nodes = defaultdict[str, defaultdict[str, WholeDevices]](lambda: defaultdict(WholeDevices))
         for each in self.listed:
-            of = nodes[each.node][each.key[0]]
-            of.every |= each.wholes
+            devices = nodes[each.node][each.key[0]]
+            devices.every |= each.wholes
             for claim, result in self.held.get(each.key, ()):
-                of.taken |= each.wholes
+                devices.taken |= each.wholes
                 users = [f"{claim.namespace}/{user.name}" for user in claim.status.reserved_for] or [""]
                 for user in users:
-                    of.held[user] += self._part(each, result) / len(users)
+                    devices.held[user] += self._part(each, result) / len(users)
         return {node: dict(drivers) for node, drivers in nodes.items() if node}
 
     def _part(self, listed: ListedDevice, result: DeviceRequestAllocationResult) -> float:
@@ -126,12 +126,12 @@ def room_of_drivers(nodes: Iterable[Mapping[str, WholeDevices]]) -> dict[str, Dr
     """Return the devices of some nodes together, by driver."""
     rooms = dict[str, DriverRoom]()
     for drivers in nodes:
-        for driver, of in drivers.items():
+        for driver, devices in drivers.items():
             so_far = rooms.get(driver, DriverRoom(0, 0.0, 0))
             rooms[driver] = DriverRoom(
-                so_far.devices + len(of.every),
-                so_far.held + sum(of.held.values()),
-                so_far.free + len(of.every - of.taken),
+                so_far.devices + len(devices.every),
+                so_far.held + sum(devices.held.values()),
+                so_far.free + len(devices.every - devices.taken),
             )
     return rooms
 

@@ -210,6 +210,8 @@ class PoolTypes(NamedTuple):
 
     Attributes
     ----------
+    by_pool : mapping of str to sequence of InstanceType
+        Where there is no pool, the types of nodes, with their prices, are those of the pool "".
     source : str
         What types of a provider rest on, or where they were seen; "" for those that are given.
     provider : KnownLabels

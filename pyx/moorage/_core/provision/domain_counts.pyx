@@ -1,4 +1,5 @@
 # cython: auto_pickle=False, nonecheck=True
+# So None, and a copy without its fields, are exceptions: Python hands objects to nearly each call.
 """Pods counted by domain, and where that lets the next pod go: Karpenter's topologies.
 
 Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologygroup.go and topology.go

@@ -1,4 +1,5 @@
 # cython: auto_pickle=False, nonecheck=True
+# So None, and a copy without its fields, are exceptions: Python hands objects to nearly each call.
 """Which of many nodes and claims could take a pod, by columns, without asking one by one.
 
 What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most that

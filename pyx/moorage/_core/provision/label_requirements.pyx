@@ -1,4 +1,5 @@
 # cython: auto_pickle=False, nonecheck=True
+# So None, and a copy without its fields, are exceptions: Python hands objects to nearly each call.
 """Requirements on labels, as Karpenter has them: algebra over sets of values, of one label and of several.
 
 Rules: Karpenter v1.15.0, pkg/scheduling/requirement.go and requirements.go. Values of a label are bits of an

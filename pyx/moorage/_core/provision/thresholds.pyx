@@ -1,4 +1,5 @@
 # cython: auto_pickle=False, nonecheck=True
+# So None, and a copy without its fields, are exceptions: Python hands objects to nearly each call.
 """Amounts of resources of many, sorted: a mask of those that have enough, without a loop over them."""
 
 from bisect import bisect_left

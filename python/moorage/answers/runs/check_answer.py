@@ -474,11 +474,11 @@ def _losses(survival: Survival, findings: Iterable[LossFinding]) -> PrintedTable
         losses[finding.loss.domains] = finding.loss
         names = lost.setdefault(finding.loss.domains, set())
         names |= {(finding.namespace, pod.workload) for pod in finding.lost}
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for domains, loss in losses.items():
-        numbers = loss.nodes, loss.pods, len(loss.lost), len(lost[domains])
-        alike.setdefault(tuple(map(str, numbers)), []).append(", ".join(domains))
-    rows = [(first_of(names, _EXAMPLES), *numbers) for numbers, names in alike.items()]
+    alike = grouped(
+        ((loss.nodes, loss.pods, len(loss.lost), len(lost[domains])), ", ".join(domains))
+        for domains, loss in losses.items()
+    )
+    rows = [(first_of(names, _EXAMPLES), *map(str, numbers)) for numbers, names in alike.items()]
     first = "NODE" if survival.by == NODE else short_label(survival.by)
     return PrintedTable((first, "NODES", "PODS", "NO PLACE", "WORKLOADS"), rows)
 

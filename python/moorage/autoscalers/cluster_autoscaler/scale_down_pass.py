@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
+from moorage.grouped import grouped
 from moorage.kube import Node, Pod
 from moorage.kube.model.node import Taint
 
@@ -392,7 +393,4 @@ class ScaleDownPass(Struct):
 
 
 def _by_group(removals: Iterable[RemovableNode]) -> list[list[RemovableNode]]:
-    out: dict[str, list[RemovableNode]] = {}
-    for removal in removals:
-        out.setdefault(removal.group.name, []).append(removal)
-    return list(out.values())
+    return list(grouped((removal.group.name, removal) for removal in removals).values())

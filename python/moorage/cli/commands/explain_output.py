@@ -35,6 +35,7 @@ from moorage.engine.preemption.dry_run import CRITERION_TEXTS, Candidate, highes
 from moorage.engine.preemption.eviction_units import priority_of
 from moorage.engine.scheduler.cycle.examine import PreemptionExamination
 from moorage.errors import examples, number_of
+from moorage.grouped import grouped
 from moorage.kube.model.cluster import AboutInput
 
 from ..messages import with_own_notes
@@ -338,9 +339,7 @@ def _groups(caption: str, heading: str, groups: Iterable[AlikeNodes], limit: int
 
 def _group(group: AlikeNodes, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
-    alike: dict[object, list[Evidence]] = {}
-    for fact in group.evidence:
-        alike.setdefault(fact.detail if fact.kind == "pod" else id(fact), []).append(fact)
+    alike = grouped((fact.detail if fact.kind == "pod" else id(fact), fact) for fact in group.evidence)
     texts = [*starmap(partial(_facts, len(group.nodes)), alike.values())]
     if len(texts) > FACTS + 1:
         texts[FACTS:] = [f"and {len(texts) - FACTS} others"]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.errors import InputError, examples, number_of
+from moorage.grouped import grouped
 from moorage.kube import EC2NodeClass, Node, NodePool
 
 from ..instance_type import CAPACITY_TYPE, POOL, ZONE, InstanceType, ShownSizes, ShownTypes, shown_types
@@ -112,10 +113,8 @@ def aws_types(
     others = sorted({*map(region_of, sources.answers.places)} - {region})
     if others:
         raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
-    notes, by_class = list[str](), dict[tuple[str, str], list[NodePool]]()
-    for pool in pools:
-        reference = pool.spec.template.spec.node_class_ref
-        by_class.setdefault((reference.group, reference.name), []).append(pool)
+    notes, references = list[str](), ((pool.spec.template.spec.node_class_ref, pool) for pool in pools)
+    by_class = grouped(((reference.group, reference.name), pool) for reference, pool in references)
     classes = {}
     for key, of_class in by_class.items():
         group, name = key

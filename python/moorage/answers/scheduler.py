@@ -7,7 +7,8 @@ It has the verbs that place pods from `PodScheduler`, and those that change the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from moorage.arguments import typed
 from moorage.cluster import ChangingScheduler
@@ -35,6 +36,23 @@ if TYPE_CHECKING:
     from .placement_bound import Bound
     from .survival import Survival
     from .template_capacity import Capacity
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def question(
+    method: Callable[Concatenate[Scheduler, P], R],
+) -> Callable[Concatenate[Scheduler, P], R]:
+    """Check arguments as `typed` does, and have other threads wait: an answer is about one moment."""
+    ask = typed(method)
+
+    @wraps(method)
+    def call(scheduler: Scheduler, *args: P.args, **kwargs: P.kwargs) -> R:
+        with scheduler.cache.lock:
+            return ask(scheduler, *args, **kwargs)
+
+    return call
 
 
 class Scheduler(ChangingScheduler):
@@ -129,6 +147,7 @@ class Scheduler(ChangingScheduler):
         The result of `measure`; None before.
     """
 
+    @question
     def explain(self, pod: Source) -> Explanation:
         """Explain where a pod would be placed now, or why nowhere and which changes would help.
 
@@ -156,7 +175,7 @@ class Scheduler(ChangingScheduler):
 
         return explain_now(self, pod)
 
-    @typed
+    @question
     def provision(
         self,
         pods: Sequence[Source] | None = None,
@@ -193,7 +212,7 @@ class Scheduler(ChangingScheduler):
 
         return PoolScaler(self, AutoscalerSettings(types, options, seed)).question(pods).answer()
 
-    @typed
+    @question
     def scale_up(
         self,
         types: Types | None = None,
@@ -229,7 +248,7 @@ class Scheduler(ChangingScheduler):
 
         return scale_up(self, AutoscalerSettings(types, options, seed, groups=groups), keep)
 
-    @typed
+    @question
     def consolidate(
         self,
         types: Types | None = None,
@@ -270,7 +289,7 @@ class Scheduler(ChangingScheduler):
 
         return consolidate(self, AutoscalerSettings(types, options, seed), once, at)
 
-    @typed
+    @question
     def diff(self, other: Scheduler) -> Difference:
         """Return what differs in another scheduler, for example in a fork that has changed.
 
@@ -287,7 +306,7 @@ class Scheduler(ChangingScheduler):
 
     # ---- questions that leave the scheduler as it was ------------------------------------------------------
 
-    @typed
+    @question
     def capacity(
         self,
         template: Counted | Sequence[Counted],
@@ -338,7 +357,7 @@ class Scheduler(ChangingScheduler):
 
         return capacity(self, counted_pods(self.client, template, "template"), max, by, gang)
 
-    @typed
+    @question
     def bound(self, pods: Sequence[Source] | None = None, weights: Sequence[float] | None = None) -> Bound:
         """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside
         what the scheduler places, and the resources that bind.
@@ -367,7 +386,7 @@ class Scheduler(ChangingScheduler):
 
         return bound(self, None if pods is None else pods_of(self.client, pods), weights)
 
-    @typed
+    @question
     def drain_plan(self, nodes: str | int | Sequence[str] | None = None, force: bool = False) -> EmptyingPlan:
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
         pods that prevent it, and what lets them go.
@@ -401,7 +420,7 @@ class Scheduler(ChangingScheduler):
 
         return drain_plan(self, nodes, force)
 
-    @typed
+    @question
     def defragment(
         self,
         nodes: int | None = None,
@@ -440,7 +459,7 @@ class Scheduler(ChangingScheduler):
 
         return defragment(self, Aim(nodes, gpus, resource, max_moves, force))
 
-    @typed
+    @question
     def nodes_needed(
         self,
         workload: Counted | Sequence[Counted] | None = None,
@@ -493,7 +512,7 @@ class Scheduler(ChangingScheduler):
         counted = None if workload is None else counted_pods(self.client, workload, "workload")
         return nodes_needed(self, counted, nodes_like(like), max, prices or {})
 
-    @typed
+    @question
     def survive(
         self,
         by: str = "node",
@@ -547,7 +566,7 @@ class Scheduler(ChangingScheduler):
 
         return survive(self, SurvivalQuestion(by, at_once, go_on, only, within_budgets, before))
 
-    @typed
+    @question
     def node_room(
         self, nodes: Sequence[str] | None = None, by: str = "", types: Types | None = None
     ) -> list[Room]:
@@ -575,7 +594,7 @@ class Scheduler(ChangingScheduler):
 
         return node_room(self, nodes, by, node_prices(self.client, types)[0])
 
-    @typed
+    @question
     def workload_use(
         self, nodes: Sequence[str] | None = None, types: Types | None = None
     ) -> list[WorkloadUse]:
@@ -594,7 +613,7 @@ class Scheduler(ChangingScheduler):
 
         return workload_use(self, nodes, node_prices(self.client, types)[0])
 
-    @typed
+    @question
     def device_use(self) -> list[DeviceUse]:
         """Return who holds the devices of each node: GPUs and other extended resources, and devices of
         drivers that claims have."""
@@ -602,7 +621,7 @@ class Scheduler(ChangingScheduler):
 
         return device_use(self)
 
-    @typed
+    @question
     def namespace_use(self, only: str = "", types: Types | None = None) -> list[NamespaceUse]:
         """Return what the pods with a node request, use and cost in each namespace that has some, or a quota,
         by name.
@@ -619,7 +638,7 @@ class Scheduler(ChangingScheduler):
 
         return namespace_use(self, only, node_prices(self.client, types)[0])
 
-    @typed
+    @question
     def explain_node(
         self,
         name: str,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -65,14 +65,15 @@ class ChangingScheduler(PodScheduler):
     @contextmanager
     def _changing(self) -> Iterator[ObjectClient]:
         """Make the writes of the block whole or not at all, with all events processed before and after."""
-        self.context.enlist()
-        self.sync()
-        try:
-            with nullcontext() if self.store is None else self.store.all_or_nothing():
-                yield self.client
-        except (ApiError, RefusedError) as error:
-            raise InputError(str(error)) from error
-        self.sync()
+        with self.context.lock:
+            self.context.enlist()
+            self.sync()
+            try:
+                with self.context.writing():
+                    yield self.client
+            except (ApiError, RefusedError) as error:
+                raise InputError(str(error)) from error
+            self.sync()
 
     def _pods_on(self, nodes: Iterable[Node]) -> Iterator[Pod]:
         """Yield the pods on nodes, node by node, with the finished ones, which the cache does not have."""

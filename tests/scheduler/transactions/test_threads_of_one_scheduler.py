@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from itertools import combinations_with_replacement
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from random import Random
 from threading import Barrier, Event, Thread
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.framework.make import make
-from tests.make import pod
+from tests.doors.cluster import ResourceRequest
+from tests.framework.make import make as make_plugin
+from tests.make import ZONE, make, pod
 from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
-from tests.scheduler.transactions.test_transactions import world
+from tests.scheduler.transactions.test_transactions import outcome, world
 
 from moorage import Scheduler
 from moorage.engine.framework import Plugin, PreEnqueuePlugin
+from moorage.errors import MoorageError
 from moorage.kube import Node, Pod
 
-ROUNDS = 5
 LIMIT = 120.0  # seconds; reached only by threads that wait for one another
 
 
@@ -36,19 +39,124 @@ def write(one: Scheduler) -> None:
 
 
 SMALL = pod("small", requests={"cpu": "1m"})
-OPERATIONS: list[Callable[[Scheduler], object]] = [
-    try_out,
-    write,
-    lambda one: one.run(),
-    lambda one: one.sync(),
-    lambda one: one.fork(),
-    lambda one: one.add_nodes(1, like="c"),
-    lambda one: one.examine(SMALL),
-    lambda one: one.cache.snapshot(),
-    lambda one: one.capacity(SMALL, max=2),
-    lambda one: one.preempt_pods([SMALL]).undo(),
-    lambda one: one.explain("default/big"),
-]
+WEB = "deployment/web"
+NUMBERS = count()
+
+
+def template(**labels: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": "main", "image": "web:1"}]}
+    return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def objects() -> list[dict[str, Any]]:
+    """Workloads of each kind that a verb is about."""
+    job = {"template": template() | {"spec": template()["spec"] | {"restartPolicy": "Never"}}}
+    web = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(app="web")}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": web},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "job"},
+            "spec": job | {"suspend": True},
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "cron"},
+            "spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": job}},
+        },
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3},
+        },
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        },
+    ]
+
+
+def many_kinds() -> Scheduler:
+    """The world of `world`, in two zones, with the workloads of `objects`."""
+    one = world()
+    for name, zone in ("a", "x"), ("b", "x"), ("c", "y"):
+        one.label(f"node/{name}", f"{ZONE}={zone}")
+    for value in objects():
+        one.apply(value)
+    return one
+
+
+def new_pods() -> list[Pod]:
+    """A pod of which no other thread knows."""
+    return [pod(f"new{next(NUMBERS)}", requests={"cpu": "1m"})]
+
+
+VERBS: dict[str, Callable[[Scheduler], object]] = {
+    "add_nodes": lambda one: one.add_nodes(1, like="c"),
+    "advance": lambda one: one.advance(),
+    "apply": lambda one: one.apply(objects()),
+    "autoscale_to": lambda one: one.autoscale_to("max"),
+    "awaited_pods": lambda one: one.awaited_pods(),
+    "bind": lambda one: one.bind(one.schedule_pods(new_pods())),
+    "bound": lambda one: one.bound([SMALL]),
+    "can_schedule_pod": lambda one: one.can_schedule_pod(SMALL),
+    "capacity": lambda one: one.capacity(SMALL, max=2),
+    "consolidate": lambda one: one.consolidate(),
+    "cordon": lambda one: one.cordon("c"),
+    "defragment": lambda one: one.defragment(1),
+    "delete": lambda one: one.delete("pod/p0"),
+    "device_use": lambda one: one.device_use(),
+    "diff": lambda one: one.diff(one.fork()),
+    "drain": lambda one: one.drain("b", force=True),
+    "drain_plan": lambda one: one.drain_plan("a"),
+    "drop_unused_classes": lambda one: one.drop_unused_classes(),
+    "evict": lambda one: one.evict(one.client.list(Pod)[0][:1]),
+    "examine": lambda one: one.examine(SMALL),
+    "explain": lambda one: one.explain("default/big"),
+    "explain_node": lambda one: one.explain_node("a"),
+    "fail_zone": lambda one: one.fail_zone("y"),
+    "fork": lambda one: one.fork(),
+    "label": lambda one: one.label("node/a", "disk=ssd"),
+    "measure": lambda one: one.measure(),
+    "namespace_use": lambda one: one.namespace_use(),
+    "node_room": lambda one: one.node_room(),
+    "nodes_needed": lambda one: one.nodes_needed(SMALL, like="a", max=2),
+    "preempt_pods": lambda one: one.preempt_pods([SMALL]).undo(),
+    "provision": lambda one: one.provision([SMALL]),
+    "refusals": lambda one: one.refusals(),
+    "refused_pods": lambda one: one.refused_pods(),
+    "release": lambda one: one.release(one.schedule_pods(new_pods())),
+    "remove_nodes": lambda one: one.remove_nodes("c"),
+    "restart": lambda one: one.restart(WEB),
+    "restart_all": lambda one: one.restart_all(),
+    "rollouts": lambda one: one.rollouts(),
+    "run": lambda one: one.run(),
+    "run_cron_jobs": lambda one: one.run_cron_jobs(),
+    "scale": lambda one: one.scale(WEB, next(NUMBERS) % 4),
+    "scale_up": lambda one: one.scale_up(),
+    "schedule_by_template": lambda one: one.release(one.schedule_by_template(SMALL, 2, next(NUMBERS) * 2)),
+    "schedule_one": lambda one: one.schedule_one(new_pods()[0]),
+    "schedule_pods": lambda one: one.schedule_pods(new_pods(), dry_run=True),
+    "schedule_workload": lambda one: one.schedule_workload(make("PodGroup", "group", {}), new_pods()),
+    "set_requests": lambda one: one.set_requests([ResourceRequest(WEB, "main", {"cpu": "2m"})]),
+    "survive": lambda one: one.survive("node"),
+    "suspended": lambda one: one.suspended(),
+    "sync": lambda one: one.sync(),
+    "taint": lambda one: one.taint("a", "dedicated=web:NoExecute"),
+    "transaction": try_out,
+    "uncordon": lambda one: one.uncordon("c"),
+    "unsuspend": lambda one: one.unsuspend(),
+    "upgrade_nodes": lambda one: one.upgrade_nodes("b"),
+    "workload_use": lambda one: one.workload_use(),
+    "a write of the client": write,
+    "a snapshot of the cache": lambda one: one.cache.snapshot(),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -60,25 +168,49 @@ def _hasty() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def test_any_two_operations_end() -> None:
-    for pair in combinations_with_replacement(OPERATIONS, 2):
-        one, ends, errors = world(), Barrier(3), list[BaseException]()
+def in_threads(one: Scheduler, works: Sequence[Sequence[str]]) -> list[BaseException]:
+    """Have each thread call its verbs, one after the other; return what they raised."""
+    ends, errors = Barrier(len(works) + 1), list[BaseException]()
 
-        def work(act: Callable[[Scheduler], object], one: Scheduler = one, ends: Barrier = ends) -> None:
-            ends.wait(LIMIT)
-            for _ in range(ROUNDS):
-                try:
-                    act(one)
-                except BaseException as error:
-                    errors.append(error)  # noqa: B023
-            ends.wait(LIMIT)
+    def work(verbs: Sequence[str]) -> None:
+        ends.wait(LIMIT)
+        for verb in verbs:
+            try:
+                VERBS[verb](one)
+            except BaseException as error:
+                errors.append(error)
+        ends.wait(LIMIT)
 
-        for act in pair:
-            Thread(target=work, args=(act,), daemon=True).start()
-        ends.wait(LIMIT)
-        ends.wait(LIMIT)
-        assert not errors
-        check_usage(one)
+    for verbs in works:
+        Thread(target=work, args=(verbs,), daemon=True).start()
+    ends.wait(LIMIT)
+    ends.wait(LIMIT)
+    return errors
+
+
+def test_every_public_verb_is_in_the_table() -> None:
+    verbs = {name for name in dir(Scheduler) if callable(getattr(Scheduler, name)) and name[0] != "_"}
+    assert verbs <= VERBS.keys()
+
+
+@pytest.mark.share(8)
+@pytest.mark.parametrize("seed", range(96))
+def test_verbs_of_two_or_three_threads_end(seed: int) -> None:
+    """What they refuse is refused in words; then usage is that of the pods, and a fork decides alike."""
+    draw, one = Random(seed), many_kinds()
+    works = [draw.choices(sorted(VERBS), k=12) for _ in range(draw.choice((2, 3)))]
+    errors = in_threads(one, works)
+    assert [error for error in errors if not isinstance(error, MoorageError)] == []
+    one.sync()
+    check_usage(one)
+    assert outcome(one.fork()) == outcome(one)
+
+
+@pytest.mark.parametrize("verb", ["release", "bind", "remove_nodes", "drain", "evict"])
+@pytest.mark.parametrize("other", ["fork", "transaction"])
+def test_what_writes_beside_what_copies_ends(verb: str, other: str) -> None:
+    for _ in range(3):
+        in_threads(many_kinds(), [[verb] * 12, [other] * 12])
 
 
 def test_a_plugin_that_the_queue_asks_may_take_the_lock_of_the_cache() -> None:
@@ -91,7 +223,10 @@ def test_a_plugin_that_the_queue_asks_may_take_the_lock_of_the_cache() -> None:
             other.start()
             other.join()
 
-    one, took = world(profile=profile_with(make(PreEnqueuePlugin, "Gate", pre_enqueue=ask))), list[bool]()
+    one, took = (
+        world(profile=profile_with(make_plugin(PreEnqueuePlugin, "Gate", pre_enqueue=ask))),
+        list[bool](),
+    )
     asks.append(lambda: took.append(one.cache.lock.acquire(False)))
     one.queue.add([SMALL])
     assert took == [False]

@@ -512,7 +512,7 @@ class FrameworkHandle:
             The shared object.
         """
         if make not in self._shared:
-            self._shared[make] = make(self)
+            self._make(self._shared, make)
         data: S = self._shared[make]
         return data
 
@@ -530,9 +530,15 @@ class FrameworkHandle:
             The shared object. A handle over a fork of the cache has one of its own.
         """
         if make not in self._derived:
-            self._derived[make] = make(self)
+            self._make(self._derived, make)
         data: S = self._derived[make]
         return data
+
+    def _make(self, kept: dict[object, Any], make: Callable[[FrameworkHandle], object]) -> None:
+        """Make an object once, and not within the transaction of another thread, which would undo it."""
+        with self.cache.lock:
+            if make not in kept:
+                kept[make] = make(self)
 
     def plugin_data(self) -> tuple[dict[object, Any], dict[object, Any]]:
         """Return the objects of `shared` and of `derived` by the callables that made them."""

@@ -523,7 +523,8 @@ class Loop:
         if not (self._placed or self._has_bound):
             return False
         self._has_bound = False
-        self.policy.bind(self, *self._take_placed())
+        with self.context.lock:
+            self.policy.bind(self, *self._take_placed())
         return True
 
     def write_bindings(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:

@@ -5,7 +5,7 @@ are then bound, or leave their nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from itertools import groupby
 from typing import Self, cast
 
@@ -580,8 +580,7 @@ Placed = ScheduleResult | Sequence[Source]
 def bind_pods(context: SchedulerState, placed: Placed) -> list[Pod]:
     """Bind assumed pods; see `Scheduler.bind`."""
     cache, client, pods = context.cache, context.client, _known(context, placed)
-    context.enlist()
-    with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
+    with context.writing():
         for pod in pods:
             if not cache.is_assumed_pod(pod) or context.bindings.has(pod):
                 continue
@@ -596,8 +595,7 @@ def bind_pods(context: SchedulerState, placed: Placed) -> list[Pod]:
 def release_pods(context: SchedulerState, placed: Placed) -> None:
     """Have pods leave their nodes; see `Scheduler.release`."""
     cache, client, pods = context.cache, context.client, _known(context, placed)
-    context.enlist()
-    with client.all_or_nothing() if isinstance(client, ObjectStore) else nullcontext():
+    with context.writing():
         for pod in pods:
             if cache.is_assumed_pod(pod):
                 context.pods.release(pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -76,6 +76,9 @@ class SchedulerState:
     ----------
     store : ObjectStore or None
         The client, if it is a store of this process: what is written there can be undone, and takes no time.
+    lock : context manager
+        The lock of the cache, for what reads or writes both the store and the cache, so that other threads see
+        all of it or nothing. It does nothing beside a server, which would have others wait.
     options : Options
         As the scheduler was made with them.
     volumes : ClaimControllers
@@ -108,6 +111,7 @@ class SchedulerState:
     ) -> None:
         self.cache, self.client, self.options, self.time = cache, client, options, time
         self.store = client if isinstance(client, ObjectStore) else None
+        self.lock: AbstractContextManager[object] = nullcontext() if self.store is None else cache.lock
         self.informers = InformerFactory(client, lock=cache.lock)
         self.controllers: WorkloadControllers | None = None
         self.metrics: SchedulerMetrics | None = None
@@ -240,22 +244,23 @@ class SchedulerState:
             A node, or a pod on a node, has something else where a quantity belongs.
         """
         has_events = False
-        if self.cache.transactions:
-            if self.store is None:
-                return False  # events are received after the transaction
-            self.enlist()
-        try:
-            if self.bindings.freed:
-                self.announce_freed()
-            controllers = self.controllers if with_controllers else None
-            while self.informers.run_once() or (controllers is not None and controllers.work()):
-                has_events = True
-        except BaseException as error:
-            self.pods.repair()
-            if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
-                for kind in (Node, Pod):
-                    check_readable(self.informers.informer(kind).indexer.values())
-            raise
+        with self.lock:
+            if self.cache.transactions:
+                if self.store is None:
+                    return False  # events are received after the transaction
+                self.enlist()
+            try:
+                if self.bindings.freed:
+                    self.announce_freed()
+                controllers = self.controllers if with_controllers else None
+                while self.informers.run_once() or (controllers is not None and controllers.work()):
+                    has_events = True
+            except BaseException as error:
+                self.pods.repair()
+                if isinstance(error, ValueError):  # perhaps by a quantity that nobody has checked
+                    for kind in (Node, Pod):
+                        check_readable(self.informers.informer(kind).indexer.values())
+                raise
         return has_events
 
     def announce_freed(self) -> None:
@@ -493,6 +498,17 @@ class SchedulerState:
         """
         if self.cache.transactions:
             self.cache.enlist(self)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Make the writes of the block whole or not at all, if the store can undo them.
+
+        The block may use the cache and the queue, whose lock is taken before that of the store.
+        """
+        with self.lock:
+            self.enlist()
+            with nullcontext() if self.store is None else self.store.all_or_nothing():
+                yield
 
     def enlist_if_possible(self) -> None:
         """Enlist store, informers and queue in the open transactions, if writes to the store can be

@@ -229,10 +229,14 @@ class ObjectTable(Generic[T]):
         if not written:
             return
         self.readable = written if written > self._capacity and self.watches else self._capacity
-        events, readable = self._events, self.readable
-        if len(events) > 2 * readable and not self._saves:
-            self._freed += len(events) - readable
-            del events[:-readable]
+        if not self._saves:
+            self.free_old()
+
+    def free_old(self) -> None:
+        """Free the events that nobody can read, if they are many."""
+        if (old := len(self._events) - self.readable) > self.readable:
+            self._freed += old
+            del self._events[:old]
 
     @property
     def end(self) -> int:
@@ -570,6 +574,9 @@ class Tables:
     def release(self, mark: Save) -> None:
         """Close a mark and all later ones without restoring anything."""
         del self._saves[self._saves.index(mark) :]
+        if not self._saves:
+            for table in self._tables.values():
+                table.free_old()
 
     def copy(self) -> Tables:
         """Return an independent copy, without watches and open marks."""

@@ -86,10 +86,9 @@ moorage decides as v1.38.0-beta.0 does. Its sources call these parts unfinished,
 - **Texts** changed between the alphas, and may change again; the gates of groups may come to be on by
   default.
 
-Two things moorage cannot know. Where percentageOfPlacementsToScore asks for fewer placements than there are
+One thing moorage cannot know. Where percentageOfPlacementsToScore asks for fewer placements than there are
 (by default from 56 nodes on), kube-scheduler draws them by chance; moorage takes them in the order of their
-first nodes. And no recorded decision shows the words in which it refuses a tree that is too deep, a group in
-mode single below one in mode all, or groups of different preemption policies; moorage has words of its own.
+first nodes.
 
 ## Feature gates
 

@@ -26,7 +26,7 @@ TOLD_BY = {
     "storage_capacity_is_exact": "new_capacity_exact-3810004",
     "undeclared_names_are_short": "dra_cel-1001",
     "empty_selectors_spread": "new_spread_empty-3810007",
-    "empty_budgets_protect": "new_budget_empty-3810003",
+    "budgets_select_as_written": "new_budget_empty-3810003",
     "victims_tie_by_uid": "new_victim_ties-3810000",
     "plugins": "permit-groups",
     "empty_domains_are_none": "new_tas_domains-3810001",

@@ -41,14 +41,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def question(
-    method: Callable[Concatenate[Scheduler, P], R],
-) -> Callable[Concatenate[Scheduler, P], R]:
+def question(method: Callable[Concatenate[Scheduler, P], R]) -> Callable[Concatenate[Scheduler, P], R]:
     """Check arguments as `typed` does, and have other threads wait: an answer is about one moment."""
     ask = typed(method)
 
     @wraps(method)
-    def call(scheduler: Scheduler, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(scheduler: Scheduler, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with scheduler.cache.lock:
             return ask(scheduler, *args, **kwargs)
 

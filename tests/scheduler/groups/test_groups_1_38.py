@@ -93,11 +93,12 @@ DEEP = [composite("r", 1), composite("s", 1, "r"), composite("t", 1, "s")]
         ([*DEEP, gang("g", 1, "t")], ""),
         (
             [*DEEP, composite("u", 1, "t"), gang("g", 1, "u")],
-            'pod group hierarchy of "compositepodgroup/default/r" is deeper than 4 levels',
+            'hierarchy depth exceeds maximum allowed depth 4 at "compositepodgroup/default/u"',
         ),
         (
             [composite("r", 1, **ALL), gang("g", 1, "r", **SINGLE)],
-            'all parent "compositepodgroup/default/r" cannot have single child "podgroup/default/g"',
+            'parent "compositepodgroup/default/r" with All disruption mode cannot have child '
+            '"podgroup/default/g" with Single disruption mode',
         ),
         ([composite("r", 1, **ALL), gang("g", 1, "r", **ALL)], ""),
         ([composite("r", 1, **SINGLE), gang("g", 1, "r", **ALL)], ""),
@@ -133,7 +134,7 @@ def test_pods_of_several_schedulers_are_no_group() -> None:
     result = of("1.38", nodes(9), gang("g", 2), [pods[0], other], config=config).run()
     assert {failure.message for failure in result.unschedulable.values()} == {
         "all pods in a pod group hierarchy should have the same .spec.schedulerName set, got: "
-        '"other" ("g-1") and "default-scheduler"'
+        '"other" ("g-1") and "default-scheduler" ("g-0")'
     }
 
 

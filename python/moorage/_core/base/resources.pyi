@@ -19,7 +19,7 @@ class PodGates(NamedTuple):
     namespaces_by_value: bool = True
     scores_effective_requests: bool = False
     empty_selectors_spread: bool = False
-    empty_budgets_protect: bool = False
+    budgets_select_as_written: bool = False
     victims_tie_by_uid: bool = False
     quantities_saturate: bool = False
     sums_saturate: bool = False

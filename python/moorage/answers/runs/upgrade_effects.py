@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from moorage.document import Document
 from moorage.errors import first_of
-from moorage.kube import LabelSelector, Object, Pod, PodDisruptionBudget
+from moorage.kube import LabelSelector, LabelSelectorMatcher, Object, Pod, PodDisruptionBudget
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import PodSpec
 from moorage.kube.model.pod_group import CompositePodGroup
@@ -83,9 +83,14 @@ def _spreads_emptily(spec: PodSpec) -> bool:
     return any(_is_empty(constraint.label_selector) for constraint in spec.topology_spread_constraints)
 
 
-def _empty_budgets(cluster: Cluster) -> Iterator[str]:
+def _budgets_that_select_more(cluster: Cluster) -> Iterator[str]:
+    """Yield the budgets with an empty selector, and those that select pods without labels which are there."""
+    unlabelled = {pod.namespace for pod in cluster.pods if not pod.metadata.labels}
     for budget in cluster.others:
-        if isinstance(budget, PodDisruptionBudget) and _is_empty(budget.spec.selector):
+        if isinstance(budget, PodDisruptionBudget) and (
+            _is_empty(budget.spec.selector)
+            or (budget.namespace in unlabelled and LabelSelectorMatcher(budget.spec.selector).matches({}))
+        ):
             yield _name(budget)
 
 
@@ -103,9 +108,10 @@ _RULES: Mapping[str, _Touch] = {
         "counts all pods of the namespace for an empty selector of a spread constraint",
         lambda cluster: _pods_with(cluster, _spreads_emptily),
     ),
-    "empty_budgets_protect": _Touch(
-        "lets an empty selector of a budget protect all pods of the namespace from preemption",
-        _empty_budgets,
+    "budgets_select_as_written": _Touch(
+        "lets budgets protect all that they select from preemption: pods without labels too, and all pods if "
+        "the selector is empty",
+        _budgets_that_select_more,
     ),
 }
 

@@ -24,9 +24,12 @@ from ..volume.claims import (
     PodVolumeClaims,
     allows_topology,
     claim_class,
+    claimed_size,
     is_fully_bound,
     parse_bytes,
     requested_storage,
+    storage_capacity,
+    volume_size,
 )
 from ..volume.volume_topology import required_affinity
 from .node_affinity_and_taints import requirement_text
@@ -242,9 +245,8 @@ def _kept(volumes: Iterable[PersistentVolume], claim: PersistentVolumeClaim) -> 
     for volume in volumes:
         reference = volume.spec.claim_ref
         if reference is None:
-            size = parse_bytes(volume.spec.capacity.get(STORAGE, 0))
-            if size < requested_storage(claim):
-                yield f"{volume.name} has {offered(STORAGE, size)}"
+            if volume_size(volume) < claimed_size(claim):
+                yield f"{volume.name} has {offered(STORAGE, storage_capacity(volume))}"
             continue
         key = f"{reference.namespace}/{reference.name}"
         is_other = key == claim.key and reference.uid not in ("", claim.metadata.uid)

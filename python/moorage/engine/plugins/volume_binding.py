@@ -99,7 +99,8 @@ class StorageScore:
         if capacity == 0 or requested > capacity:
             return self._at(MOST_UTILIZATION)
         product = wrap_int64(requested * MOST_UTILIZATION)  # as upstream's; the quotient is cut off
-        return self._at(product // capacity if product >= 0 else -(-product // capacity))
+        quotient = abs(product) // abs(capacity)
+        return self._at(quotient if (product < 0) == (capacity < 0) else -quotient)
 
     def _at(self, utilization: int) -> int:
         """Interpolate the score with Go's integer division, which truncates towards zero."""
@@ -120,21 +121,21 @@ def _sums(volumes: PodVolumes, saturates: bool) -> dict[str, tuple[int, int]]:
 
     Counted are static bindings, else dynamic provisions with known capacity. The class of a static binding is
     the volume's, which differs from the claim's for pre-bound volumes. As upstream, capacities of dynamic
-    provisions are not added: the last one of a class counts.
+    provisions are not added: the last one of a class counts. Sums wrap beyond 64 bits.
     """
     sums: dict[str, tuple[int, int]] = {}
     for volume, claim in volumes.static_bindings or ():
         name = volume.spec.storage_class_name
         requested, capacity = sums.get(name, (0, 0))
-        requested += requested_storage(claim, saturates)
-        sums[name] = requested, capacity + storage_capacity(volume, saturates)
+        requested = wrap_int64(requested + requested_storage(claim, saturates))
+        sums[name] = requested, wrap_int64(capacity + storage_capacity(volume, saturates))
     if sums:
         return sums
     for claim, node_capacity in volumes.dynamic_provisions or ():
         if node_capacity is not None and node_capacity.capacity is not None:
             requested, _ = sums.get(claim_class(claim), (0, 0))
             available = parse_bytes(node_capacity.capacity, saturates)
-            sums[claim_class(claim)] = requested + requested_storage(claim, saturates), available
+            sums[claim_class(claim)] = wrap_int64(requested + requested_storage(claim, saturates)), available
     return sums
 
 

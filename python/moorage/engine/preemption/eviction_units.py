@@ -91,8 +91,8 @@ def violations(
     """Count the pods of each unit whose eviction violates a PodDisruptionBudget.
 
     Each pod, in the given order, uses up one of the allowed disruptions of every budget that selects it,
-    unless the budget lists the pod as disrupted already. Budgets with a malformed selector, or without
-    `Release.empty_budgets_protect` an empty one, select no pod, and pods without labels are not selected.
+    unless the budget lists the pod as disrupted already. A malformed selector selects no pod. Without
+    `Release.budgets_select_as_written` an empty one does not either, and no pod without labels is selected.
     """
     violated_by = _counting(budgets, release)
     return [sum(bool(violated_by(pod)) for pod in unit.pods) for unit in units]
@@ -145,13 +145,15 @@ def violations_on(
 def _counting(budgets: Sequence[PodDisruptionBudget], release: Release) -> Callable[[Pod], list[int]]:
     """Return a function that uses up the budgets of a pod, and returns the indexes of those it violates."""
     allowed = [budget.status.disruptions_allowed for budget in budgets]
-    matchers = [budget_matcher(budget, release.empty_budgets_protect) for budget in budgets]
+    matchers = [budget_matcher(budget, release.budgets_select_as_written) for budget in budgets]
 
     def violated_by(pod: Pod) -> list[int]:
         exceeded: list[int] = []
         for at, (budget, matcher) in enumerate(zip(budgets, matchers, strict=True)):
             labels = pod.metadata.labels
-            if matcher is None or not labels or budget.namespace != pod.namespace:
+            if matcher is None or budget.namespace != pod.namespace:
+                continue
+            if not labels and not release.budgets_select_as_written:
                 continue
             if not matcher.matches(labels) or pod.name in budget.status.disrupted_pods:
                 continue

@@ -162,7 +162,8 @@ class Outcome(Struct):
     indexes : sequence of int
         Its pods, among those of the whole tree.
     attempt : Attempt or None
-        None where the group was not tried, or has failed with the group above it.
+        None where the group was not tried, or failed with an error of the group above it, or up to v1.37 with
+        any failure of that.
     status : Status or None
         Why it failed; None where it succeeded.
     """
@@ -192,7 +193,9 @@ def outcomes_of(
     if attempt is not None and tells_ancestor and above is not None and above.code == Code.ERROR:
         status = status if attempt.is_error else None  # an error above takes the place of another failure
     if above is not None and status is None:
-        attempt, status = None, replace(above) if tells_ancestor else above
+        status = replace(above) if tells_ancestor else above
+        if not tells_ancestor or above.code == Code.ERROR:
+            attempt = None
     elif status is not None and tells_ancestor:
         text = ABOVE_ERROR if status.code == Code.ERROR else ABOVE_FAILED
         above = Status(status.code, (text.format(members.group.name),))

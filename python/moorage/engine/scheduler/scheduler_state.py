@@ -77,8 +77,8 @@ class SchedulerState:
     store : ObjectStore or None
         The client, if it is a store of this process: what is written there can be undone, and takes no time.
     lock : context manager
-        The lock of the cache, for what reads or writes both the store and the cache, so that other threads see
-        all of it or nothing. It does nothing beside a server, which would have others wait.
+        The lock of the cache, for what reads or writes both the store and the cache: other threads see all of
+        it or nothing. It does nothing beside a server, which would have others wait.
     options : Options
         As the scheduler was made with them.
     volumes : ClaimControllers

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moorage.kube import AnyGroup, CompositePodGroup, Pod
+from moorage.kube.model.pod_group import group_of
 
 from ..framework.group_index import GroupTree
 from .scheduler_state import SchedulerState
@@ -19,10 +20,10 @@ OTHER_POLICY = "{} should have the same preemption policy, got {} and {}"
 DEFAULT, PREEMPTS = "default-scheduler", "PreemptLowerPriority"
 DEEPEST = 4
 """The deepest level of a tree, which only has pod groups; the root is on the first."""
-TOO_DEEP = "pod group hierarchy of {} is deeper than {} levels"
+TOO_DEEP = "hierarchy depth exceeds maximum allowed depth {} at {}"
 OTHER_WORKLOAD = "pod group workload does not match root workload, got: {} and {}"
 BASIC_BELOW_GANG = "gang parent {} cannot have basic child {}"
-SINGLE_BELOW_ALL = "all parent {} cannot have single child {}"
+SINGLE_BELOW_ALL = "parent {} with All disruption mode cannot have child {} with Single disruption mode"
 
 
 def why_invalid(context: SchedulerState, group: AnyGroup, pods: Sequence[Pod]) -> str:
@@ -37,60 +38,80 @@ def why_invalid(context: SchedulerState, group: AnyGroup, pods: Sequence[Pod]) -
     """
     release = context.handle.release
     if not release.hierarchies_are_validated:
-        return _why_pods_invalid(group, pods, is_named=False)
-    tree = context.groups.tree_of(group)
-    problem = next(_problems_of_groups(tree, group, tree), "")
-    return problem or _why_pods_invalid(group, pods, is_named=True)
+        return next(_problems_of_pods(group, pods, pods, is_named=False), "")
+    return next(_problems_of_tree(context.groups.tree_of(group), group, pods), "")
 
 
-def _problems_of_groups(
-    tree: GroupTree, root: AnyGroup, member: GroupTree, above: AnyGroup | None = None, depth: int = 1
+def _problems_of_tree(
+    member: GroupTree, root: AnyGroup, pods: Sequence[Pod], above: AnyGroup | None = None, depth: int = 1
 ) -> Iterator[str]:
-    """Yield what is wrong with a group of a tree, and with those below it."""
+    """Yield what is wrong with a group of a tree and with its pods, and with the groups below it."""
     group = member.group
     if group is None:
         return
-    own, top = _named(group), _named(root)
-    if depth > DEEPEST or (depth == DEEPEST and isinstance(group, CompositePodGroup)):
-        yield TOO_DEEP.format(top, DEEPEST)
     if above is not None:
-        names = [f'"{_workload(each)}" ({name})' for each, name in ((group, own), (root, top))]
-        if _workload(group) != _workload(root):
-            yield OTHER_WORKLOAD.format(*names)
-        priorities = [f"{each.spec.priority or 0} ({name})" for each, name in ((group, own), (root, top))]
-        if (group.spec.priority or 0) != (root.spec.priority or 0):
-            yield OTHER_PRIORITY.format("all pod groups in a hierarchy", "root ", *priorities)
-        policy, expected = group.spec.preemption_policy, root.spec.preemption_policy
-        if policy and policy != (expected or policy):
-            yield OTHER_POLICY.format("all pod groups in a hierarchy", f"{policy} ({own})", expected)
-        policies = above.spec.scheduling_policy, group.spec.scheduling_policy
-        if policies[0] and policies[0].gang and policies[1] and policies[1].basic:
-            yield BASIC_BELOW_GANG.format(_named(above), own)
-        modes = above.spec.disruption_mode, group.spec.disruption_mode
-        if modes[0] and modes[0].all and modes[1] and modes[1].single:
-            yield SINGLE_BELOW_ALL.format(_named(above), own)
-    for child in member.children:
-        yield from _problems_of_groups(tree, root, child, group, depth + 1)
+        yield from _problems_of_group(group, root, _policy(root, pods), above)
+    if isinstance(group, CompositePodGroup):
+        if depth == DEEPEST:
+            yield TOO_DEEP.format(DEEPEST, _named(group))
+        for child in member.children:
+            yield from _problems_of_tree(child, root, pods, group, depth + 1)
+    else:
+        yield from _problems_of_pods(root, pods, [pod for pod in pods if group_of(pod) == member.key])
 
 
-def _why_pods_invalid(group: AnyGroup, pods: Sequence[Pod], is_named: bool) -> str:
-    """Return what is wrong with the pods of a group; `is_named`: in the words of v1.38."""
-    if not pods:
-        return ""
-    priority, first = group.spec.priority or 0, pods[0].spec
-    policy = (group.spec.preemption_policy if is_named else None) or first.preemption_policy or PREEMPTS
-    whose, root = (IN_HIERARCHY, "root ") if is_named else (IN_GROUP, "")
-    for pod in pods:
-        spec, name = pod.spec, f' ("{pod.name}")' if is_named else ""
-        if spec.scheduler_name != first.scheduler_name:
-            names = [f'"{each.scheduler_name or DEFAULT}"' for each in (spec, first)]
-            return OTHER_SCHEDULER.format(whose, names[0] + name, names[1])
-        if (spec.priority or 0) != priority:
-            top = f" ({_named(group)})" if is_named else ""
-            return OTHER_PRIORITY.format(whose, root, f"{spec.priority or 0}{name}", f"{priority}{top}")
-        if (spec.preemption_policy or PREEMPTS) != policy:
-            return OTHER_POLICY.format(whose, f"{spec.preemption_policy or PREEMPTS}{name}", policy)
-    return ""
+def _problems_of_group(group: AnyGroup, root: AnyGroup, expected: str, above: AnyGroup) -> Iterator[str]:
+    own, top = _named(group), _named(root)
+    if _workload(group) != _workload(root):
+        yield OTHER_WORKLOAD.format(*(f'"{_workload(each)}" ({_named(each)})' for each in (group, root)))
+    if (group.spec.priority or 0) != (root.spec.priority or 0):
+        priorities = f"{group.spec.priority or 0} ({own})", f"{root.spec.priority or 0} ({top})"
+        yield OTHER_PRIORITY.format("all pod groups in a hierarchy", "root ", *priorities)
+    if (policy := group.spec.preemption_policy) and policy != expected:
+        yield OTHER_POLICY.format("all pod groups in a hierarchy", f"{policy} ({own})", expected)
+    policies = above.spec.scheduling_policy, group.spec.scheduling_policy
+    if policies[0] and policies[0].gang and policies[1] and policies[1].basic:
+        yield BASIC_BELOW_GANG.format(_named(above), own)
+    modes = above.spec.disruption_mode, group.spec.disruption_mode
+    if modes[0] and modes[0].all and modes[1] and modes[1].single:
+        yield SINGLE_BELOW_ALL.format(_named(above), own)
+
+
+def _problems_of_pods(
+    root: AnyGroup, pods: Sequence[Pod], own: Sequence[Pod], is_named: bool = True
+) -> Iterator[str]:
+    """Yield what is wrong with pods of a group.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        Those of the whole tree: all are to be like the first.
+    is_named : bool
+        Whether texts name pods and groups, and the policy of the root counts, as in v1.38.
+    """
+    policy = _policy(root, pods) if is_named else pods[0].spec.preemption_policy or PREEMPTS if pods else ""
+    whose, level = (IN_HIERARCHY, "root ") if is_named else (IN_GROUP, "")
+
+    def named(value: object, name: str) -> str:
+        return f"{value} ({name})" if is_named else str(value)
+
+    for pod in own:
+        spec, first, name = pod.spec, pods[0], f'"{pod.name}"'
+        if spec.scheduler_name != first.spec.scheduler_name:
+            schedulers = [
+                named(f'"{each.spec.scheduler_name or DEFAULT}"', f'"{each.name}"') for each in (pod, first)
+            ]
+            yield OTHER_SCHEDULER.format(whose, *schedulers)
+        if (spec.priority or 0) != (root.spec.priority or 0):
+            priorities = named(spec.priority or 0, name), named(root.spec.priority or 0, _named(root))
+            yield OTHER_PRIORITY.format(whose, level, *priorities)
+        if (own_policy := spec.preemption_policy or PREEMPTS) != policy:
+            yield OTHER_POLICY.format(whose, named(own_policy, name), policy)
+
+
+def _policy(root: AnyGroup, pods: Sequence[Pod]) -> str:
+    """The preemption policy of a tree: that of its root, or else of its first pod."""
+    return root.spec.preemption_policy or (pods[0].spec.preemption_policy if pods else "") or PREEMPTS
 
 
 def _workload(group: AnyGroup) -> str:

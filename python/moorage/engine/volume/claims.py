@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from moorage._core.base.quantity import parse
+from moorage._core.base.quantity import Quantity, parse
 from moorage.errors import MoorageError
 from moorage.kube import (
     LabelSelectorMatcher,
@@ -130,6 +130,21 @@ def parse_bytes(quantity: QuantityLike, saturates: bool = False) -> int:
         See `Quantity.amount`.
     """
     return parse(quantity).amount(0, saturates)
+
+
+@lru_cache(4096)
+def _size(quantity: QuantityLike) -> Quantity:
+    return parse(quantity)
+
+
+def claimed_size(claim: PersistentVolumeClaim) -> Quantity:
+    """Return the requested storage of a claim, as sizes are compared: exactly; 0 without a request."""
+    return _size(claim.spec.resources.requests.get("storage", 0))
+
+
+def volume_size(volume: PersistentVolume) -> Quantity:
+    """Return the capacity of a volume, as sizes are compared: exactly; 0 if it is not set."""
+    return _size(volume.spec.capacity.get("storage", 0))
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
@@ -309,29 +324,23 @@ def find_matching_volume(
     PersistentVolume or None
         None if no volume matches.
     """
-    best, best_size = None, 0
+    best: tuple[PersistentVolume, Quantity] | None = None
     for volume, size, was_bound in suitable_volumes(claim, volumes):
         if was_bound:
             return volume
-        if not delay_binding and (best is None or size < best_size):
-            best, best_size = volume, size
-    return best
+        if not delay_binding and (best is None or size < best[1]):
+            best = volume, size
+    return None if best is None else best[0]
 
 
 def suitable_volumes(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], saturates: bool = False
-) -> Iterator[tuple[PersistentVolume, int, bool]]:
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+) -> Iterator[tuple[PersistentVolume, Quantity, bool]]:
     """Iterate over the volumes that match a claim on some node.
-
-    Parameters
-    ----------
-    saturates : bool, optional
-        Of sizes beyond 64 bits; see `Quantity.amount`.
 
     Yields
     ------
-    size : int
-        Capacity in bytes.
+    size : Quantity
     was_bound : bool
         Whether the volume was bound to the claim beforehand.
 
@@ -340,7 +349,7 @@ def suitable_volumes(
     VolumeError
         The claim's selector cannot be read.
     """
-    requested, requested_class = requested_storage(claim, saturates), claim_class(claim)
+    requested, requested_class = claimed_size(claim), claim_class(claim)
     attributes = claim.spec.volume_attributes_class_name or ""
     selects = _selection(claim)
     for volume in volumes:
@@ -348,7 +357,7 @@ def suitable_volumes(
         was_bound = spec.claim_ref is not None and is_volume_bound_to_claim(volume, claim)
         if (spec.claim_ref is not None and not was_bound) or not have_equal_modes(volume, claim):
             continue
-        size = storage_capacity(volume, saturates)
+        size = volume_size(volume)
         if size < requested or volume.metadata.deletion_timestamp is not None:
             continue
         if (spec.volume_attributes_class_name or "") != attributes:
@@ -372,14 +381,10 @@ class ClaimMatcher:
         A claim whose class waits for its first consumer.
     volumes : iterable of PersistentVolume
         The volumes of the claim's class, in the order in which ties are broken.
-    saturates : bool, optional
-        See `suitable_volumes`.
     """
 
-    def __init__(
-        self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], saturates: bool = False
-    ) -> None:
-        suitable = list(suitable_volumes(claim, volumes, saturates))
+    def __init__(self, claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> None:
+        suitable = list(suitable_volumes(claim, volumes))
         self.claim = claim
         self._bound_before = [volume for volume, _, was_bound in suitable if was_bound]
         free = sorted(
@@ -503,15 +508,12 @@ class PodVolumeClaims:
         Unbound claims that the controller has to bind first.
     volumes : dict of str to tuple of PersistentVolume
         For each class of `unbound_delayed`, its volumes when the claims were classified.
-    saturates : bool
-        Of sizes beyond 64 bits; see `Quantity.amount`.
     """
 
     bound: Claims
     unbound_delayed: Claims
     unbound_immediate: Claims
     volumes: dict[str, tuple[PersistentVolume, ...]]
-    saturates: bool = False
 
     @cached_property
     def selected(self) -> Claims:
@@ -522,7 +524,5 @@ class PodVolumeClaims:
     def matchers(self) -> list[ClaimMatcher]:
         """The other claims with delayed binding in order of size, each with its candidate volumes."""
         others = [claim for claim in self.unbound_delayed if SELECTED_NODE not in claim.metadata.annotations]
-        others.sort(key=lambda claim: requested_storage(claim, self.saturates))
-        return [
-            ClaimMatcher(claim, self.volumes.get(claim_class(claim), ()), self.saturates) for claim in others
-        ]
+        others.sort(key=claimed_size)
+        return [ClaimMatcher(claim, self.volumes.get(claim_class(claim), ())) for claim in others]

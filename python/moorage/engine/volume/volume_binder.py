@@ -335,7 +335,7 @@ class VolumeBinder:
             else:
                 immediate.append(claim)
         volumes = {name: self._pvs.list_pvs(name) for name in dict.fromkeys(map(claim_class, delayed))}
-        return PodVolumeClaims(bound, delayed, immediate, volumes, self._exact_capacity)
+        return PodVolumeClaims(bound, delayed, immediate, volumes)
 
     def _claims_of(self, pod: Pod) -> Iterator[PersistentVolumeClaim]:
         for volume in pod.spec.volumes:

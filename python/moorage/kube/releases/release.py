@@ -268,9 +268,10 @@ class Release:
     empty_selectors_spread : bool
         An empty `labelSelector` of a spread constraint counts all pods of the namespace. Without
         it, none.
-    empty_budgets_protect : bool
-        A PodDisruptionBudget with an empty selector covers all pods of its namespace. Without it,
-        none.
+    budgets_select_as_written : bool
+        A PodDisruptionBudget protects the pods that its selector matches: an empty one all of its
+        namespace, and pods without labels as others. Without it, an empty selector matches none,
+        and a pod without labels is matched by none.
     victims_tie_by_uid : bool
         Of victims that are equal in priority, number of pods and start, that with the lesser UID
         is the more important one. Without it, they are in the order in which Go's sort leaves
@@ -358,7 +359,7 @@ class Release:
     storage_capacity_is_exact: bool = False
     undeclared_names_are_short: bool = False
     empty_selectors_spread: bool = False
-    empty_budgets_protect: bool = False
+    budgets_select_as_written: bool = False
     victims_tie_by_uid: bool = False
     needless_evictions_reject: bool = False
     extenders_see_fitting_nodes: bool = False
@@ -517,7 +518,7 @@ _V138 = replace(
     storage_capacity_is_exact=True,
     undeclared_names_are_short=True,
     empty_selectors_spread=True,
-    empty_budgets_protect=True,
+    budgets_select_as_written=True,
     victims_tie_by_uid=True,
     needless_evictions_reject=True,
     extenders_see_fitting_nodes=True,

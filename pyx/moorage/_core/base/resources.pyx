@@ -14,7 +14,7 @@ PodGates = namedtuple(
     "PodGates",
     "pod_level_resources pod_level_resizing comparison_operators match_label_keys node_allocatable_claims "
     "resizes_by_sums image_volumes namespaces_by_value scores_effective_requests "
-    "empty_selectors_spread empty_budgets_protect victims_tie_by_uid quantities_saturate sums_saturate",
+    "empty_selectors_spread budgets_select_as_written victims_tie_by_uid quantities_saturate sums_saturate",
     defaults=(True, True, False, True, False, False, "size", True, *[False] * 6), module=__name__,
 )
 

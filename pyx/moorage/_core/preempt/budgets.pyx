@@ -14,8 +14,8 @@ from moorage._core.state cimport PodClasses
 cdef class Budgets:
     """The current budgets, grouped into the sets of budgets that match a pod. Set 0 is empty.
 
-    kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing or malformed, or up to v1.37
-    empty, matches no pod, and no budget matches a pod without labels.
+    kube-scheduler v1.36, filterPodsWithPDBViolation: a selector that is missing or malformed matches no pod,
+    and up to v1.37 an empty one does not either, and no budget matches a pod without labels.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ cdef class Budgets:
         self.known = self.n_members = 0
         self.has_several = False
         for at, budget in enumerate(objects):
-            matcher = budget_matcher(budget, self.classes.gates.empty_budgets_protect)
+            matcher = budget_matcher(budget, self.classes.gates.budgets_select_as_written)
             if matcher is not None:
                 self.by_namespace.setdefault(budget.metadata.namespace, []).append((at, matcher))
         _intern(self, ())
@@ -113,7 +113,9 @@ cdef class Budgets:
 cdef int32_t _set_of(Budgets budgets, int32_t pod_class) except -1:
     """The number of the set of a class."""
     cdef dict labels = budgets.classes.labels(pod_class)
-    listed = budgets.by_namespace.get(budgets.classes.shape(pod_class).namespace, ()) if labels else ()
+    if not labels and not budgets.classes.gates.budgets_select_as_written:
+        return 0
+    listed = budgets.by_namespace.get(budgets.classes.shape(pod_class).namespace, ())
     return _intern(budgets, tuple([at for at, matcher in listed if matcher.matches(labels)]))
 
 
@@ -147,7 +149,7 @@ def budget_matcher(budget, bint empty_protects):
     ----------
     budget : PodDisruptionBudget
     empty_protects : bool
-        Whether an empty selector matches all pods (`PodGates.empty_budgets_protect`).
+        Whether an empty selector matches all pods (`PodGates.budgets_select_as_written`).
 
     Returns
     -------

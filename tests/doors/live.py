@@ -57,6 +57,7 @@ from moorage.live.health import DelegatedAuthorization as DelegatedAuthorization
 from moorage.live.health import SecureServer as SecureServer
 from moorage.live.health import liveness_checks as liveness_checks
 from moorage.live.http_connection import HEAD as HEAD
+from moorage.live.http_connection import HttpConnection as HttpConnection
 
 # Elections by a clock that a test moves, and the error of one that is lost.
 from moorage.live.leader_lease import Election as Election

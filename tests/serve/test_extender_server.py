@@ -31,6 +31,7 @@ from moorage.errors import ExtenderError
 from moorage.kube import Cluster, Node, Pod, Taint, encode_object
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
+FILTER = b"POST /scheduler/filter HTTP/1.1\r\nHost: localhost\r\n"
 TAINTED = "node(s) had untolerated taint(s)"
 
 
@@ -218,10 +219,10 @@ def test_requests_that_are_refused_unread(server: ExtenderServer) -> None:
     assert "POST" in text
     assert ask(server, "filter", b" " * 100_001)[0] == 413
     with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
-        raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        raw.sendall(FILTER + b"Transfer-Encoding: chunked\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
     with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
-        raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n")
+        raw.sendall(FILTER + b"Content-Length: -1\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400")
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     client.request("POST", "/elsewhere/filter", b"{}")
@@ -232,7 +233,7 @@ def test_requests_that_are_refused_unread(server: ExtenderServer) -> None:
 def test_a_body_that_does_not_come(scheduler: Scheduler) -> None:
     server = ExtenderServer(("127.0.0.1", 0), ExtenderService(scheduler).answer, timeout=0.01)
     with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
-        raw.sendall(b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{")
+        raw.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
     server.close()
 
@@ -241,7 +242,7 @@ def test_bodies_that_are_promised_take_up_nothing(server: ExtenderServer) -> Non
     with ExitStack() as stack:
         for _ in range(50):
             raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT))
-            raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+            raw.sendall(FILTER + b"Content-Length: 100000\r\n\r\n")
         assert ask(server, "filter", b"{")[0] == 200
 
 
@@ -251,7 +252,7 @@ def test_a_request_beyond_the_share_of_its_client_is_refused(
     """What the client has sent is counted no more afterwards. Nothing is waited for that has come already."""
     server.linger = 2 * LIMIT
     with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT) as raw:
-        raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
+        raw.sendall(FILTER + b"Content-Length: 100000\r\n\r\n")
         raw.sendall(b" " * 99_999)
         while (status := ask(server, "filter", b" " * 100_000)[0]) == 200:
             pass  # the server has not read what was sent first

@@ -8,7 +8,10 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 from tests.doors.cli import McpServer
@@ -16,6 +19,7 @@ from tests.doors.live import (
     HEAD,
     DelegatedAuthorization,
     ExtenderServer,
+    HttpConnection,
     Reply,
     SecureServer,
     TwinServer,
@@ -168,7 +172,15 @@ REFUSED: dict[str, tuple[Callable[[Target], bytes], tuple[int, ...]]] = {
         lambda to: smuggled(
             to, b"Content-Length: LENGTH\r\nContent-Type: text/plain\r\nOrigin: http://a\r\n"
         ),
-        (403, 200, 405, 403),
+        (403, 403, 405, 403),
+    ),
+    "a form of a page of another site": (
+        lambda to: smuggled(to, b"Content-Length: LENGTH\r\nSec-Fetch-Site: cross-site\r\n"),
+        (403, 403, 405, 403),
+    ),
+    "a name that leads to this machine": (
+        lambda to: smuggled(to, b"Content-Length: LENGTH\r\n").replace(b"localhost", b"rebind.example"),
+        (403, 403, 405, 403),
     ),
     "a body of GET": (
         lambda to: smuggled(to, b"Content-Length: LENGTH\r\n").replace(b"POST", b"GET", 1),
@@ -182,16 +194,16 @@ REFUSED: dict[str, tuple[Callable[[Target], bytes], tuple[int, ...]]] = {
         lambda to: to.post(b"Expect: 100-continue\r\nContent-Length: 99999999\r\n"),
         (404, 413, 405, 415),
     ),
-    "an odd host": (lambda to: QUESTION.replace(b"localhost", b"["), (403, 405, 403, 403)),
+    "an odd host": (lambda to: QUESTION.replace(b"localhost", b"["), (403, 403, 403, 403)),
     "an odd origin": (
         lambda to: QUESTION.replace(b"localhost", b"localhost\r\nOrigin: http://["),
-        (403, 405, 403, 403),
+        (403, 403, 403, 403),
     ),
     "a target with another host": (
         lambda to: QUESTION.replace(b"/v1/state", b"http://localhost/v1/state"),
         (404, 405, 403, 404),
     ),
-    "the preface of HTTP/2": (lambda to: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (405, 405, 405, 403)),
+    "the preface of HTTP/2": (lambda to: b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (403, 403, 405, 403)),
     "a tunnel": (lambda to: to.get().replace(b"GET " + to.path, b"CONNECT a:80"), (405, 405, 405, 404)),
 }
 
@@ -246,6 +258,39 @@ def test_an_answer_that_nobody_reads_is_given_up(impatient: dict[str, Target]) -
         assert eventually(lambda: twin.server.connections.free == 256)
         client.settimeout(LIMIT)
         assert len(received(client)) < len(LARGE.body)
+
+
+def test_an_answer_that_is_read_slowly_comes_whole() -> None:
+    """The time for reading begins anew with each part that is read, unless that is too small a part."""
+    left, later = [1 << 20], list[Callable[[], None]]()
+    connection = HttpConnection.__new__(HttpConnection)
+    connection._served = SimpleNamespace(patience=1.0)
+    connection.flow = Mock()
+    connection.loop = Mock(call_later=lambda _, look: later.append(look))
+    connection.transport = Mock(get_write_buffer_size=lambda: left[0])
+    connection.pause_writing()
+    for part, is_given_up in ((1 << 17, False), (1 << 16, False), (1, True)):
+        left[0] -= part
+        later[-1]()
+        assert connection.transport.abort.called == is_given_up
+
+
+def test_a_server_that_ends_gives_up_what_takes_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    begun, ends = Event(), Event()
+
+    def answer(verb: str, body: bytes) -> tuple[int, bytes]:
+        begun.set()
+        ends.wait(LIMIT)
+        return 200, body
+
+    server = ExtenderServer(("127.0.0.1", 0), answer, max_body=1000)
+    with Target(server, b"/filter", 200).connect() as client:
+        client.sendall(b"POST /filter HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+        assert begun.wait(LIMIT)
+        server.close()
+        assert received(client) == b""
+    ends.set()
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_client_that_sends_no_more_gets_its_answers(targets: dict[str, Target]) -> None:

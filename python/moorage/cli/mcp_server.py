@@ -34,7 +34,7 @@ from moorage._version import __version__
 from moorage.cluster.verbs import BY_NAME, VERBS
 from moorage.errors import InputError, MoorageError, located, shorten
 from moorage.live.twin_server import JSON, MAX_BODY, QUESTIONS, refusal
-from moorage.live.web_server import HttpRequest, Reply, WebServer, is_foreign
+from moorage.live.web_server import HttpRequest, Reply, WebServer
 
 from .options.change_options import ChangingCommand
 from .options.option_types import CHANGES, INPUT, OUTPUT, SCHEDULER, heading_of
@@ -305,8 +305,6 @@ class McpServer(WebServer):
         await self._app(scope, receive, send)
 
     async def refusal(self, request: HttpRequest) -> Reply | None:
-        if is_foreign(request):
-            return Reply(403, b"tools are called from this machine, and not from a page\n")
         type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.method == "POST" and type != "application/json":  # others a page may send unasked
             return Reply(415, b"a call needs the content type application/json\n")

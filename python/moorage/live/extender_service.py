@@ -442,13 +442,13 @@ class ExtenderServer(WebServer):
         self._answer = answer
         self.prefix = f"/{prefix.strip('/')}/" if prefix.strip("/") else "/"
         self.ready, self.alive, self.metrics = ready or {}, health or {}, metrics or bytes
-        self.asks_certificates = client_authorities is not None
+        self.knows_clients = client_authorities is not None
         super().__init__(address, context, max_body=max_body, patience=timeout, idle=IDLE_TIMEOUT)
 
     async def refusal(self, request: HttpRequest) -> Reply | None:
         if request.asks_state:
             return None
-        if self.asks_certificates and not request.has_certificate:
+        if self.knows_clients and not request.has_certificate:
             return Reply(403, b"a client certificate is needed\n")
         if request.method != "POST":
             text = f"method {request.method}: verbs of extenders are requested by POST\n"

@@ -294,6 +294,8 @@ class SecureServer(WebServer):
         See `WebServer`.
     """
 
+    knows_clients = True
+
     def __init__(  # noqa: PLR0913
         self,
         address: tuple[str, int],

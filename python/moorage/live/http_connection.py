@@ -22,6 +22,8 @@ from .shares import LINGER, TIMEOUT, Shares
 
 HEAD = 1 << 16
 """Bytes that the head of a request may have."""
+SLOWEST = 1 << 16
+"""Bytes of an answer that a client has to read within `Served.patience`."""
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -35,7 +37,7 @@ class Served(Protocol):
     context : Reloaded of ssl.SSLContext or None
         Without one it is plain HTTP.
     patience : float
-        Seconds that a client has for a head, and for reading an answer.
+        Seconds that a client has for a head, and for reading some of an answer.
     """
 
     context: Reloaded[ssl.SSLContext] | None
@@ -184,7 +186,19 @@ class HttpConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self._served.patience, self.transport.abort)
+        self._await_reader(self.transport.get_write_buffer_size())
+
+    def _await_reader(self, left: int) -> None:
+        """End the connection if its client reads too little of an answer, of which some bytes are left."""
+
+        def look() -> None:
+            still = self.transport.get_write_buffer_size()
+            if still > left - SLOWEST:
+                self.transport.abort()
+            else:
+                self._await_reader(still)
+
+        self._write_timer = self.loop.call_later(self._served.patience, look)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -204,6 +218,12 @@ class HttpConnection(H11Protocol):
             self._head_timer = None
         elif self._head_timer is None and is_coming:
             self._head_timer = self.loop.call_later(self._served.patience, self._end)
+
+    def give_up(self) -> None:
+        """Close the connection without the answer, as the server ends."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # or uvicorn would log what is missing
+        self.transport.abort()
 
     def _end(self) -> None:
         """Close the connection, however slow the client is."""

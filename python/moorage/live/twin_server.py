@@ -28,7 +28,7 @@ from moorage.errors import MoorageError
 
 from .http_common import JSON as JSON
 from .shares import Limits
-from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, is_foreign, server_context
+from .web_server import HEALTH, Check, HttpRequest, Reply, WebServer, server_context
 
 if TYPE_CHECKING:
     from .health import DelegatedAuthorization
@@ -392,6 +392,7 @@ class TwinServer(WebServer):
     ) -> None:
         self._answer, self.authorization, self.page = answer, authorization, page
         self.alive, self.ready, self.metrics = alive, ready, metrics
+        self.knows_clients, self.public = authorization is not None, {*page, *HEALTH}
         super().__init__(address, None if files is None else server_context(*files), max_body=max_body)
 
     async def refusal(self, request: HttpRequest) -> Reply | None:
@@ -399,15 +400,12 @@ class TwinServer(WebServer):
         if request.method not in ("GET", "HEAD", "POST"):
             text = b"questions are asked by GET or POST\n"
             return Reply(405, text, headers=[("allow", "GET, HEAD, POST")])
-        if request.method != "POST" and (path in self.page or path in HEALTH):
+        if request.method != "POST" and path in self.public:
             return None
         if self.authorization is not None:
             reply = await self.in_thread(self._reviewed, request)
             if reply.status != 200:
                 return reply
-        elif is_foreign(request):
-            text = b"without a token, questions are asked from this machine, and not from another page\n"
-            return Reply(403, text)
         if not (path.startswith(QUESTIONS) or request.asks_state):
             return Reply(404, f"no such path: questions are below {QUESTIONS}\n".encode())
         return None

@@ -10,7 +10,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from io import BytesIO
@@ -34,6 +34,7 @@ CONNECTIONS = 256
 HEALTH = ("/healthz", "/livez", "/readyz")
 """Paths that everybody may get."""
 STATE = (*HEALTH, "/metrics")
+FOREIGN = b"refused: this comes from a page of another site, or asks for a host that is not this machine\n"
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 Check = Callable[[], bool | str]
@@ -95,7 +96,8 @@ class WebServer:
         Bytes that the body of a request may have. Requests that are being read or answered take up at most
         twice the bytes of the largest one.
     patience : float, optional
-        Seconds for the head of a request to arrive, for its body, and for the client to read the answer.
+        Seconds for the head of a request to arrive, for its body, and for the client to read a part of the
+        answer.
     idle : float, optional
         Seconds for which a connection is kept between two requests.
 
@@ -119,6 +121,10 @@ class WebServer:
     alive: Mapping[str, Check] = {}
     ready: Mapping[str, Check] = {}
     metrics: Callable[[], bytes] = bytes
+    knows_clients = False
+    """Whether it finds out who asks, by a certificate or a token; if not, no page of another site may ask."""
+    public: Collection[str] = HEALTH
+    """Paths that everybody may get, a page of another site too."""
     linger = LINGER
     """Seconds for which what follows a refused request is dropped."""
     has_lifespan = False
@@ -139,6 +145,7 @@ class WebServer:
 
         self.context, self.max_body, self.patience = context, max_body, patience
         self.connections, self.memory = Shares(CONNECTIONS), Shares(2 * max_body)
+        self._is_on_loopback = address[0] in LOOPBACK
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         listener = socket.create_server(address, family=family, backlog=CONNECTIONS)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer is two writes
@@ -153,6 +160,18 @@ class WebServer:
         self._server.should_exit = True
         self._thread.join()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def is_foreign(self, request: HttpRequest) -> bool:
+        """Whether a browser may have sent a request for a page that this server does not serve.
+
+        It does so for any page: the name of its host may lead to this machine, and a page of another server
+        of this machine is foreign, too. What is no browser sends neither Origin nor Sec-Fetch-Site.
+        """
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin", f"://{host}").partition("://")[2]
+        site = request.headers.get("sec-fetch-site", "none")
+        is_here = not self._is_on_loopback or _LOOPBACK_HOST.fullmatch(host)
+        return not is_here or origin != host or site not in ("none", "same-origin")
 
     async def refusal(self, request: HttpRequest) -> Reply | None:
         """Return why a request is refused before its body is read; None if it is not. It may not block."""
@@ -182,6 +201,12 @@ class WebServer:
 
     async def serve(self, connection: HttpConnection, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request; see `http_connection.Served`."""
+        try:
+            await self._serve(connection, scope, receive, send)
+        except asyncio.CancelledError:  # the server ends, and the answer took too long
+            connection.give_up()
+
+    async def _serve(self, connection: HttpConnection, scope: Message, receive: Receive, send: Send) -> None:
         request = HttpRequest(
             scope["method"],
             scope["raw_path"].decode(),
@@ -191,8 +216,12 @@ class WebServer:
             connection.has_certificate,
         )
         held: list[int] = []
+        is_public = request.path in self.public and request.method in ("GET", "HEAD")
         try:
-            body = await self.refusal(request) or await self._read(request, receive, held)
+            if not (is_public or self.knows_clients) and self.is_foreign(request):
+                body: Reply | bytes | None = Reply(403, FOREIGN)
+            else:
+                body = await self.refusal(request) or await self._read(request, receive, held)
             if isinstance(body, bytes):
                 await self.respond(request._replace(body=body), scope, receive, send)
         finally:
@@ -254,18 +283,6 @@ def _start(reply: Reply, *headers: tuple[str, str]) -> Message:
         "status": reply.status,
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in names],
     }
-
-
-def is_foreign(request: HttpRequest) -> bool:
-    """Whether a request to a server on loopback comes from a page that it does not serve.
-
-    A browser sends such requests for any page: the name of its host may lead here, and a page of another
-    server of this machine is foreign, too. What is no browser sends neither Origin nor Sec-Fetch-Site.
-    """
-    host = request.headers.get("host", "")
-    origin = request.headers.get("origin", f"://{host}").partition("://")[2]
-    site = request.headers.get("sec-fetch-site", "none")
-    return not _LOOPBACK_HOST.fullmatch(host) or origin != host or site not in ("none", "same-origin")
 
 
 def server_context(

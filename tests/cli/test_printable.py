@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.errors import printable
+from tests.doors.cli import LineFormatter
 
 RED = "\x1b[31mred"
 
@@ -33,6 +35,24 @@ def pod(**spec: object) -> str:
 )
 def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert printable(text) == expected
+
+
+def test_a_log_quotes_what_others_wrote() -> None:
+    """A text of a webhook neither forges a line nor moves the cursor, in a message as in a traceback."""
+    forged = f'no\n2026 INFO lease gained: holder="x"\r{RED}'
+    record = logging.makeLogRecord({"msg": "pod not bound: pod=%s error=%s", "args": ("shop/web", forged)})
+    assert LineFormatter("%(message)s").format(record) == (
+        r'pod not bound: pod=shop/web error="no\n2026 INFO lease gained: holder=\"x\"\r\x1b[31mred"'
+    )
+    try:
+        raise ValueError(forged)
+    except ValueError:
+        failed = logging.makeLogRecord(
+            {"msg": "%s was not answered", "args": ("a b",), "exc_info": sys.exc_info()}
+        )
+    first, *others = LineFormatter("%(message)s").format(failed).split("\n")
+    assert first == "a b failed"
+    assert all(line[0] == "\t" and line[1:].isprintable() for line in others)
 
 
 def test_names_of_files(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,7 @@ from moorage.cli.messages import Stages as Stages
 # Signals and limits of the process, which a test sends and replaces.
 from moorage.cli.options.serving import ENDS as ENDS
 from moorage.cli.options.serving import IN_A_HURRY as IN_A_HURRY
+from moorage.cli.options.serving import LineFormatter as LineFormatter
 from moorage.cli.options.serving import allow_many_connections as allow_many_connections
 from moorage.cli.options.serving import ending_on_signals as ending_on_signals
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import re
 import resource
 import signal
 import socket
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage._version import __version__
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, printable
 
 from .inputs import (
     asked_scheduler,
@@ -359,7 +360,7 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     release = deciding_release(cluster, options["version"])
     for warning in cluster.warnings:
         logger.warning("%s", warning)
-    logger.info("release: version=%s reason=%r", release.version, release.reason)
+    logger.info("release: version=%s reason=%s", release.version, release.reason)
     return release.version
 
 
@@ -591,8 +592,39 @@ def allow_many_connections() -> None:
 
 FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s"
 """Time in UTC, level, text; the text ends with what it is about, as ``key=value``."""
+_PLACEHOLDER = re.compile(r"(=?)%[-.\d]*[a-z]")
 LOST = 1
 """The exit code after the Lease was lost."""
+
+
+class LineFormatter(logging.Formatter):
+    """Writes a line for a record, whatever it quotes of others: nothing of that begins a line of its own, or
+    reaches the terminal as a control character. A value that is not one word is quoted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if isinstance(record.args, tuple):
+            equals = [match[1] for match in _PLACEHOLDER.finditer(str(record.msg))]
+            args = tuple(
+                _quoted(str(value)) if equal and isinstance(value, str | Exception) else value
+                for value, equal in zip(record.args, equals, strict=False)
+            )
+            record = logging.makeLogRecord({**record.__dict__, "args": args})
+        return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return "\n".join(f"\t{printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _quoted(text: str) -> str:
+    """Return a text between quotation marks, unless it is one word without any."""
+    if re.fullmatch(r'[^\s"=]+', text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
 
 
 def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -611,7 +643,7 @@ def logging_to_stderr(verbose: int) -> Iterator[None]:
         0 for start, end, Lease and failures; 1 for pods as well.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S"))
+    handler.setFormatter(LineFormatter(FORMAT, "%Y-%m-%dT%H:%M:%S"))
     handler.formatter.converter = time.gmtime  # type: ignore[union-attr]
     logger = logging.getLogger("moorage")
     before = logger.handlers, logger.level

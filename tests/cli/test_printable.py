@@ -47,9 +47,7 @@ def test_a_log_quotes_what_others_wrote() -> None:
     try:
         raise ValueError(forged)
     except ValueError:
-        failed = logging.makeLogRecord(
-            {"msg": "%s was not answered", "args": ("a b",), "exc_info": sys.exc_info()}
-        )
+        failed = logging.makeLogRecord({"msg": "%s failed", "args": ("a b",), "exc_info": sys.exc_info()})
     first, *others = LineFormatter("%(message)s").format(failed).split("\n")
     assert first == "a b failed"
     assert all(line[0] == "\t" and line[1:].isprintable() for line in others)
@@ -92,6 +90,15 @@ def test_a_full_disk_is_one_line(command: str) -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (2, b"error: cannot write: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["dump", "check"])
+def test_a_closed_output_is_one_line(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text("{kind: Node, apiVersion: v1, metadata: {name: node-1}}")
+    closed = f"exec {sys.executable} -m moorage {command} -f {file} >&-"
+    done = subprocess.run(["sh", "-c", closed], stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (2, b"error: cannot write: Bad file descriptor\n")
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,17 @@ def test_a_link_in_the_checkout_is_not_written_through(checkout: Path, tmp_path:
     assert VERDICT in (checkout / "moorage.md").read_text()
 
 
+def test_a_folder_in_the_place_of_the_report_is_named(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "moorage.md").mkdir()
+    job = {"CI_PROJECT_DIR": str(checkout), "CLUSTER": "cluster.yaml", "MANIFESTS": "release.yaml"}
+    assert main({**job, "NAME": "check", "OPTIONS": "--new-only", "COMMENT": "false"}) == 1
+    shown = capsys.readouterr()
+    assert VERDICT in shown.out
+    assert shown.err.endswith("moorage.md: the checkout has a folder of this name, so there is no report\n")
+
+
 class Forge(BaseHTTPRequestHandler):
     """GitHub and GitLab, as far as comments go, in pages of two. Only the token `secret` may write."""
 

@@ -39,14 +39,17 @@ def keep_stdout() -> None:
 
     For the program of a process, before it imports libraries: all of the process shares the descriptor.
     """
+    encoding, errors = (None, None) if sys.stdout is None else (sys.stdout.encoding, sys.stdout.errors)
     try:
-        answer = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:  # one of them is closed
+        if sys.stdout is None:  # it is closed: to write there fails, as on a disk that is full
+            answer = os.open(os.devnull, os.O_RDONLY)
+        else:
+            answer = os.dup(1)
+            os.dup2(2, 1)
+    except OSError:  # stderr is closed
         return
-    stdout = sys.stdout
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]  # noqa: SIM115  it stays open
-        answer, "w", encoding=stdout.encoding, errors=stdout.errors, closefd=False
+        answer, "w", encoding=encoding, errors=errors, closefd=False
     )
 
 

@@ -133,6 +133,11 @@ def write_report(text: str, checkout: str, summary: str) -> None:
         return
     print(text, end="", flush=True)
     path = Path(checkout, REPORT)
+    if path.is_dir() and not path.is_symlink():
+        print(
+            f"error: {REPORT}: the checkout has a folder of this name, so there is no report", file=sys.stderr
+        )
+        return
     path.unlink(missing_ok=True)  # the checkout may have a link of this name
     with path.open("x", encoding="utf-8") as file:
         file.write(text)

@@ -104,7 +104,9 @@ def test_a_filter_answers_booleans_or_codes(tmp_path: Path) -> None:
     assert rejected["n0"].code == fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
+RECORDS = np.zeros(1, dtype=[("row", np.int32), ("score", np.float64)])
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "records": ({"filter_rows": lambda self, rows: self.nodes(RECORDS)}, "rows must be an array of int32"),
     "codes": ({"filter_rows": lambda self, rows: rows + 7}, "neither booleans nor codes of Filter"),
     "a shape of codes": (
         {"filter_rows": lambda self, rows: [True]},

@@ -7,6 +7,7 @@ import signal
 import warnings
 from collections.abc import Callable
 from threading import Event, Thread
+from weakref import getweakrefs
 
 import pytest
 
@@ -101,3 +102,9 @@ def test_a_copy_is_its_own(blocking: Blocking) -> None:
     assert beside(hold, blocking, lambda: [scheduler.run(), scheduler.fork()]) == "done"
     blocking.__init__()  # type: ignore[misc]
     assert USED.format("SchedulerCache") in beside(hold, blocking, other.run)
+
+
+def test_no_code_runs_when_an_owner_is_freed() -> None:
+    """Python drops what it raises, so that an interrupt at that moment would be lost."""
+    one = mo.Scheduler(mo.Cluster())
+    assert {each.__callback__ for each in getweakrefs(one.cache)} == {None}

@@ -19,7 +19,7 @@ STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 
 
 def played(words: list[str], body: str, folder: Path) -> str:
-    """The lines of a block ``changes [FILE [after FILE…]]`` with what is told now.
+    """The lines of a block ``changes [FILE [after|before FILE…]]`` with what is told now.
 
     The beginning of a text is left out if it names the object of FILE.
     """
@@ -31,7 +31,8 @@ def played(words: list[str], body: str, folder: Path) -> str:
         given = _parsed(change)
         text = given if isinstance(given, str) else json.dumps(with_changes(base, given))
         (folder / CHANGED).write_text(text)
-        texts = [text.removeprefix(f"{CHANGED}: ").removeprefix(name) for text in told(words[3:], folder)]
+        order = [CHANGED, *words[3:]] if words[2:3] == ["before"] else [*words[3:], CHANGED]
+        texts = [text.removeprefix(f"{CHANGED}: ").removeprefix(name) for text in told(order, folder)]
         lines.append(f"{change}{ARROW}{' | '.join(texts) or 'nothing'}\n")
     return "".join(lines)
 
@@ -59,11 +60,11 @@ def with_changes(base: Any, changes: dict[str, Any]) -> Any:
 
 
 def told(files: list[str], folder: Path) -> list[str]:
-    """What reading files and then the changed object tells: its error, or what an API server refuses, or its
-    warnings and the pods that have no node."""
+    """What reading files, one of them with the changed object, tells: the error, or what an API server
+    refuses, or the warnings and the pods that have no node."""
     with chdir(folder):
         try:
-            cluster = expanded(load(*files, CHANGED))
+            cluster = expanded(load(*files))
         except InputError as error:
             return [str(error)]
     refused = [each.message for each in (*cluster.refused_objects, *cluster.refused)]

@@ -3,31 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from moorage.arguments import naming
 from moorage.controllers.cluster_controllers import ClusterControllers
-from moorage.controllers.store_control import admission_of
+from moorage.controllers.store_control import existing_in, policies_of
 from moorage.errors import InputError
-from moorage.kube import Namespace, Object, ObjectMeta, Pod
-from moorage.kube.admission.chain import is_new
+from moorage.kube import Namespace, Object, Pod
 from moorage.kube.apiserver.apply_manifest import with_last_applied
 from moorage.kube.apiserver.overlay import key_of
 from moorage.kube.apiserver.refusals import STORED, Origin, Refusals, refused_versions
-from moorage.kube.model.workload import MAX_PODS, Job, PriorityClass
-from moorage.kube.read.cluster_builder import complete
+from moorage.kube.model.cluster import Cluster
+from moorage.kube.model.workload import MAX_PODS, Job
+from moorage.kube.read.change_cluster import ClusterChange
+from moorage.kube.read.cluster_builder import WORKLOADS, is_single
 from moorage.kube.read.object_defaults import default_namespace
-from moorage.kube.read.python_values import Source, is_single
+from moorage.kube.read.python_values import Source
+from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
 from moorage.kube.releases import DEFAULT
-from moorage.kube.workloads.ownership import Names
 from moorage.store import ObjectClient, find_object
 
 from .change import Change, with_own_uids
 
 Check = Callable[[Object], None]
+
+
+class Written(NamedTuple):
+    """What a change has written to a store.
+
+    Attributes
+    ----------
+    created, changed : list of Object
+    in_turn : list of (Pod, float)
+        Pods that controllers create among those of workloads, each with its turn (see `take_turns`).
+    """
+
+    created: list[Object]
+    changed: list[Object]
+    in_turn: list[tuple[Pod, float]]
+
+
+def write_objects(
+    client: ObjectClient, objects: Sequence[tuple[Object | None, Object]], has_controllers: bool
+) -> Written:
+    """Create and change objects; what others have changed of them meanwhile stays.
+
+    Parameters
+    ----------
+    objects : sequence of (Object or None, Object)
+        See `AppliedChange`.
+    has_controllers : bool
+        Whether those of workloads are simulated.
+    """
+    written, turn = Written([], [], []), 0.5
+    has_turns = has_controllers and any(isinstance(new, WORKLOADS) for _, new in objects)
+    for old, new in objects:
+        current = find_object(client, type(new), new.name, new.namespace)
+        if current is None and has_turns and isinstance(new, Pod) and is_single(new):
+            written.in_turn.append((new, turn))
+            continue
+        if current is None:
+            stored = client.create(new)
+            written.created.append(stored)
+        else:
+            stored = _changed(client, current, new if old is None else rebased(old, new, current))
+            written.changed.extend([stored] if stored is not current else [])
+        if isinstance(stored, WORKLOADS):
+            turn = int(stored.metadata.resource_version) + 0.5
+    return written
+
+
+def _changed(client: ObjectClient, current: Object, new: Object) -> Object:
+    """Replace an object; return the stored one, or `current` where nothing changes."""
+    kept = current.metadata
+    meta = structs.replace(
+        new.metadata,
+        uid=kept.uid,
+        resource_version="",
+        deletion_timestamp=kept.deletion_timestamp,
+        deletion_grace_period_seconds=kept.deletion_grace_period_seconds,
+    )
+    stored = client.update(structs.replace(new, metadata=meta))
+    return current if stored.metadata.resource_version == kept.resource_version else stored
+
+
+def rebased(old: Any, new: Any, current: Any) -> Any:
+    """Return a value as it is now, with what differs between two others.
+
+    Parameters
+    ----------
+    old, new, current : object
+        A struct before a change, after it, and as others have changed it meanwhile.
+    """
+    if old is current or not isinstance(old, Struct) or not type(old) is type(new) is type(current):
+        return current if old == new else new
+    parts = {
+        name: rebased(*(getattr(each, name) for each in (old, new, current)))
+        for name in old.__struct_fields__
+    }
+    return structs.replace(current, **parts)
 
 
 def apply(
@@ -42,111 +119,76 @@ def apply(
     Parameters
     ----------
     controllers : ClusterControllers or None
-        Those of the store, which make the claims of new pods; None where others run them.
+        Those of the store; None where others run them.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
     release : str
         That of the API server.
     """
-    created, changed, admission = list[Object](), [], None
     with naming("what"):
-        completed = _completed(client, what, check, release)
-    for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
-        _check_parallelism(obj)
-        current = find_object(client, type(obj), obj.name, obj.namespace)
-        if current is None:
-            admission = admission or admission_of(client)
-            if not isinstance(obj, Pod):
-                admission.admit_object(obj)
-            elif isinstance(given, Pod) and is_new(given):
-                obj = admission.admit(obj)
-            created.append(client.create(obj))
-            continue
-        kept = current.metadata
-        meta = replace(
-            obj.metadata,
-            uid=kept.uid,
-            resource_version="",
-            deletion_timestamp=kept.deletion_timestamp,
-            deletion_grace_period_seconds=kept.deletion_grace_period_seconds,
-        )
-        stored = client.update(replace(obj, metadata=meta))
-        if stored.metadata.resource_version != kept.resource_version:
-            changed.append(stored.full_name)
-    if controllers is not None:  # last, as the claims may be among the objects
-        for pod in created:
+        pairs = _applied(client, what, check, release)
+    written = write_objects(client, pairs, controllers is not None)
+    if controllers is not None:
+        controllers.take_turns(written.in_turn)
+        for pod in written.created:  # last, as the claims may be among the objects
             if isinstance(pod, Pod):
                 controllers.control.create_claims(pod)
-    return Change(created=tuple(obj.full_name for obj in created), changed=tuple(changed))
+    created = [*written.created, *(pod for pod, _ in written.in_turn)]
+    return Change(
+        created=tuple(obj.full_name for obj in created),
+        changed=tuple(obj.full_name for obj in written.changed),
+    )
 
 
-def _completed(
-    client: ObjectClient,
-    what: Source | Iterable[Source],
-    check: Check | None,
-    release: str,
-) -> Sequence[Object]:
-    """Return valid objects with defaults, after the namespaces that they imply."""
-    items: list[Any] = [what] if is_single(what) else list(cast("Iterable[Source]", what))
+class _StoreChange(ClusterChange):
+    """Applies manifests and other objects to those of a store."""
+
+    def __init__(self, client: ObjectClient, refusals: Refusals) -> None:
+        self._client = client
+        policies = policies_of(client)
+        namespaces = [obj for obj in policies if isinstance(obj, Namespace)]
+        others = [obj for obj in policies if not isinstance(obj, Namespace)]
+        super().__init__(
+            Cluster(namespaces=namespaces, others=others), refusals, existing=existing_in(client)
+        )
+
+    def _all(self, kind: type[Object]) -> Sequence[Object]:
+        return self._client.list(kind)[0]
+
+    def stored(self, objects: Iterable[Object]) -> list[Object]:
+        """Return the objects of the store that have the names of others."""
+        named = {key_of(obj): obj for obj in objects if obj.name}.values()
+        found = (find_object(self._client, type(obj), obj.name, default_namespace(obj)) for obj in named)
+        return [obj for obj in found if obj is not None]
+
+
+def _applied(
+    client: ObjectClient, what: Source | Iterable[Source], check: Check | None, release: str
+) -> list[tuple[Object | None, Object]]:
+    """Return the objects to write, each with the one that is stored."""
+    items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
     unserved, _ = read.fields.judge(STORED, lambda: release)
     unserved += refused_versions(read.ended, STORED, lambda: release)
     for refused in [*read.refused, *(refused for _, refused in unserved)]:
         raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
-    classes: list[PriorityClass] = client.list(PriorityClass)[0]
-    named = _named(client, [*read.objects, *given])
-    stored = _stored(client, named)
-    origins = [*[Origin(argument=STORED)] * len(stored), *read.origins, *[Origin(argument=-1)] * len(given)]
-    texts = {at + len(stored): text for at, text in read.texts.items()}
-    known = set(map(key_of, stored))
+    change = _StoreChange(client, Refusals(STORED, check, lambda _: release, keeps_priority=True))
+    known = set(map(key_of, change.stored(read.objects)))
     objects = [
-        obj if key_of(obj) in known else with_last_applied(obj, read.texts[at])
-        for at, obj in enumerate(named[: len(read.objects)])
+        obj if obj.name and key_of(obj) in known else with_last_applied(obj, read.texts[at])
+        for at, obj in enumerate(read.objects)
     ]
-    refusals = Refusals(STORED, check, keeps_priority=True)
-    completed = complete(
-        [*stored, *objects, *named[len(read.objects) :]], origins, classes, texts=texts, refusals=refusals
-    )
-    left_out = [entry for entry in completed.left_out if entry.group != "batch"]  # Jobs wait in their queues
-    if left_out:
-        first = left_out[0]
-        message = "is not simulated" if first.is_known else first.why.removeprefix("but ")
-        raise InputError(message, obj=f"{first.kind} {first.key}")
-    objects = completed.objects
-    namespaces = [obj for obj in (*client.list(Namespace)[0], *objects) if isinstance(obj, Namespace)]
-    present = {namespace.name for namespace in namespaces}
-    implied = dict.fromkeys(obj.namespace for obj in objects if obj.namespace not in ("", *present))
-    implied_objects = complete([Namespace(metadata=ObjectMeta(name=name)) for name in implied]).objects
-    return [*implied_objects, *objects]
-
-
-def _named(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
-    """Return objects, those with a ``generateName`` alone under a name that neither the store nor another
-    object has: each is a new object."""
-    names, with_names = Names(), list[Object]()
-    for obj in objects:
-        names.take(obj.kind, default_namespace(obj), obj.name)
-    for obj in objects:
-        meta, namespace = obj.metadata, default_namespace(obj)
-        while not obj.name and meta.generate_name:
-            name = names.generate(obj.kind, namespace, meta.generate_name)
-            if find_object(client, type(obj), name, namespace) is None:
-                obj = replace(obj, metadata=replace(meta, name=name))
-        with_names.append(obj)
-    return with_names
-
-
-def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
-    """Return the objects of a store that have the names of others."""
-    by_key: dict[str, Object] = {}
-    for obj in objects:
-        if (stored := find_object(client, type(obj), obj.name, default_namespace(obj))) is not None:
-            by_key[key_of(obj)] = stored
-    return list(by_key.values())
-
-
-def _check_parallelism(obj: Object) -> None:
-    if isinstance(obj, Job) and (obj.spec.parallelism or 0) > MAX_PODS:
-        message = f"must be at most {MAX_PODS}, not {obj.spec.parallelism}"
-        raise InputError(message, obj=obj.full_name, path="spec.parallelism")
+    origins = [*read.origins, *[Origin(argument=-1)] * len(given)]
+    new, old, completed, new_pods = change.apply([*objects, *given], origins, read.texts)
+    for entry in completed.left_out:
+        if entry.group != "batch":  # Jobs wait in their queues
+            message = "is not simulated" if entry.is_known else entry.why.removeprefix("but ")
+            raise InputError(message, obj=f"{entry.kind} {entry.key}")
+    for refusal in new_pods.refused:
+        raise InputError(refusal.message)
+    for obj in new:
+        if isinstance(obj, Job) and (obj.spec.parallelism or 0) > MAX_PODS:
+            message = f"must be at most {MAX_PODS}, not {obj.spec.parallelism}"
+            raise InputError(message, obj=obj.full_name, path="spec.parallelism")
+    return [(old.get(key_of(obj)), obj) for obj in with_own_uids(client, new)]

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 
 from moorage._core.queue.entrance import CreationClock
 from moorage.controllers import ClusterControllers, PodTimes, TimesOf
+from moorage.controllers.cluster_controllers import KINDS
 from moorage.controllers.persistent_volume import PersistentVolumeController
 from moorage.controllers.resource_claim_controller import ResourceClaimController
 from moorage.controllers.saved_fields import SavedFields
@@ -26,7 +27,8 @@ from moorage.kube.model.resource_claims import ResourceClaim, ResourceClaimTempl
 from moorage.kube.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.kube.workloads.ownership import Names
 from moorage.store import InformerFactory, ObjectClient, ObjectStore, find_object
-from moorage.store.protocol import overwrite
+
+from .apply_objects import write_objects
 
 # ---- cluster options ---------------------------------------------------------------------------------------
 #
@@ -341,63 +343,72 @@ def volume_controller(
 
 # ---- written clusters --------------------------------------------------------------------------------------
 #
-# Writes a cluster to the store of a scheduler, and what is joined to it; controllers make what it lacks.
+# Writes a cluster to the store of a scheduler, and what changes it; controllers make what it lacks.
 
 
 def write_cluster(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
     """Write a cluster to the empty store of a scheduler, which handlers follow already: so they receive the
-    objects in this order, not in that of a list."""
+    objects in this order, not in that of a list. If files have changed it, the one before is written first.
+    """
+    if cluster.change is not None:
+        write_cluster(context, controllers, cluster.change.before)
+        write_change(context, controllers, cluster)
+        return
     store, turns = cast(ObjectStore, context.store), cluster.turns if controllers is not None else {}
-    in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
+    single = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
-    store.siblings, store.failures, store.metrics = cluster.siblings, cluster.failures, cluster.metrics
+    _tell(store, cluster)
     store.served_release = context.handle.release.version
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if controllers is not None:
         context.sync(with_controllers=False)
         controllers.start()
-    _complete(context, store, controllers, in_turn, turns)
+    _complete(context, store, controllers, [(pod, _turn(store, turns[pod.key])) for pod in single])
     if controllers is not None:
         known = {obj.full_name for obj in cluster.others if obj.metadata.uid}
         control = controllers.control  # without any UID, nothing tells what came with a change
         control.begin_back_off(known or control.refusals)
 
 
-def join_cluster(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
-    """Write what was joined to the cluster of a scheduler, as if it had been read with it.
+def write_change(context: SchedulerState, controllers: ClusterControllers | None, cluster: Cluster) -> None:
+    """Write what has changed a cluster to the store of a scheduler that has the one before.
 
     Parameters
     ----------
     cluster : Cluster
-        Its `joined` has the objects.
+        Its `change` has the objects.
     """
-    joined, store = cluster.joined, context.store
-    assert joined is not None
-    assert store is not None
-    turns = joined.turns if controllers is not None else {}
+    store, change = cast(ObjectStore, context.store), cluster.change
+    assert change is not None
+    _tell(store, cluster)
+    written = write_objects(store, change.objects, controllers is not None)
+    _complete(context, store, controllers, written.in_turn)
+
+
+def _turn(store: ObjectStore, name: str) -> float:
+    """Return the turn of a single pod after a workload, ``Kind namespace/name``; "" is before all."""
+    kind, _, key = name.partition(" ")
+    workload = find_object(store, KINDS[kind], *key.split("/")[::-1]) if kind else None
+    return 0.5 if workload is None else int(workload.metadata.resource_version) + 0.5
+
+
+def _tell(store: ObjectStore, cluster: Cluster) -> None:
+    """Give a store what is known of its objects beside them."""
     store.siblings, store.failures, store.metrics = cluster.siblings, cluster.failures, cluster.metrics
-    for obj in joined.objects:
-        if find_object(store, type(obj), obj.name, obj.namespace) is None:
-            store.create(obj)
-        else:
-            overwrite(store, obj)
-    store.create_many([pod for pod in joined.pods if pod.key not in turns])
-    _complete(context, store, controllers, [pod for pod in joined.pods if pod.key in turns], turns)
 
 
 def _complete(
     context: SchedulerState,
     store: ObjectStore,
     controllers: ClusterControllers | None,
-    in_turn: Sequence[Pod],
-    turns: Mapping[str, str],
+    in_turn: Sequence[tuple[Pod, float]],
 ) -> None:
-    """Let controllers make what workloads lack, with single pods among theirs."""
+    """Let controllers make what workloads lack, with single pods among theirs (see `take_turns`)."""
     if controllers is not None:
         context.sync(with_controllers=False)
-        controllers.take_turns(in_turn, turns)
+        controllers.take_turns(in_turn)
     store.names = Names()
-    for key in turns:
-        store.names.take(Pod.__name__, *key.split("/"))
+    for pod, _ in in_turn:
+        store.names.take(Pod.__name__, pod.namespace, pod.name)
     context.sync()
     store.names = None

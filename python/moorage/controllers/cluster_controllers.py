@@ -156,33 +156,28 @@ class ClusterControllers(SavedFields):
         informers.informer(PersistentVolumeClaim).add_event_handler(bound)
         informers.informer(Pod).add_event_handler(PodWatcher(self))
 
-    def take_turns(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
-        """Look in the next round at what was read, with single pods among the workloads. Budgets have the
-        statuses that were read.
-
-        Parameters
-        ----------
-        single : iterable of Pod
-            Pods that are created among those of workloads.
-        turns : mapping of str to str
-            See `Cluster.turns`.
-        """
-        for pod in single:
-            kind, _, key = turns[pod.key].partition(" ")
-            before = self._copies[kind].get(key) if kind else None
-            version = 0 if before is None else int(before.metadata.resource_version)
-            self._changed[Pod.__name__, pod.key] = version + 0.5
+    def take_turns(self, single: Iterable[tuple[Pod, float]]) -> None:
+        """Create single pods in the next round, in their turns among the workloads: between the versions in
+        which these were written."""
+        for pod, turn in single:
+            self._changed[Pod.__name__, pod.key] = turn
             self._single[pod.key] = pod
         self.control.reserved = self._single
-        self.budgets.start()
 
     def start(self) -> None:
-        """Take the present state of nodes as it is; informers have reported all objects.
+        """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
         Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
-        goes as well. Kubelets end the pods that are being deleted, and start others.
+        goes as well, and pods that do not tolerate a taint NoExecute of their node. Kubelets end the pods
+        that are being deleted, and start others.
         """
-        self._nodes.clear()
+        nodes = self._node_copy.values()
+        self._nodes = {
+            node.name: True
+            for node in nodes
+            if any(taint.effect == "NoExecute" for taint in node.spec.taints)
+        }
+        self.budgets.start()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._deleted += [
             namespace for namespace in namespaces if namespace.metadata.deletion_timestamp is not None
@@ -366,7 +361,7 @@ class ClusterControllers(SavedFields):
         """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
         pods. A single pod is created."""
         if kind == Pod.__name__:
-            self._client.create(self._single.pop(key))
+            self.control.create_claims(self._client.create(self._single.pop(key)))
             return
         workload = self._copies[kind].get(key)
         if workload is not None:

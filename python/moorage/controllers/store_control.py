@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.kube import LabelSelectorMatcher
-from moorage.kube.admission.chain import Admission
+from moorage.kube.admission.chain import Admission, Existing
 from moorage.kube.admission.policies import OWNERS
 from moorage.kube.admission.request import RefusedError
 from moorage.kube.model.admission_policies import KINDS as ADMISSION_POLICIES
@@ -421,21 +421,32 @@ def workloads_of(client: ObjectClient) -> Workloads:
     return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])
 
 
+def policies_of(client: ObjectClient) -> list[Object]:
+    """Return what admission looks at in a store, beside its pods and the objects that quotas count."""
+    return [obj for kind in _POLICIES for obj in client.list(kind)[0]]
+
+
+def existing_in(client: ObjectClient) -> Existing:
+    """Return what the quotas of a store count."""
+    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
+    return Existing(
+        lambda namespace: client.list(Pod, namespace)[0],
+        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+    )
+
+
 def admission_of(
     client: ObjectClient, has_webhooks: bool = True, policies: list[Object] | None = None
 ) -> Admission:
     """Return the admission of the API server for the policies of a store, or others, and its pods. With
     webhooks, new pods of workloads differ from their templates as those did with which the cluster was read.
     """
-    kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
-    if policies is None:
-        policies = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
+    policies = policies_of(client) if policies is None else policies
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
         policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
     admission = Admission(
         policies,
-        lambda namespace: client.list(Pod, namespace)[0],
-        lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+        *existing_in(client),
         client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
         lambda: client.served_release if isinstance(client, ObjectStore) else DEFAULT,
     )

@@ -192,8 +192,13 @@ def test_what_a_limit_range_or_a_class_explains_comes_from_them_anew() -> None:
     told = {RANGED: "LimitRanger plugin set: cpu request for container m; cpu request for container proxy"}
     pods = [running("a", full, spec=more, metadata={"annotations": told})]
     first = [*deployment(containers=[bare]), first_range, priority, *pods]
-    cluster = expanded(load(first, [later_range]))
-    (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
+    cluster = expanded(
+        load(
+            first, [later_range, {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 3}}]
+        )
+    )
+    before, pod = (pod for pod in cluster.pods if not pod.spec.node_name)
+    assert requests(before) == {"m": {"cpu": "300m"}, "proxy": {"cpu": "300m"}}
     assert requests(pod) == {"m": {"cpu": "400m"}, "proxy": {"cpu": "400m"}}
     assert (pod.spec.priority_class_name, pod.spec.priority) == ("high", 7)
 

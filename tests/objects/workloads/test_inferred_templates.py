@@ -122,10 +122,11 @@ def test_a_workload_goes_back_to_pods_that_show_its_template(
     dump, change = files(tmp_path, cluster, [manifest(kind, old)])
     assert kept(mo.load(dump)) <= {"w-2"}  # the rollout goes on
     found = mo.load(dump, change)
-    assert kept(found) == {"w-0", "w-1"}
+    left = kept(found) & {"w-0", "w-1"}
+    assert len(left) == (2 if kind == "Deployment" else 1)  # other rollouts take a step before it
+    if kind != "Deployment":
+        assert kept(mo.load(dump), change) & {"w-0", "w-1"} == left
     assert [text for text in found.warnings if "guessed" in text and text.endswith(f": {kind} shop/w.")]
-    if kind != "Deployment":  # here the rollout takes a step before the change
-        assert len(kept(mo.load(dump), change) & {"w-0", "w-1"}) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,7 +160,7 @@ def test_revisions_of_the_input_are_no_guess(tmp_path: Path) -> None:
     ]
     cluster = [*nodes(), workload("StatefulSet", new), *pods("StatefulSet", old, new), *revisions]
     found = mo.load(*files(tmp_path, cluster, [manifest("StatefulSet", old)]))
-    assert kept(found) == {"w-0", "w-1"}
+    assert kept(found) == {"w-0"}  # w-1 went before the change
     assert not any("guessed" in text for text in found.warnings)
 
 

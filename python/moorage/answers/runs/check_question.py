@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -172,9 +172,7 @@ class CheckQuestion:
 
     def _let_run(self, verdict: Verdict, before: Iterable[str]) -> str:
         """Return what becomes of pods if suspended workloads run, but for those of these names."""
-        after, stay = copy(self.after), {*before}
-        after.others = [obj for obj in after.others if stay.isdisjoint(suspended_names([obj], ()))]
-        after.suspended = [each for each in after.suspended if stay.isdisjoint(suspended_names((), [each]))]
+        after = _without(self.after, {*before})
         changes = [*self.changes, RequestedChange("--unsuspend", ())]
         then = replace(self, after=after, changes=changes, losses=None).answer().verdict
         placed, failed = then.placed - verdict.placed, then.failed - verdict.failed
@@ -206,6 +204,17 @@ class CheckQuestion:
         return lambda settings: (
             judge(self._setup(settings)[0].run(), waiting, self.allowed, self.new_only).passed
         )
+
+
+def _without(cluster: Cluster, names: Set[str]) -> Cluster:
+    """Return a cluster without the suspended workloads of these names."""
+    left = copy(cluster)
+    left.others = [obj for obj in cluster.others if names.isdisjoint(suspended_names([obj], ()))]
+    left.suspended = [each for each in cluster.suspended if names.isdisjoint(suspended_names((), [each]))]
+    if (change := cluster.change) is not None:
+        objects = [pair for pair in change.objects if names.isdisjoint(suspended_names(pair[1:], ()))]
+        left.change = change._replace(before=_without(change.before, names), objects=objects)
+    return left
 
 
 def _survival(done: Simulation, losses: LossQuestion, before: Scheduler | None) -> Survival:

@@ -298,7 +298,8 @@ def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[
     parts: dict[bool, list[PodOutcome]] = {False: [], True: []}
     for outcome in simulation.outcomes:
         if outcome.status not in (PLACED, REPLACED) and not outcome.is_leaving:
-            parts[outcome.key in waiting].append(outcome)
+            waited = outcome.key in waiting and not simulation.is_remade(outcome.pod)
+            parts[waited].append(outcome)
     for waited, outcomes in parts.items():
         yield from ((group, waited) for group in group_outcomes(outcomes))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.cluster.cluster_setup import join_cluster
+from moorage.cluster.cluster_setup import write_change
 from moorage.cluster.pod_scheduler import with_objects
 from moorage.controllers import PodTimes, Rollout
 from moorage.controllers.availability import AwaitedPod
@@ -33,7 +33,6 @@ from moorage.kube.workloads.ownership import FINISHED, Workload, Workloads
 from moorage.kube.workloads.stateful_pods import ordinals
 from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
-from moorage.store.tables import FIRST_VERSION
 
 from ..scheduler import Scheduler
 
@@ -271,24 +270,11 @@ class LoadedCluster:
         self._version = self.version(self.scheduler)
         self._since: tuple[object, dict[str, Mapping[str, Pod | None]]] = None, {}
 
-    def join(self, cluster: Cluster) -> bool:
-        """Go on with what was joined to the cluster; return whether that was possible.
-
-        It is not for a workload whose pods were not those that it asks for: then all files are looked at
-        before its controller does anything.
-        """
-        joined = cluster.joined
-        if joined is None or joined.before is not self.cluster:
+    def change(self, cluster: Cluster) -> bool:
+        """Go on with what has changed the cluster; return whether it is known what this has written."""
+        if cluster.change is None or cluster.change.before is not self.cluster:
             return False
-        earlier = self.cluster
-        written = len(earlier.namespaces) + len(earlier.nodes) + len(earlier.others) + len(earlier.finished)
-        written += (
-            sum(pod.key not in earlier.turns for pod in earlier.pods) if earlier.turns else len(earlier.pods)
-        )
-        unsettled = self._written_workloads(self.scheduler, str(FIRST_VERSION + written))
-        if unsettled is None or any((obj.kind, obj.key) in unsettled for obj in joined.objects):
-            return False
-        join_cluster(self.scheduler.context, self.scheduler.controllers, cluster)
+        write_change(self.scheduler.context, self.scheduler.controllers, cluster)
         events = _events(self.scheduler, Pod, self._version)
         if events is None:
             return False
@@ -301,12 +287,12 @@ class LoadedCluster:
 
     @cached_property
     def completed(self) -> Cluster:
-        """The cluster, and what was joined to it, with what controllers have made at once."""
+        """The cluster, with what has changed it, and what controllers have made at once."""
         return with_objects(self._whole, self.scheduler.client)
 
     @cached_property
     def facts(self) -> list[InputFact]:
-        """What the objects of the cluster, and what was joined to it, say of themselves."""
+        """What the objects of the cluster, and of what has changed it, say of themselves."""
         return input_facts(self._whole)
 
     @staticmethod
@@ -349,7 +335,7 @@ class LoadedCluster:
         return ChangedPods(listed, [pod for pod in stored if pod.metadata.uid not in uids])
 
     def listed(self, key: str) -> Pod | None:
-        """Return a pod as it was before anything was joined."""
+        """Return a pod as it was before any change."""
         return self._listed.get(key)
 
     def _is_new(self, pod: Pod) -> bool:
@@ -466,9 +452,10 @@ def begin(
     prepared : iterable of PreparedInput, optional
         What may have it already.
     """
-    if (joined := cluster.joined) is not None:
-        first = first or begin(joined.before, settings, prepared=prepared)
-        return first if first.join(cluster) else LoadedCluster(cluster, settings)
+    if (change := cluster.change) is not None:
+        if first is None or first.cluster is not change.before:
+            first = begin(change.before, settings, prepared=prepared)
+        return first if first.change(cluster) else LoadedCluster(cluster, settings)
     key = id(cluster), settings
     kept = (loaded for held in prepared if (loaded := held.take(key)) is not None)
     return next(kept, None) or LoadedCluster(cluster, settings)

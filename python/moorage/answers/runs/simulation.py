@@ -53,7 +53,7 @@ from moorage.store import find_object
 
 from ..scheduler import Scheduler
 from .loaded_cluster import LoadedCluster, PodsInOrder, begin, is_running
-from .summary import Summary, summarize
+from .summary import Summary, by_count, summarize
 
 if TYPE_CHECKING:
     from .coming_nodes import ComingNodes, ScaleUpReport
@@ -226,7 +226,8 @@ class Simulation(Struct, dict=True):
         result, before = self.result, self.before
         outcomes = (result.placements, result.waiting, result.unschedulable, result.skipped)
         keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in before)
-        return [self.scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
+        pods = (find_object(self.scheduler.client, Pod, *key.split("/")[::-1]) for key in keys)
+        return [pod for pod in pods if pod is not None]
 
     @cached_property
     def preempted(self) -> list[Preempted]:
@@ -376,21 +377,25 @@ class Simulation(Struct, dict=True):
         return outcomes
 
     def _outcome(self, pod: Pod, replacements: Counter[Workload]) -> PodOutcome | None:
-        """Return what has become of a pod; None for one that its controller has taken back."""
+        """Return what has become of a pod; None for one that its controller has taken back.
+
+        A result tells by names what has become of pods, of which a later one may have the name of another.
+        """
         result, key, workload = self.result, pod.key, self.workloads.of(pod)
-        victims = tuple(self._victims.get(key, ()))
+        victims, current = tuple(self._victims.get(key, ())), self._stored(pod)
         why = f"preempted {', '.join(victims)}" if victims else ""
-        if node := result.placements.get(key):
-            return self._on_node(pod, workload, node, why, victims)
-        if node := result.waiting.get(key) or result.binding.get(key):
+        exists = current is not None and current.metadata.uid == pod.metadata.uid
+        if exists and current is not None and current.spec.node_name and key in result.placements:
+            return self._on_node(pod, workload, current.spec.node_name, why, victims)
+        if exists and (node := result.waiting.get(key) or result.binding.get(key)):
             return PodOutcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
-        if failure := result.unschedulable.get(key):
+        if exists and (failure := result.unschedulable.get(key)):
             refusal = "" if self.scale_up is None else self.scale_up.reasons.get(key, "")
             why = refusal or failure.message
             return PodOutcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
         if key in self.kept:
             return PodOutcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
-        if key in self.setup.placed and self.exists(pod):  # also under the name of an evicted one
+        if key in self.setup.placed and exists:  # also under the name of an evicted one
             return self._on_node(pod, workload, pod.spec.node_name)
         if why := self._eviction(key):
             replacements[workload] -= 1
@@ -400,7 +405,7 @@ class Simulation(Struct, dict=True):
             budgets = () if eviction is None else eviction.budgets
             return PodOutcome(pod, workload, status, "", why, None, victims, budgets)
         skipped = result.skipped.get(key, "")
-        if not skipped and not self.exists(pod):
+        if not skipped and not exists:
             return None
         return PodOutcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
 
@@ -443,10 +448,15 @@ class Simulation(Struct, dict=True):
         placed = self.setup.placed
         before = (pod for key, pod in self.before.items() if key not in placed)
         summary = summarize(self.cluster.finished, self.scheduler, self.result, before)
-        if placed:
-            now_placed = sum(outcome.status == PLACED for outcome in self.outcomes)
-            summary = structs.replace(summary, placed=now_placed)
-        return summary
+        statuses = Counter(outcome.status for outcome in self.outcomes)
+        failures = (outcome.failure for outcome in self.outcomes)
+        reasons = Counter(reason for failure in failures if failure is not None for reason in failure.reasons)
+        return structs.replace(
+            summary,
+            placed=statuses[PLACED] + (0 if placed else statuses[NOT_STARTED]),
+            unschedulable=statuses[UNSCHEDULABLE],
+            reasons=by_count(reasons),
+        )
 
     def _eviction(self, key: str) -> str:
         """Return why a pod was evicted; "" for none."""
@@ -471,6 +481,11 @@ class Simulation(Struct, dict=True):
         for outcome in self._refused_by_kubelets:
             counts[outcome.workload] -= 1
         return counts
+
+    def is_remade(self, pod: Pod) -> bool:
+        """Whether a pod has the name of another one that was there before all changes."""
+        old = self.setup.loaded.listed(pod.key)
+        return old is not None and old.metadata.uid != pod.metadata.uid
 
     def _is_going(self, pod: Pod) -> bool:
         """Whether a pod, or another one of its name, is being deleted after the run."""

@@ -251,7 +251,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         The values of `input_options` and ``--seed``.
     """
     if len(_sources(options)) > 1 and options["synthetic"] is None:
-        return load_before_and_after(options, needs_before=False)[1]
+        return load_before_and_after(options)[1]
     if options["synthetic"] is None:
         from moorage.answers.runs.loaded_cluster import ServerChecks
         from moorage.kube import load
@@ -269,17 +269,13 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     return _checked(make(**_sizes(options["synthetic"]), seed=options["seed"]), options)
 
 
-def load_before_and_after(
-    options: Mapping[str, Any], needs_before: bool = True, tells_refused: bool = True
-) -> tuple[Cluster, Cluster]:
+def load_before_and_after(options: Mapping[str, Any], tells_refused: bool = True) -> tuple[Cluster, Cluster]:
     """Load the cluster of ``--kubeconfig`` or else of the first ``-f``, and that of all.
 
     Parameters
     ----------
     options : mapping of str to object
         See `load_input`.
-    needs_before : bool
-        See `load.load_before_and_after`.
     tells_refused : bool
         Whether errors tell what is refused; else the answer does.
 
@@ -301,16 +297,15 @@ def load_before_and_after(
     if before is not None:
         further: list[Any] = [WithHooks()] if options.get("hooks") else []
         further += [file_named(name) for name in options["files"][1:]]
-        after = load.load_joined(before, *further, **_reading(options), check=check)
+        reading = {name: value for name, value in _reading(options).items() if name != "like_siblings"}
+        after = load.load_change(before, *further, **reading, check=check)
         if after is not None:
             after.warnings += check.warnings
             return before, _checked(after, options, tells_refused)
         sys.stdin.seek(0)  # a question is read again
     paths = _files(options)
     with _naming_traces(options["files"]):
-        before, after = load.load_before_and_after(
-            *paths, **_reading(options), check=check, needs_before=needs_before
-        )
+        before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
     after.warnings += check.warnings
     return before, _checked(after, options, tells_refused)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -11,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError
+from moorage.grouped import grouped
 
 from ..apiserver.overlay import key_of
 from ..apiserver.unread_fields import has_digests
@@ -497,6 +499,38 @@ def _may_be_new(pod: Pod) -> bool:
     return pod.status.phase == "Pending"
 
 
+class Existing(NamedTuple):
+    """What exists in a namespace, when it is asked: with what the usage of quotas begins."""
+
+    pods: Callable[[str], Iterable[Pod]]
+    objects: Callable[[str], Iterable[Object]]
+
+    @classmethod
+    def of(cls, cluster: Cluster, before: Mapping[str, Object] | None = None) -> Existing:
+        """Return what a cluster has.
+
+        Parameters
+        ----------
+        before : mapping of str to Object, optional
+            Where new objects are among those of the cluster, which do not count, the changed ones as they
+            were.
+        """
+        listed, others = (cluster.pods, cluster.finished), cluster.others
+        was = before or {}
+
+        @cache
+        def pods() -> Mapping[str, Sequence[Pod]]:
+            there = (pod for pod in chain(*listed) if before is None or not is_new(pod))
+            return grouped((pod.namespace, pod) for pod in there)
+
+        @cache
+        def objects() -> Mapping[str, Sequence[Object]]:
+            there = (obj for obj in others if before is None or not _is_new_object(obj))
+            return grouped((obj.namespace, was.get(obj.full_name, obj)) for obj in there)
+
+        return cls(lambda namespace: pods().get(namespace, ()), lambda name: objects().get(name, ()))
+
+
 class NewPods:
     """Admits the new pods of a cluster, in their order.
 
@@ -510,6 +544,8 @@ class NewPods:
         By `key_of`, the objects that were changed, as they were.
     texts : mapping of str to bytes, optional
         By `key_of`, the manifests of the change.
+    existing : Existing, optional
+        By default the objects of the cluster that are not new.
     """
 
     def __init__(
@@ -518,37 +554,20 @@ class NewPods:
         release: Callable[[Cluster], str],
         before: Mapping[str, Object],
         texts: Mapping[str, bytes] | None = None,
+        existing: Existing | None = None,
     ) -> None:
         self._texts = texts or {}
         self._documents: dict[str, Json] = {}
-        self._existing: dict[str, list[Pod]] | None = None
         self._before = before
-        self._pods = cluster.pods
-        self._finished = cluster.finished
-        self._others = cluster.others
+        existing = existing or Existing.of(cluster, before)
         self._admission = Admission(
-            [*cluster.others, *cluster.namespaces],
-            self._of_namespace,
-            self._objects_of,
-            release=lambda: release(cluster),
+            [*cluster.others, *cluster.namespaces], *existing, release=lambda: release(cluster)
         )
         self._admission.user = next(filter(None, map(user_of, cluster.others)), ADMIN)
         if self.has_policies:
             self._admission.documents = self._document
         self.refused: list[RefusedPod] = []
         self.warnings: list[str] = []
-
-    def _of_namespace(self, namespace: str) -> Iterable[Pod]:
-        if self._existing is None:
-            self._existing = defaultdict(list)
-            for pod in (*self._pods, *self._finished):
-                if not is_new(pod):
-                    self._existing[pod.namespace].append(pod)
-        return self._existing[namespace]
-
-    def _objects_of(self, namespace: str) -> Iterable[Object]:
-        own = [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
-        return [self._before.get(obj.full_name, obj) for obj in own]
 
     @property
     def has_policies(self) -> bool:

@@ -22,7 +22,7 @@ from ..apiserver.struct_tables import planned_parts, read_table
 from ..apiserver.unknown_fields import LISTS, struct_of
 from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
-from ..plain import joined, plain
+from ..plain import joined
 from ..read.decode import CLUSTER_SCOPED, is_json
 from .field_checks import (
     GATED,
@@ -42,6 +42,7 @@ from .field_checks import (
     parts,
     required,
 )
+from .request import without_admission
 from .rules.decoding import decoding_fault
 from .rules.update_rules import as_updated, update_causes
 from .stored.version_defaults import with_version_defaults
@@ -256,7 +257,7 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
     Parameters
     ----------
     old, changed : Object
-        Before and after.
+        Before and after; templates of both have the fields of their priority class.
     stored : dict or None
         The JSON value of `old` with all its fields. Without it, of fields that are not read only what the
         manifest has is known: that the object lacks one is no error.
@@ -274,7 +275,7 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
         before, after, value = stored, sent, sent
     else:
         head = {"kind": kind, "apiVersion": version}
-        before, after = plain(old) | head, plain(changed) | head
+        before, after = without_admission(old) | head, without_admission(changed) | head
         value = joined(after, sent)
     known = {cause.field for cause in manifest_causes(before, kind, version)}
     causes = [

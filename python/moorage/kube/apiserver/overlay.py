@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -110,6 +110,8 @@ class Overlay:
         All objects in reading order.
     texts : mapping of int to bytes
         By index, the manifests as JSON texts.
+    with_class : callable
+        Returns an object whose template has the fields of its priority class.
 
     Attributes
     ----------
@@ -119,8 +121,14 @@ class Overlay:
         Those that were changed by a manifest; see `check_update`.
     """
 
-    def __init__(self, objects: list[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]) -> None:
-        self._objects = objects
+    def __init__(
+        self,
+        objects: list[Object],
+        origins: Sequence[Origin],
+        texts: Mapping[int, bytes],
+        with_class: Callable[[Object], Object],
+    ) -> None:
+        self._objects, self._with_class = objects, with_class
         self._origins = origins
         self._texts = texts
         self._places: dict[tuple[str, str, str], int] = {}
@@ -152,9 +160,10 @@ class Overlay:
         first = self._first(at)
         old, place = self._replaced.get(first, (self._objects[first], first))
         self._dropped.add(at)
-        if _is_equal(new, old):
+        is_again = self._origins[at].argument == self._origins[place].argument
+        if _is_equal(new, old) or (is_again and _is_equal(new, self._objects[place])):
             return
-        if self._origins[at].argument == self._origins[place].argument:
+        if is_again:
             validate(new)
             if is_newer(new, old):
                 self._replaced[first] = new, at
@@ -194,7 +203,7 @@ class Overlay:
 
         sent = msgspec.json.decode(text)
         after = sent if is_reading or stored is None else applied_value(old, stored, text)
-        check_applied(old, changed, stored, after)
+        check_applied(self._with_class(old), self._with_class(changed), stored, after)
         if stored is not None:
             self._values[first] = after
         validate(changed)

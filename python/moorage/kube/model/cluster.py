@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -195,6 +195,11 @@ class LeftOut(NamedTuple):
         return f"{self.full_kind} {self.key} {self.digest or self.why}"
 
     @property
+    def is_job(self) -> bool:
+        """Whether it is a Job that its queue never admits."""
+        return self.full_kind == "Job.batch"
+
+    @property
     def is_known(self) -> bool:
         """Whether it is known that workloads of this kind make pods."""
         return self.why != UNKNOWN.format(self.full_kind)
@@ -253,9 +258,14 @@ class Suspended(NamedTuple):
         return self.full_kind == "Job.batch"
 
     @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def text(self) -> str:
         """Kind, namespace and name."""
-        return f"{self.full_kind} {self.namespace}/{self.name}"
+        return f"{self.full_kind} {self.key}"
 
 
 NOT_TOLD = "the input does not say its release"
@@ -275,21 +285,18 @@ class DecidingRelease(Document, frozen=True):
         return f"Kubernetes {self.version}" + " by default" * (self.reason == NOT_TOLD)
 
 
-class Joined(NamedTuple):
-    """What further files have added to a cluster: see `join`.
+class AppliedChange(NamedTuple):
+    """What further files change in a cluster. A `Scheduler` begins with the cluster before, whose controllers
+    follow the change.
 
     Attributes
     ----------
-    objects : sequence of Object
-        New and changed ones, in their order, but for pods.
-    turns : dict of str to str
-        Of these pods; see `Cluster.turns`.
+    objects : sequence of (Object or None, Object)
+        Objects before, None for new ones, and as they are stored then, in their order.
     """
 
     before: Cluster
-    objects: Sequence[Object]
-    pods: Sequence[Pod]
-    turns: Mapping[str, str]
+    objects: Sequence[tuple[Object | None, Object]]
 
 
 class AboutInput(Document, frozen=True):
@@ -358,8 +365,12 @@ class Cluster(Tabular):
         (``Kind namespace/name``) they are created; "" for before all.
     pods_by_owner : PodIndex
         The listed pods.
-    joined : Joined or None
-        What has come since it was read, if that was looked at by itself.
+    inferred : frozenset of str
+        As ``Kind namespace/name``, the ReplicaSets and revisions that are not listed, and that pods show.
+    known_namespaces : frozenset of str or None
+        The namespaces that there are; None where nothing is known of them.
+    change : AppliedChange or None
+        What further files have changed.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -383,7 +394,9 @@ class Cluster(Tabular):
     metrics: list[Object] = field(default_factory=list)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
-    joined: Joined | None = field(default=None, init=False, compare=False)
+    inferred: frozenset[str] = field(default=frozenset(), init=False, compare=False)
+    known_namespaces: frozenset[str] | None = field(default=None, init=False, compare=False)
+    change: AppliedChange | None = field(default=None, init=False, compare=False)
 
     def about(self, warnings: Iterable[str], not_asked: Iterable[NotAsked] = ()) -> AboutInput:
         """Return what documents say about the input of a command.

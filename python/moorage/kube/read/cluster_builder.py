@@ -7,7 +7,8 @@ disruption budgets get a status. The pods of workloads are made by controllers, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -41,14 +42,21 @@ from ..model.workload import (
 )
 from ..workloads.deployment_rollout import PARENTS
 from ..workloads.disruption import with_statuses
-from ..workloads.expand_kinds import NOT_KNOWN, SUSPENDED, expand_kinds, not_counted, suspended_names
+from ..workloads.expand_kinds import (
+    NOT_KNOWN,
+    SUSPENDED,
+    Expanded,
+    expand_kinds,
+    not_counted,
+    suspended_names,
+)
 from ..workloads.job_state import due
 from ..workloads.kind_table import AT_TIMES, POLICY_GROUPS, is_not_read
-from ..workloads.ownership import FINISHED, Names, PodIndex
+from ..workloads.ownership import FINISHED, Names, PodIndex, has_made_up_uid
 from ..workloads.seen_failures import SeenFailures
 from ..workloads.stateful_pods import ephemeral_claims
 from .decode import versions_gone
-from .object_defaults import default_namespace, default_object, other_priority, priority_classes
+from .object_defaults import default_namespace, default_object, other_priority, priority_classes, with_class
 from .recognize_templates import recognize_templates, shown_classes
 
 # ---- turns -------------------------------------------------------------------------------------------------
@@ -159,9 +167,12 @@ def build_cluster(
     cluster.suspended, cluster.outside_policies = completed.suspended, completed.policies
     for obj in completed.objects:
         _place(cluster, obj)
-    cluster.namespaces += _implied_namespaces(cluster, completed.classes, completed.names)
-    cluster.warnings += completed.warnings + _warnings(cluster, completed.warned)
-    cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
+    used = [*cluster.pods, *cluster.finished, *cluster.others]
+    cluster.known_namespaces = known_namespaces(cluster.namespaces, used)
+    cluster.namespaces += implied_namespaces(cluster.namespaces, used, completed)
+    cluster.warnings += [*completed.warnings, *idle_warnings(cluster.others, cluster.suspended)]
+    cluster.warnings += [*skipped_warnings(cluster.skipped, completed.warned)]
+    cluster.warnings += state_warnings(cluster, completed)
     there = (pod for pod in chain(cluster.pods, cluster.finished) if not is_new(pod))
     cluster.others = without_counted_usage(cluster.others, there)
     new_pods = NewPods(cluster, refusals.release, completed.before, completed.texts)
@@ -173,7 +184,10 @@ def build_cluster(
     for others in admitted:
         refuse_objects(new_pods, others, completed, refusals)
     cluster.warnings += new_pods.notes()
+    namespaces, listed_templates = cluster.known_namespaces, {key_of(obj) for obj in cluster.others}
     cluster = recognize_templates(cluster, completed.before, PodIndex(cluster.pods + cluster.finished))
+    cluster.known_namespaces = namespaces
+    cluster.inferred = frozenset(map(key_of, cluster.others)) - listed_templates
     if like_siblings:
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
@@ -185,6 +199,26 @@ def build_cluster(
     cluster.others += [claim for key, claim in reversed(claims.items()) if key not in listed]
     cluster.others = with_statuses(cluster)
     return cluster
+
+
+class Surroundings(NamedTuple):
+    """What a cluster has beside the objects that are completed.
+
+    Attributes
+    ----------
+    classes : iterable of PriorityClass
+    namespaces : collection of str or None
+        See `known_namespaces`.
+    named : iterable of Object
+        Those whose names new objects cannot get.
+    """
+
+    classes: Iterable[PriorityClass] = ()
+    namespaces: Collection[str] | None = None
+    named: Iterable[Object] = ()
+
+
+NOTHING_AROUND = Surroundings()
 
 
 class Completed(NamedTuple):
@@ -224,7 +258,7 @@ def refuse_objects(
 def complete(
     objects: Iterable[Object],
     origins: Sequence[Origin] | None = None,
-    known: Iterable[PriorityClass] = (),
+    around: Surroundings = NOTHING_AROUND,
     *,
     texts: Mapping[int, bytes] = NO_TEXTS,
     refusals: Refusals | None = None,
@@ -235,8 +269,8 @@ def complete(
     ----------
     origins : sequence of Origin, optional
         Origin of each object, for errors.
-    known : iterable of PriorityClass
-        Priority classes besides those among the objects.
+    around : Surroundings, optional
+        Of objects that change a cluster.
     texts : mapping of int to bytes
         See `build_cluster`.
     refusals : Refusals, optional
@@ -249,8 +283,9 @@ def complete(
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
-    names, refusals, manifests = Names(), refusals or Refusals(), _by_name(listed, texts)
-    overlay = Overlay(listed, places, texts)
+    names, classes = _taken(around.named), priority_classes([*around.classes, *listed])
+    refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
+    overlay = Overlay(listed, places, texts, partial(with_class, classes=classes))
     for at, obj in enumerate(listed):
         try:
             name = obj.metadata.name
@@ -269,19 +304,18 @@ def complete(
             refusals.add(error, obj, places[at])
     refusals.raise_any()
     listed, places = overlay.result()
-    _check_changes(listed, places, overlay, refusals)
-    left_out, notes, named = list[LeftOut](), list[str](), Counter[str]()
-    suspended, policies = list[Suspended](), list[OutsidePolicy]()
+    _check_changes(listed, places, refusals, around)
+    made, policies = Expanded.empty(), list[OutsidePolicy]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         policies, origin_of = [*_outside_policies(listed, places)], places.__getitem__
-        listed, sources, left_out, notes, named, suspended = expand_kinds(
+        made = expand_kinds(
             listed,
             default_namespace,
             lambda at: origin_of(at).source,
             lambda obj: key_of(obj) in overlay.applied,
         )
-        places = [places[at] for at in sources]
-    classes = priority_classes([*known, *listed])
+        listed, places = made.objects, [places[at] for at in made.sources]
+    classes = priority_classes([*around.classes, *listed])
     shown, class_notes = shown_classes(listed, classes)
     if shown:
         listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
@@ -291,8 +325,8 @@ def complete(
     }
     uids = set[str]()
     for at, obj in enumerate(listed):
-        is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
+            is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
             if not (is_applied or refusals.keeps_priority) and _is_manifest(obj):
                 _check_priority(obj, classes, refusals.is_change(places[at]))
             completed = default_object(obj, classes, names, admitted=True)
@@ -304,10 +338,18 @@ def complete(
         uids.add(completed.metadata.uid)
         listed[at] = completed  # an object without defaults that nobody else holds is freed
     refusals.raise_any()
-    warnings = [*overlay.warnings(), *notes, *class_notes]
+    notes, of_others = [*overlay.warnings(), *made.notes, *class_notes], (made.left_out, made.warned)
     return Completed(
-        listed, names, classes, warnings, before, places, left_out, named, suspended, policies, manifests
+        listed, names, classes, notes, before, places, *of_others, made.suspended, policies, manifests
     )
+
+
+def _taken(objects: Iterable[Object]) -> Names:
+    """Return names of which those of objects are taken."""
+    names = Names()
+    for obj in objects:
+        names.take(obj.full_kind, default_namespace(obj), obj.name)
+    return names
 
 
 def _by_name(objects: Sequence[Object], texts: Mapping[int, bytes]) -> dict[str, bytes]:
@@ -345,36 +387,42 @@ def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
 
 def _is_whole(listed: Mapping[str, Namespace]) -> bool:
     """Whether a list of namespaces is that of a server: `default` cannot be deleted."""
-    return "default" in listed and not _is_manifest(listed["default"])
+    default = listed.get("default")
+    return default is not None and not (_is_manifest(default) or has_made_up_uid(default))
 
 
 _ALWAYS_THERE = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
-def _check_changes(
-    objects: Sequence[Object], places: Sequence[Origin], overlay: Overlay, refusals: Refusals
-) -> None:
-    """Check that the namespaces of manifests exist.
+def known_namespaces(namespaces: Iterable[Namespace], objects: Iterable[Object]) -> frozenset[str] | None:
+    """Return the namespaces of a cluster; None where nothing is known of them, as none is listed.
 
-    A cluster with some Namespaces has these, and those that its objects are in; nothing is known of the
-    namespaces of a cluster that has none.
+    A cluster with some Namespaces has these, and those that its objects are in.
+
+    Parameters
+    ----------
+    namespaces, objects
+        What is listed.
     """
-    listed = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
-    known = {"", *listed}
+    listed = {namespace.name: namespace for namespace in namespaces}
+    if not listed or _is_whole(listed):
+        return frozenset(listed) or None
+    return frozenset({*listed, *_ALWAYS_THERE, *map(default_namespace, objects)})
+
+
+def _check_changes(
+    objects: Sequence[Object], places: Sequence[Origin], refusals: Refusals, around: Surroundings
+) -> None:
+    """Check that the namespaces of manifests exist."""
+    listed = {"", *(obj.name for obj in objects if isinstance(obj, Namespace))}
     named = ((at, obj, default_namespace(obj)) for at, obj in enumerate(objects) if _is_manifest(obj))
-    missing = [(at, obj, name) for at, obj, name in named if name not in known]
-    if not missing:
-        return
-    if not _is_whole(listed):
-        of_cluster = [*overlay.before.values()]
-        of_cluster += [
-            obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)
-        ]
-        if not (refusals.has_cluster and any(isinstance(obj, Namespace) for obj in of_cluster)):
-            return
-        known |= _ALWAYS_THERE | {obj.namespace for obj in of_cluster}
+    missing = [(at, obj, name) for at, obj, name in named if name not in listed]
+    known = around.namespaces
+    if missing and refusals.has_cluster:
+        own = [obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)]
+        known = known_namespaces([obj for obj in own if isinstance(obj, Namespace)], own)
     for at, obj, name in missing:
-        if name not in known:
+        if known is not None and name not in known:
             refusals.add(InputError(_NOT_FOUND.format(name)), obj, places[at])
     refusals.raise_any()
 
@@ -400,19 +448,20 @@ def _place(cluster: Cluster, obj: Object) -> None:
         cluster.others.append(obj)
 
 
-def _implied_namespaces(
-    cluster: Cluster, classes: Mapping[str, PriorityClass], names: Names
-) -> Iterable[Namespace]:
-    """The namespaces that contain objects but are not listed.
+def implied_namespaces(
+    listed: Iterable[Namespace], objects: Iterable[Object], completed: Completed
+) -> Iterator[Namespace]:
+    """Yield the namespaces that contain objects but are not listed.
 
     Inter-pod affinity selects namespaces by labels, and each namespace has at least the label of its name.
     """
-    listed = {namespace.name for namespace in cluster.namespaces}
-    objects = chain(cluster.pods, cluster.finished, cluster.others)
-    used = dict.fromkeys([obj.metadata.namespace for obj in objects])
-    for name in used:
-        if name and name not in listed:
-            yield default_object(Namespace(metadata=ObjectMeta(name=name)), classes, names)
+    objects = [*objects]
+    known = {"", *(namespace.name for namespace in listed)}
+    known |= {obj.name for obj in objects if isinstance(obj, Namespace)}
+    for name in dict.fromkeys([obj.metadata.namespace for obj in objects]):
+        if name not in known:
+            namespace = Namespace(metadata=ObjectMeta(name=name))
+            yield default_object(namespace, completed.classes, completed.names)
 
 
 def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
@@ -453,28 +502,62 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
     return [not_counted(why, each) for why, each in whys.items() if each]
 
 
-def _warnings(cluster: Cluster, warned: Mapping[str, int]) -> list[str]:
-    warnings = idle_warnings(cluster.others, cluster.suspended)
-    warnings += skipped_warnings(cluster.skipped, warned)
+def state_warnings(cluster: Cluster, completed: Completed | None = None) -> list[str]:
+    """Return warnings about what a cluster has, or lacks.
+
+    Parameters
+    ----------
+    completed : Completed, optional
+        What tells the files of objects.
+    """
+    warnings = list[str]()
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:
         shown = examples([f"{pod.key} on {shorten(pod.spec.node_name)}" for pod in stray], _EXAMPLES)
         verb = number_of(len(stray), "pod is", "pods are")
         warnings.append(f"{verb} bound to nodes that are not in the input: {shown}.")
-    return warnings
+    warnings += _pool_warnings(cluster, completed)
+    return [*warnings, *_claim_warnings(cluster), *_driver_warnings(cluster)]
 
 
-def _pool_warnings(completed: Completed) -> list[str]:
+def _pool_warnings(cluster: Cluster, completed: Completed | None) -> list[str]:
     """Warnings about pools of devices that are invalid, so that none of their devices is allocated."""
-    slices = [(obj, at) for at, obj in enumerate(completed.objects) if isinstance(obj, ResourceSlice)]
-    problems = find_pool_problems(obj for obj, _ in slices)
-    sources = {obj.name: completed.places[at].source for obj, at in slices} if problems else {}
+    problems = find_pool_problems(obj for obj in cluster.others if isinstance(obj, ResourceSlice))
+    sources = dict[str, str]()
+    if problems and completed is not None:
+        placed = zip(completed.objects, completed.places, strict=True)
+        placed_slices = ((obj, at.source) for obj, at in placed if isinstance(obj, ResourceSlice))
+        sources = {obj.name: f"{source}: " for obj, source in placed_slices if source}
     return [
-        f"{source + ': ' if (source := sources[problem.slice]) else ''}{shorten(problem.text)}: "
+        f"{sources.get(problem.slice, '')}{shorten(problem.text)}: "
         f"no device of pool {shorten('/'.join(problem.pool))} is allocated."
         for problem in problems
     ]
+
+
+_WARNED = (Node, Pod, Job, CronJob, ResourceClaim, ResourceSlice, PersistentVolume, CSIDriver, CSINode)
+"""The kinds on which the warnings about a cluster depend."""
+
+
+def warnings_after(before: Cluster, after: Cluster, completed: Completed, new: Iterable[Object]) -> list[str]:
+    """Return the warnings of a cluster with changes: those that are still true, and new ones."""
+    kept = before.warnings
+    if not any(isinstance(obj, _WARNED) for obj in new):
+        return [*kept, *completed.warnings]
+    past, now = (
+        [*idle_warnings(cluster.others, cluster.suspended), *state_warnings(cluster, files)]
+        for cluster, files in ((before, None), (after, completed))
+    )
+    gone = [text for text in past if not any(_is_same(text, other) for other in now)]
+    kept = [text for text in kept if not any(_is_same(text, other) for other in gone)]
+    told = (text for text in now if not any(_is_same(text, other) for other in kept))
+    return [*kept, *completed.warnings, *told]
+
+
+def _is_same(warning: str, other: str) -> bool:
+    """Whether two warnings are one, of which one may name a file."""
+    return warning.endswith(other) or other.endswith(warning)
 
 
 _NO_CSI_NODE = (

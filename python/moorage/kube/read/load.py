@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain
 from operator import attrgetter
 from typing import TypeVar, overload
 
 from moorage.errors import InputError
 
-from ..admission.chain import NewPods
 from ..admission.validate_object import validate
+from ..apiserver.overlay import key_of
 from ..apiserver.refusals import (
     STORED,
     Check,
@@ -25,36 +23,28 @@ from ..apiserver.refusals import (
     without_refused,
 )
 from ..model.admission_policies import KINDS as ADMISSION_POLICIES
-from ..model.autoscaling import KARPENTER_KINDS, HorizontalPodAutoscaler
-from ..model.cluster import Cluster, Joined, RefusedObject, RequestedObject
+from ..model.autoscaling import KARPENTER_KINDS
+from ..model.cluster import Cluster, RefusedObject, RequestedObject
 from ..model.meta import Object
 from ..model.node import Node
 from ..model.pod import Pod
-from ..model.policy import PodDisruptionBudget, ResourceQuota
-from ..model.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from ..model.policy import AdmissionPlugins
 from ..model.workload import (
-    ControllerRevision,
     CustomObject,
-    DaemonSet,
-    Deployment,
     Job,
     PriorityClass,
-    ReplicaSet,
-    Service,
-    StatefulSet,
     full_kind,
 )
 from ..workloads.kind_table import rule_of
-from ..workloads.ownership import FINISHED, Names
-from ..workloads.stateful_pods import ephemeral_claims
-from .cluster_builder import WORKLOADS, build_cluster, complete, is_single, refuse_objects, skipped_warnings
+from ..workloads.ownership import Names
+from .change_cluster import ClusterChange
+from .cluster_builder import WORKLOADS, build_cluster, skipped_warnings
 from .deciding_release import deciding_release
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .parts_reader import PartsReader
 from .python_values import Source
 from .read_objects import Listed, ReadObjects, UnreadManifest, WithHooks, in_namespace, read_objects
-from .recognize_templates import recognize_templates
 
 
 def load(
@@ -121,20 +111,22 @@ def load(
     >>> [node.name for node in load(web).nodes]
     ['n1']
     """
-    read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
-    refusals = Refusals(check=check, release=partial(_release_at, check, read.server_version))
-    build = partial(build_cluster, skipped=read.skipped, refusals=refusals, like_siblings=like_siblings)
+    reading = partial(read_objects, validate=validate, recursive=recursive, namespace=namespace)
     if len(sources) < 2:  # there is no change, so nothing is left out
-        cluster = build(
-            in_namespace(_emptied(read.objects), namespace), origins=read.origins, texts=read.texts
+        read = reading(*sources)
+        refusals = Refusals(check=check, release=partial(_release_at, check, read.server_version))
+        cluster = build_cluster(
+            in_namespace(_emptied(read.objects), namespace),
+            origins=read.origins,
+            texts=read.texts,
+            skipped=read.skipped,
+            refusals=refusals,
+            like_siblings=like_siblings,
         )
-    else:
-        listed, origins, texts, unserved = _served(read, namespace, 0, partial(_release, check, read, 0))
-        cluster, refused = without_refused(build, listed, origins, texts)
-        refused = [*unserved, *refused, *_refused_unread(cluster, read.unread)]
-        cluster.refused_objects = refused
-        cluster.warnings += [f"{refusal.text}." for refusal in refused]
-    read.finish(cluster)
+        read.finish(cluster)
+        return cluster
+    _, cluster = _before_and_after(reading(*sources), 0, namespace, check, like_siblings)
+    cluster.warnings += [f"{refusal.text}." for refusal in cluster.refused_objects]
     return cluster
 
 
@@ -145,7 +137,6 @@ def load_before_and_after(
     namespace: str = "default",
     check: Check | None = None,
     like_siblings: bool = True,
-    needs_before: bool = True,
 ) -> tuple[Cluster, Cluster]:
     """Read a cluster, and what its first source alone comes to. Each source is read once.
 
@@ -153,14 +144,12 @@ def load_before_and_after(
     ----------
     like_siblings : bool
         See `load`.
-    needs_before : bool
-        Whether the first source is looked at alone if the others cannot be joined to it.
 
     Returns
     -------
     before, after : Cluster
-        Of the first source, if it was looked at alone, and of all but those objects of later ones that an API
-        server would refuse (`Cluster.refused_objects`).
+        Of the first source, and of all but those objects of later ones that an API server would refuse
+        (`Cluster.refused_objects`).
 
     Raises
     ------
@@ -169,50 +158,107 @@ def load_before_and_after(
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     first = read.origins[0].argument if read.objects else 0
-    number = bisect_right(read.origins, first, key=attrgetter("argument"))
-    release = partial(_release, check, read, first)
-    objects, origins, texts, unserved = _served(read, namespace, first, release)
-    refusals = Refusals(first, check, partial(_release_at, check, read.server_version))
-    build = partial(build_cluster, refusals=refusals, like_siblings=like_siblings)
-    before = joined = None
-    refused: list[RefusedObject] = []
-    if needs_before or _are_manifests(objects[number:]):
-        before = build(objects[:number], origins=origins[:number], skipped=read.skipped)  # of all files
-        joining = partial(join, before, skipped={}, check=check)
-        further = {at - number: text for at, text in texts.items() if at >= number}
-        joined, refused = without_refused(joining, objects[number:], origins[number:], further)
-    if joined is None:
-        building = partial(build, skipped=read.skipped)
-        after, refused = without_refused(building, objects, origins, texts)
-    else:
-        after = joined
-    after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
-    of_change = {at: text for at, text in texts.items() if at >= number}
-    after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
-    read.finish(after)
-    return before or after, after
+    return _before_and_after(read, first, namespace, check, like_siblings)
 
 
-def load_joined(
+def load_change(
     before: Cluster,
-    *sources: Source,
+    *sources: Source | WithHooks,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
     check: Check | None = None,
-    like_siblings: bool = True,
 ) -> Cluster | None:
-    """Read what changes a cluster that was loaded; the parameters are those of `load`."""
+    """Read what changes a cluster that was loaded; None where all has to be read together (`_of_cluster`).
+
+    The parameters are those of `load`.
+    """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace, all_texts=True)
     release = partial(_release_of, check, before)
     objects, origins, texts, unserved = _served(read, namespace, STORED, release)
-    joining = partial(join, before, skipped=read.skipped, check=check)
-    after, refused = without_refused(joining, objects, origins, texts)
-    if after is not None:
-        after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
-        after.requested = [*_requested(objects, origins, texts, read, None)]
-        read.finish(after)
+    if (read.skipped and before.skipped) or _of_cluster(objects, texts, 0):
+        return None
+    change = ClusterChange(before, Refusals(STORED, check, partial(_release_at, check, "")))
+    after, refused = without_refused(change, objects, origins, texts)
+    after.skipped = dict(read.skipped) or before.skipped
+    after.warnings += skipped_warnings(read.skipped, {})
+    after.refused_objects = [*unserved, *refused, *_refused_unread(after, read.unread)]
+    after.requested = [*_requested(objects, origins, texts, read, None)]
+    read.finish(after)
     return after
+
+
+# ---- later files -------------------------------------------------------------------------------------------
+
+
+def _before_and_after(
+    read: ReadObjects, first: int, namespace: str, check: Check | None, like_siblings: bool
+) -> tuple[Cluster, Cluster]:
+    """Return the cluster of the first argument, and that of all.
+
+    Parameters
+    ----------
+    first : int
+        Its number.
+    """
+    objects, origins, texts, unserved = _served(read, namespace, first, partial(_release, check, read, first))
+    number = bisect_right(origins, first, key=attrgetter("argument"))
+    release = partial(_release_at, check, read.server_version)
+    build: Callable[..., Cluster] = partial(
+        build_cluster,
+        skipped=read.skipped,  # of all files
+        refusals=Refusals(first, check, release),
+        like_siblings=like_siblings,
+    )
+    before = base = build(objects[:number], origins=origins[:number])
+    own = [*range(number), *_of_cluster(objects, texts, number)]
+    refused = list[RefusedObject]()
+    if len(own) > number:
+        base, refused = without_refused(build, *_parts(own, objects, origins, texts))
+    stored_texts = {key_of(objects[at]): texts[at] for at in own if at in texts}
+    change = ClusterChange(base, Refusals(STORED, check, release), stored_texts)
+    later = sorted({*range(len(objects))}.difference(own))
+    after, refused_later = without_refused(change, *_parts(later, objects, origins, texts))
+    after.refused_objects = [*unserved, *refused, *refused_later, *_refused_unread(after, read.unread)]
+    of_change = {at: text for at, text in texts.items() if at >= number}
+    after.requested = [*_requested(objects, origins, of_change, read, objects[:number])]
+    read.finish(after)
+    return before, after
+
+
+def _parts(
+    kept: Sequence[int], objects: Sequence[Object], origins: Sequence[Origin], texts: Mapping[int, bytes]
+) -> tuple[list[Object], list[Origin], dict[int, bytes]]:
+    """Return some of the objects that were read."""
+    left = {new: texts[at] for new, at in enumerate(kept) if at in texts}
+    return [objects[at] for at in kept], [origins[at] for at in kept], left
+
+
+def _of_cluster(objects: Sequence[Object], texts: Mapping[int, bytes], start: int) -> list[int]:
+    """Return which objects of later files are of the cluster, and no change that controllers follow.
+
+    They are what is read from an API server and that the files before lack, or have as it was earlier; what
+    nodes and controllers write, and people do not; and the settings of the server. Operators are not
+    simulated: what they make of an object, and what it refers to, is looked at with the whole cluster.
+    """
+    known = {(obj.full_kind, default_namespace(obj), obj.name) for obj in objects[:start]}
+    later, of_cluster = range(start, len(objects)), list[int]()
+    is_operated = any(map(_is_operated, objects[start:]))
+    for at in later:
+        obj = objects[at]
+        is_new = (obj.full_kind, default_namespace(obj), obj.name) not in known
+        is_read = bool(obj.metadata.uid or obj.metadata.resource_version)
+        is_made = bool(obj.metadata.owner_references) or (isinstance(obj, Pod) and bool(obj.spec.node_name))
+        is_near = is_operated and not isinstance(obj, (*WORKLOADS, Pod, Node))
+        is_part = (is_new and (is_read or is_made or is_near)) or (is_read and at not in texts)
+        if is_part or _is_operated(obj) or isinstance(obj, AdmissionPlugins):
+            of_cluster.append(at)
+    return of_cluster
+
+
+def _is_operated(obj: Object) -> bool:
+    """Whether operators that are not simulated act on an object: Kueue on a suspended Job."""
+    return isinstance(obj, CustomObject) or (isinstance(obj, Job) and bool(obj.spec.suspend))
 
 
 def _refused_unread(cluster: Cluster, manifests: Sequence[UnreadManifest]) -> list[RefusedObject]:
@@ -299,143 +345,6 @@ def _emptied(objects: list[Object]) -> Iterator[Object]:
     objects.reverse()
     while objects:
         yield objects.pop()
-
-
-# ---- joining -----------------------------------------------------------------------------------------------
-#
-# Objects of further files are joined to a cluster that was read. What comes out is what `build_cluster` makes
-# of all objects, for what these files have most: workloads, pods and services. Nothing is looked at again
-# that does not depend on them.
-
-_JOINED = (Deployment, StatefulSet, DaemonSet, Job, Pod, Service, HorizontalPodAutoscaler)
-"""The kinds of which no object changes what is known of others."""
-_CHECKED = (DeviceClass, ResourceClaim, ResourceClaimTemplate)
-_TEMPLATES = (ReplicaSet, ControllerRevision)
-
-
-def join(
-    before: Cluster,
-    objects: Sequence[Object],
-    origins: Sequence[Origin],
-    texts: Mapping[int, bytes],
-    skipped: Mapping[str, int],
-    check: Check | None = None,
-) -> Cluster | None:
-    """Return a cluster with further objects; None where all have to be looked at together.
-
-    Parameters
-    ----------
-    objects, origins, texts, skipped, check
-        As for `build_cluster`, of the further objects alone.
-
-    Raises
-    ------
-    InputError
-        As for `build_cluster`.
-    """
-    spaces = {obj.name for obj in before.namespaces if obj.metadata.deletion_timestamp is None}
-    if not _are_manifests(objects) or (skipped and before.skipped):
-        return None
-    if any(default_namespace(obj) not in spaces for obj in objects):
-        return None
-    names = {(obj.kind, default_namespace(obj), obj.name) for obj in objects}
-    short = {name for _, _, name in names}
-    others = [
-        obj for obj in before.others if obj.name in short and (obj.kind, obj.namespace, obj.name) in names
-    ]
-    pods = chain(before.pods, before.finished) if any(isinstance(obj, Pod) for obj in objects) else ()
-    if any(obj.name in short and ("Pod", obj.namespace, obj.name) in names for obj in pods):
-        return None
-    refusals = Refusals(STORED, check)
-    completed = complete(
-        [*others, *objects],
-        [*[Origin(argument=STORED)] * len(others), *origins],
-        [obj for obj in before.others if isinstance(obj, PriorityClass)],
-        texts={at + len(others): text for at, text in texts.items()},
-        refusals=refusals,
-    )
-    if completed.left_out or completed.suspended or completed.warned:
-        return None
-    kept = {id(obj) for obj in others}
-    new = [obj for obj in completed.objects if id(obj) not in kept]
-    joined = _with(before, new)
-    if not _is_known(before, joined, new, completed.before):
-        return None
-    release = partial(_release_at, check, "")
-    new_pods, written = None, [obj for obj in new if not isinstance(obj, Pod)]
-    if len(written) < len(new) or any(isinstance(obj, ADMISSION_POLICIES) for obj in before.others):
-        new_pods = NewPods(joined, release, completed.before, completed.texts)
-        refuse_objects(new_pods, written, completed, refusals)
-        joined.others[len(joined.others) - len(written) :] = written
-    single = [] if new_pods is None else new_pods.admit([obj for obj in new if isinstance(obj, Pod)])
-    joined.refused = [*before.refused, *(() if new_pods is None else new_pods.refused)]
-    joined.pods = [*before.pods, *single] if single else before.pods
-    turns = {} if new_pods is None else _turns(joined, new, {obj.key for obj in single})
-    joined.turns = before.turns | turns
-    joined.warnings = [*before.warnings, *completed.warnings, *skipped_warnings(skipped, {})]
-    joined.warnings += () if new_pods is None else new_pods.notes()
-    joined.skipped = dict(skipped) or before.skipped
-    joined.joined = Joined(before, written, single, turns)
-    return joined
-
-
-def _are_manifests(objects: Sequence[Object]) -> bool:
-    """Whether objects are manifests of kinds that can be joined to a cluster."""
-    return bool(objects) and all(
-        isinstance(obj, _JOINED)
-        and obj.name
-        and not (obj.metadata.uid or obj.metadata.resource_version or obj.metadata.creation_timestamp)
-        and not (isinstance(obj, Job) and obj.spec.suspend)
-        and not (isinstance(obj, Pod) and (obj.spec.node_name or obj.status.phase in FINISHED))
-        and not (isinstance(obj, Pod) and obj.namespace == "kube-system")
-        for obj in objects
-    )
-
-
-def _with(before: Cluster, new: Sequence[Object]) -> Cluster:
-    """Return a cluster with other objects than pods, in the place of those of their names."""
-    names = {(obj.kind, obj.namespace, obj.name) for obj in new}
-    short = {name for _, _, name in names}
-    kept = [
-        obj
-        for obj in before.others
-        if obj.name not in short or (obj.kind, obj.namespace, obj.name) not in names
-    ]
-    others = [*kept, *(obj for obj in new if not isinstance(obj, Pod))]
-    return replace(before, others=others, siblings=before.siblings.copy())
-
-
-def _turns(joined: Cluster, new: Sequence[Object], admitted: Collection[str]) -> dict[str, str]:
-    """Return after which workload single pods come; see `put_in_turn`."""
-    own, turns = {id(obj) for obj in new}, dict[str, str]()
-    workloads = [obj for obj in joined.others if isinstance(obj, WORKLOADS)]
-    earlier = [obj for obj in workloads if id(obj) not in own]
-    last = f"{earlier[-1].kind} {earlier[-1].key}" if earlier else ""
-    for obj in new if workloads else ():
-        if isinstance(obj, WORKLOADS):
-            last = obj.full_name
-        elif isinstance(obj, Pod) and obj.key in admitted and is_single(obj):
-            turns[obj.key] = last
-    return turns
-
-
-def _is_known(before: Cluster, joined: Cluster, new: Sequence[Object], changed: Mapping[str, Object]) -> bool:
-    """Whether nothing follows from new objects beside themselves: no quota counts them, no template is
-    recognized, and no budget or claim comes or changes."""
-    spaces = {obj.namespace for obj in new}
-    near = [obj for obj in before.others if obj.namespace in spaces]
-    depends = any(isinstance(obj, ResourceQuota) for obj in near) or any(
-        isinstance(obj, _CHECKED)
-        or (isinstance(obj, PodDisruptionBudget) and not obj.metadata.resource_version)
-        for obj in before.others
-    )
-    if depends or any(ephemeral_claims([obj for obj in new if isinstance(obj, Pod)])):
-        return False
-    around = [obj for obj in near if isinstance(obj, _TEMPLATES)]
-    mine = [obj for obj in new if isinstance(obj, WORKLOADS)]
-    listed = replace(joined, others=[*mine, *around], pods=[], finished=[], warnings=[])
-    recognized = recognize_templates(listed, changed, before.pods_by_owner)
-    return recognized.others == listed.others and not recognized.warnings
 
 
 # ---- one object --------------------------------------------------------------------------------------------

@@ -266,6 +266,17 @@ def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
     return {"priority": chosen.value, "priority_class_name": name or chosen.name, "preemption_policy": policy}
 
 
+def with_class(obj: Object, classes: PriorityClasses) -> Object:
+    """Return an object whose template, if it has one, has the fields of its priority class."""
+    spec: Any = getattr(obj, "spec", None)
+    template = getattr(spec, "template", None)
+    if not isinstance(template, PodTemplateSpec):
+        return obj
+    fields = priority_fields(template.spec, classes)
+    template = replace(template, spec=replace(template.spec, **fields))
+    return _with(obj, spec=replace(spec, template=template)) if fields else obj
+
+
 def other_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> str | None:
     """Return why the admission plugin Priority refuses a pod: it asks for another preemption policy than its
     class has. None if it does not."""

@@ -43,6 +43,7 @@ from moorage.kube.admission.field_checks import part as part
 from moorage.kube.admission.field_checks import parts as parts
 from moorage.kube.admission.manifest_validation import OF_NEW_PODS as OF_NEW_PODS
 from moorage.kube.admission.manifest_validation import manifest_causes as manifest_causes
+from moorage.kube.admission.manifest_validation import newly_refused as newly_refused
 from moorage.kube.admission.pod_requests import merge_tolerations as merge_tolerations
 from moorage.kube.admission.policy.apply_configuration import applied as applied
 from moorage.kube.admission.policy.apply_configuration import atomic_parts as atomic_parts

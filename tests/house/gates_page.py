@@ -69,7 +69,7 @@ def _by_release(name: str) -> Mapping[str, Gate | None]:
 
 
 def _is_built(name: str) -> bool:
-    return any(gate and gate.effect is Effect.BUILT for gate in _by_release(name).values())
+    return any(gate and gate.effect in (Effect.BUILT, Effect.RULES) for gate in _by_release(name).values())
 
 
 def _table(names: list[str]) -> Iterator[str]:

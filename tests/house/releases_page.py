@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 from moorage.kube.releases import DEFAULT, RELEASES, Release
 from tests.doors.kube import described
@@ -40,7 +42,8 @@ If there is no cluster to read (configurations, traces), and for
 Each difference has a name, which `moorage compare` prints to show
 [what an upgrade changes](guide/before_you_upgrade.md). A behaviour is on in the releases of its heading, and
 off in the others. [What v1.37 changed in the sources](v1_37_sources.md) lists each change, with the behaviour
-that has it here.
+that has it here, and [the tables below](#controllers-and-the-api-server) those of controllers and the API
+server.
 """
 PREVIEW = """
 Kubernetes {0.version} is not out yet: moorage follows its beta {0.patch}, so that you can ask early what an
@@ -96,6 +99,8 @@ first nodes.
 
 <!-- Made from python/moorage/kube/releases/release.py, by python -m tests.house.releases_page. -->
 """
+RULES = Path(__file__).with_name("rules_by_release.md")
+"""What changed outside of kube-scheduler."""
 DATA = ("version", "patch", "plugins", "refused_gates", "scheme")
 """Fields that are not shown: names, data, and the place in upstream's code that errors about kinds name."""
 
@@ -103,7 +108,7 @@ DATA = ("version", "patch", "plugins", "refused_gates", "scheme")
 def page() -> str:
     """The text of the page."""
     patches = [release.patch for release in RELEASES.values()]
-    texts = {name: text for name, text in described().items() if name not in DATA}
+    texts = {name: text.replace("``", "`") for name, text in described().items() if name not in DATA}
     parts = [
         HEAD.format(
             versions="|".join(RELEASES),
@@ -122,7 +127,10 @@ def page() -> str:
     parts += [f"| `{name}` | {' | '.join(map(_value, _values(name)))} |\n" for name in several]
     parts.append("\n")
     parts += [f"- `{name}`: {texts[name]}\n" for name in several]
-    return "".join((*parts, OF_THE_BETA, NOT_EXACT))
+    rules = RULES.read_text()
+    named = {name for name in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", rules) if name not in periods}
+    assert not named, named
+    return "".join((*parts, "\n", rules.rstrip("\n") + "\n", OF_THE_BETA, NOT_EXACT))
 
 
 def _values(name: str) -> list[object]:

@@ -56,7 +56,7 @@ def test_each_gate_that_is_built_has_a_test_of_what_it_changes() -> None:
     case = (ROOT / "tests" / CASE).read_text()
     assert [gate for gate in BEHAVIOUR.keys() - tests if gate not in case] == []
     others = {gate.name for gate in GATES.values() if not gate.is_locked} - BEHAVIOUR.keys()
-    assert {GATES[name].effect for name in others} == {Effect.NONE, Effect.NOT_BUILT}
+    assert {GATES[name].effect for name in others} == {Effect.NONE, Effect.NOT_BUILT, Effect.RULES}
 
 
 REFUSED = {name for name, gate in GATES.items() if gate.effect is Effect.NOT_BUILT and not gate.is_locked}

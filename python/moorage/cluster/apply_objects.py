@@ -23,7 +23,7 @@ from moorage.kube.read.object_defaults import default_namespace
 from moorage.kube.read.python_values import Source
 from moorage.kube.read.python_values import is_single as is_one
 from moorage.kube.read.read_objects import read_objects
-from moorage.kube.releases import DEFAULT
+from moorage.kube.releases import DEFAULT_GATES, FeatureGates
 from moorage.store import ObjectClient, find_object
 
 from .change import Change, with_own_uids
@@ -112,7 +112,7 @@ def apply(
     controllers: ClusterControllers | None,
     what: Source | Iterable[Source],
     check: Check | None = None,
-    release: str = DEFAULT,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Change:
     """Create or change objects: see `Scheduler.apply`.
 
@@ -122,11 +122,11 @@ def apply(
         Those of the store; None where others run them.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
-    release : str
-        That of the API server.
+    gates : FeatureGates
+        Those of the API server, with its release.
     """
     with naming("what"):
-        pairs = _applied(client, what, check, release)
+        pairs = _applied(client, what, check, gates)
     written = write_objects(client, pairs, controllers is not None)
     if controllers is not None:
         controllers.take_turns(written.in_turn)
@@ -163,17 +163,17 @@ class _StoreChange(ClusterChange):
 
 
 def _applied(
-    client: ObjectClient, what: Source | Iterable[Source], check: Check | None, release: str
+    client: ObjectClient, what: Source | Iterable[Source], check: Check | None, gates: FeatureGates
 ) -> list[tuple[Object | None, Object]]:
     """Return the objects to write, each with the one that is stored."""
     items: list[Any] = [what] if is_one(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
-    unserved, _ = read.fields.judge(STORED, lambda: release)
-    unserved += refused_versions(read.ended, STORED, lambda: release)
+    unserved, _ = read.fields.judge(STORED, lambda: gates.release.version)
+    unserved += refused_versions(read.ended, STORED, lambda: gates.release.version)
     for refused in [*read.refused, *(refused for _, refused in unserved)]:
         raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
-    change = _StoreChange(client, Refusals(STORED, check, lambda _: release, keeps_priority=True))
+    change = _StoreChange(client, Refusals(STORED, check, lambda _: gates, keeps_priority=True))
     known = set(map(key_of, change.stored(read.objects)))
     objects = [
         obj if obj.name and key_of(obj) in known else with_last_applied(obj, read.texts[at])

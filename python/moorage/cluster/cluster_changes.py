@@ -115,8 +115,7 @@ class ChangingScheduler(PodScheduler):
         """
         check = None if self.handle.feature_gates[GATE] else refuse_comparisons
         with self._changing() as client:
-            release = self.handle.release.version
-            return apply_objects(client, self.controllers, what, check, release)
+            return apply_objects(client, self.controllers, what, check, self.handle.feature_gates)
 
     @typed
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:

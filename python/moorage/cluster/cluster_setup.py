@@ -358,7 +358,7 @@ def write_cluster(context: SchedulerState, controllers: ClusterControllers | Non
     single = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
     _tell(store, cluster)
-    store.served_release = context.handle.release.version
+    store.served_gates = context.handle.feature_gates
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if controllers is not None:
         context.sync(with_controllers=False)

@@ -20,6 +20,7 @@ from moorage.kube.model.storage import (
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
+from moorage.kube.releases import Release
 from moorage.kube.workloads.input_facts import as_starting
 from moorage.kube.workloads.ownership import FINISHED, is_healthy
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
@@ -181,6 +182,8 @@ class AttachDetachController(SavedFields):
         The informers' copy, with the index `CLAIM`.
     kubelets : Kubelets
         They start the pods that have waited.
+    release : Release
+        That of the controllers.
 
     Attributes
     ----------
@@ -193,10 +196,15 @@ class AttachDetachController(SavedFields):
     fields = ("changed", "holders", "_lost")
 
     def __init__(
-        self, client: ObjectStore, informers: InformerFactory, pods: Indexer[Pod], kubelets: Kubelets
+        self,
+        client: ObjectStore,
+        informers: InformerFactory,
+        pods: Indexer[Pod],
+        kubelets: Kubelets,
+        release: Release,
     ) -> None:
-        self._client = client
-        self._pods = pods
+        self._client, self._pods = client, pods
+        self._event = "Waiting for detach" if release.volumes_wait_for_detach else "Multi-Attach error"
         pods.add_index(_DISK, lambda pod: inline_disks(pod.spec.volumes), is_lasting=True)
         self._kubelets = kubelets
         self._claims: Indexer[PersistentVolumeClaim] = informers.informer(PersistentVolumeClaim).indexer
@@ -273,7 +281,7 @@ class AttachDetachController(SavedFields):
             holder = self.holders.get(name, node)
             if holder != node and self._is_exclusive(name):
                 users = [user.name for user in self._users(name) if user.spec.node_name == holder]
-                text = f'Multi-Attach error for volume "{name}" Volume is already used by pod(s)'
+                text = f'{self._event} for volume "{name}" Volume is already used by pod(s)'
                 return f"{text} {', '.join(users)} on node {holder}"
         return ""
 

@@ -34,6 +34,7 @@ from moorage.kube.model.workload import (
     StatefulSet,
 )
 from moorage.kube.read.cluster_builder import WORKLOADS
+from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.deployment_rollout import (
     PARENTS,
     Parent,
@@ -90,8 +91,8 @@ class ClusterControllers(SavedFields):
         Returns seconds.
     times : callable
         Returns how long a pod takes.
-    gates : mapping of str to bool
-        Of which MaxUnavailableStatefulSet and GenericWorkload count.
+    gates : FeatureGates
+        Those of the cluster, with its release.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class ClusterControllers(SavedFields):
         cache: SchedulerCache,
         now: Callable[[], float],
         times: TimesOf,
-        gates: Mapping[str, bool],
+        gates: FeatureGates,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -123,15 +124,13 @@ class ClusterControllers(SavedFields):
         self.control = StoreControl(client, pods, revisions, self.kubelets.grace_of)
         self.availability = Availability(now, times)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
-        self.stateful_sets = StatefulSetController(
-            self.control, claims, self.availability, gates["MaxUnavailableStatefulSet"]
-        )
+        self.stateful_sets = StatefulSetController(self.control, claims, self.availability, gates)
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.jobs = JobController(self.control, self.availability)
         self.budgets = DisruptionController(client, informers, pods)
         groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
         self.claims = ClaimProtection(client, pods, claims, groups)
-        self.attachments = AttachDetachController(client, informers, pods, self.kubelets)
+        self.attachments = AttachDetachController(client, informers, pods, self.kubelets, gates.release)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.storage import PersistentVolumeClaim
 from moorage.kube.model.workload import StatefulSet
+from moorage.kube.releases import FeatureGates
 from moorage.kube.workloads.missing_pods import create_claims, create_ordinals, current_and_update
 from moorage.kube.workloads.ownership import is_active, is_healthy
 from moorage.kube.workloads.revisions import is_updated, mark_of
@@ -35,6 +36,8 @@ class StatefulSetController:
     ----------
     claims : Indexer
         The informer's copy of the claims, with the index of owners.
+    gates : FeatureGates
+        Those of the controllers, with their release.
     """
 
     def __init__(
@@ -42,12 +45,12 @@ class StatefulSetController:
         control: StoreControl,
         claims: Indexer[PersistentVolumeClaim],
         availability: Availability,
-        max_unavailable: bool,
+        gates: FeatureGates,
     ) -> None:
         self._control = control
         self._claims = claims
         self._availability = availability
-        self._max_unavailable = max_unavailable
+        self._gates = gates
 
     def reconcile(self, obj: StatefulSet) -> None:
         """Take the next step of a StatefulSet, if there is one.
@@ -62,9 +65,11 @@ class StatefulSetController:
         pods = by_ordinal(obj, [*self._control.owned(obj), *self._control.adopt(obj, obj.spec.selector)])
         revisions = current_and_update(self._control, obj)
         is_available = self._availability.of(obj.spec.min_ready_seconds)
-        step = next_step(obj, pods, revisions, is_available, self._max_unavailable)
+        step = next_step(obj, pods, revisions, is_available, self._gates)
         self._write_status(obj, pods, revisions)
         self._availability.wait(obj, step.is_complete, is_available.due)
+        for pod in step.first:
+            self._control.delete(pod)
         create_ordinals(self._control, obj, step.created, revisions)
         create_claims(self._control, obj, pods)
         self._write_claim_owners(obj, pods)
@@ -86,10 +91,11 @@ class StatefulSetController:
 
     def _write_status(self, obj: StatefulSet, pods: dict[int, Pod], revisions: Revisions) -> None:
         """Write the names of the revisions; the update is the current one once all pods have it."""
-        is_available = self._availability.of(0)
+        is_available, completes = self._availability.of(0), self._gates.release.every_update_completes
+        completes = completes or obj.spec.update_strategy.type in ("", "RollingUpdate")
         current, update = revisions.current.name, revisions.update.name
         present = [pods.get(ordinal) for ordinal in ordinals(obj)]
-        if all(pod is not None and is_updated(pod, update) and is_available(pod) for pod in present):
+        if completes and all(pod and is_updated(pod, update) and is_available(pod) for pod in present):
             current = update
         status = replace(obj.status, current_revision=current, update_revision=update)
         if status != obj.status:

@@ -37,7 +37,7 @@ from moorage.kube.model.workload import (
     ReplicaSet,
     ReplicationController,
 )
-from moorage.kube.releases import DEFAULT
+from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.daemon_pods import node_of
 from moorage.kube.workloads.input_facts import with_readiness
 from moorage.kube.workloads.ownership import (
@@ -448,7 +448,7 @@ def admission_of(
         policies,
         *existing_in(client),
         client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
-        lambda: client.served_release if isinstance(client, ObjectStore) else DEFAULT,
+        lambda: client.served_gates if isinstance(client, ObjectStore) else DEFAULT_GATES,
     )
     if admission.policies is not None and isinstance(client, ObjectStore):
         admission.policies.not_known = client.policies_not_asked

@@ -20,7 +20,7 @@ from moorage.kube.model.meta import Condition, with_condition
 from moorage.kube.model.workload import PriorityClass
 from moorage.kube.read.load import read_one, with_defaults
 from moorage.kube.read.python_values import Source
-from moorage.kube.releases import DEFAULT
+from moorage.kube.releases import DEFAULT_GATES
 from moorage.kube.workloads.ownership import Names, generated_names
 from moorage.kube.workloads.seen_failures import SeenFailures
 from moorage.store import deletion
@@ -70,8 +70,8 @@ class ObjectStore:
         What pods and nodes used when the cluster was read (`Cluster.metrics`).
     policies_not_asked : dict of str to str
         Admission policies of which the input does not tell enough, with what is lacking.
-    served_release : str
-        That of the API server, for admission.
+    served_gates : FeatureGates
+        Those of the API server, with its release, for admission.
     names : Names or None
         While a cluster is completed: gives what has a `generateName` a name that does not depend on how many
         objects there are.
@@ -93,7 +93,7 @@ class ObjectStore:
         self.siblings, self.failures = Siblings(), SeenFailures()
         self.metrics: Sequence[Object] = ()
         self.names: Names | None = None
-        self.served_release = DEFAULT
+        self.served_gates = DEFAULT_GATES
         self.policies_not_asked: dict[str, str] = {}
 
     def now(self) -> float:
@@ -631,7 +631,7 @@ class ObjectStore:
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
         copy.siblings, copy.failures, copy.metrics = self.siblings.copy(), self.failures, self.metrics
-        copy.served_release = self.served_release
+        copy.served_gates = self.served_gates
         copy.policies_not_asked = self.policies_not_asked
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()

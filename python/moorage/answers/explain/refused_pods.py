@@ -97,8 +97,9 @@ class _RefusedPods:
         """Yield the limit range that the message is of, as ``namespace/name``."""
         ranges: list[LimitRange] = self._scheduler.client.list(LimitRange, self._namespace)[0]
         pod = with_defaults(self._pods[0], ranges)
+        is_exact = self._scheduler.handle.release.limits_are_exact
         for limit_range in ranges:
-            if any(text in self._message for text in violations(pod, limit_range)):
+            if any(text in self._message for text in violations(pod, limit_range, is_exact)):
                 yield limit_range.key
                 return  # it is the first that the server asks
 

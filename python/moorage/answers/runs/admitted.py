@@ -18,10 +18,9 @@ from moorage.kube.model.meta import Object, ObjectMeta
 from moorage.kube.model.pod import Pod
 from moorage.kube.model.policy import AdmissionPlugins
 from moorage.kube.plain import joined, plain
-from moorage.kube.read.deciding_release import deciding_release
 from moorage.kube.read.load import load_before_and_after
 from moorage.kube.read.python_values import Source
-from moorage.kube.releases import release_named
+from moorage.kube.releases import FeatureGates, release_named
 
 from .loaded_cluster import ServerChecks
 
@@ -127,15 +126,15 @@ def admit(
     before, after = load_before_and_after(
         first, *objects, namespace=namespace, validate=validate, check=check
     )
-    release = deciding_release(before, named).version
+    gates = check.gates(before)
     listed = chain(after.nodes, after.pods, after.namespaces, after.others)
     stored = {(obj.kind, obj.namespace, obj.name): obj for obj in listed}
     sources = {_named(request): request.source for request in after.requested}
     refused = [*after.refused_objects, *(_refused_pod(each, sources) for each in after.refused)]
     gone = {(obj.kind, obj.namespace, obj.name) for obj in refused}
     gone |= {("Pod", each.pod.namespace, each.pod.metadata.generate_name) for each in after.refused}
-    completing = StoredObjects([*after.others, *after.nodes])
-    security = SecuredNamespaces([*after.namespaces, *after.others], lambda: release)
+    completing = StoredObjects([*after.others, *after.nodes], gates)
+    security = SecuredNamespaces([*after.namespaces, *after.others], lambda: gates.release.version)
     answer = Admitted([], refused, [], [])
     accepted = list[RequestedObject]()
     for request in after.requested:
@@ -144,10 +143,10 @@ def admit(
             continue
         accepted.append(request)
         obj = stored.get(name)
-        completed = with_version_defaults(sent, name[0], str(sent.get("apiVersion")))
+        completed = with_version_defaults(sent, name[0], str(sent.get("apiVersion")), gates)
         texts = [*strategy_warnings(completed)] if request.is_new is not False else []
         if obj is not None:
-            completed = _stored(completing, obj, sent, request.is_new is not False)
+            completed = _stored(completing, obj, sent, gates, request.is_new is not False)
             if template := pod_template(obj) or (obj if isinstance(obj, Pod) else None):
                 texts += filter(None, [security.warning(obj.namespace, template)])
         answer.objects.append(completed)
@@ -156,12 +155,14 @@ def admit(
     return answer
 
 
-def _stored(completing: StoredObjects, obj: Object, sent: dict[str, Any], is_new: bool) -> dict[str, Any]:
+def _stored(
+    completing: StoredObjects, obj: Object, sent: dict[str, Any], gates: FeatureGates, is_new: bool
+) -> dict[str, Any]:
     """Return an object as it is stored."""
     if is_new:
         return completing.value(obj, sent)
     head = {"apiVersion": obj.api_version, "kind": obj.kind}
-    return with_version_defaults(joined(head | plain(obj), sent), obj.kind, obj.api_version)
+    return with_version_defaults(joined(head | plain(obj), sent), obj.kind, obj.api_version, gates)
 
 
 def _named(request: RequestedObject) -> tuple[str, str, str]:

@@ -134,7 +134,8 @@ class CheckQuestion:
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.setup.settings
             ended = [obj for obj in self.after.ended if not obj.version.is_served(self.releases[1])]
-            touched = touched_objects(self.after, *self.releases)
+            sides = [each.simulation.setup.settings["feature_gates"] for each in (both.before, both.after)]
+            touched = touched_objects(self.after, *sides)
             compared = compared._replace(
                 releases=self.releases, lost=len(causes), ended=ended, touched=touched
             )

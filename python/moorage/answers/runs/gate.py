@@ -420,6 +420,9 @@ def rests_on(simulation: Simulation, removed: Sequence[Removed], changes: int) -
 def _lost_volumes(scheduler: Scheduler) -> Iterator[str]:
     """Yield when the volumes of lost nodes come to other nodes."""
     lost = {} if scheduler.controllers is None else scheduler.controllers.attachments.lost
+    if lost and scheduler.handle.release.gone_nodes_free_volumes:
+        nodes = {node.name for node in scheduler.client.list(Node)[0]}
+        lost = {volume: node for volume, node in lost.items() if node in nodes}
     for node, volumes in grouped((node, volume) for volume, node in lost.items()).items():
         leave = number_of(len(volumes), "volume leaves", "volumes leave")
         yield f"{leave} lost node {node} {COMES_FREE}: {examples(volumes, _MOST)}"

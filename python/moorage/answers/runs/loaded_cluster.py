@@ -138,7 +138,7 @@ class ServerChecks:
         from moorage.engine.devices.device_properties import SelectorValidation
         from moorage.kube.admission.validate_object import GATE, refuse_comparisons
 
-        self._selectors, self._version = SelectorValidation(), version
+        self._selectors, self._version, self._gates = SelectorValidation(), version, gates or ""
         self._checks: list[Callable[[Object], None]] = [self._selectors.check]
         if not (gates is None or changed_gates(gates).get(GATE, False)):  # off in every release
             self._checks.append(refuse_comparisons)
@@ -153,9 +153,9 @@ class ServerChecks:
         """About the objects so far."""
         return self._selectors.warnings
 
-    def release(self, cluster: Cluster) -> str:
-        """Return the release that decides for a cluster."""
-        return deciding_release(cluster, self._version).version
+    def gates(self, cluster: Cluster) -> FeatureGates:
+        """Return the feature gates for a cluster, with the release that decides."""
+        return selected_gates(self._gates, deciding_release(cluster, self._version).version)
 
 
 class PreparedInput:

@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 
 from moorage.document import Document
 from moorage.errors import first_of
+from moorage.grouped import grouped
 from moorage.kube import LabelSelector, LabelSelectorMatcher, Object, Pod, PodDisruptionBudget
+from moorage.kube.admission.manifest_validation import newly_refused
 from moorage.kube.model.cluster import Cluster
 from moorage.kube.model.pod import PodSpec
 from moorage.kube.model.pod_group import CompositePodGroup
-from moorage.kube.model.workload import PodTemplateSpec
-from moorage.kube.releases import RELEASES, Version, gates_of, parse_version
+from moorage.kube.model.policy import LimitRange
+from moorage.kube.model.workload import PodTemplateSpec, RollingUpdateStatefulSetStrategy, StatefulSet
+from moorage.kube.plain import plain
+from moorage.kube.releases import RELEASES, FeatureGates, Version, gates_of, parse_version
 from moorage.kube.releases.feature_gates import Stage
 from moorage.kube.workloads.ownership import Workloads
 
@@ -37,28 +41,50 @@ class TouchedObjects(Document, frozen=True):
 
 
 class _Touch(NamedTuple):
-    """What a behaviour does to some objects."""
+    """What a behaviour, or a feature gate, does to some objects, where a gate is on that it needs."""
 
     text: str
     of: Callable[[Cluster], Iterable[str]]
+    needs: str = ""
 
 
-def touched_objects(cluster: Cluster, earlier: str, later: str) -> list[TouchedObjects]:
+def touched_objects(cluster: Cluster, earlier: FeatureGates, later: FeatureGates) -> list[TouchedObjects]:
     """Return what an upgrade touches.
 
     Parameters
     ----------
-    earlier, later : str
-        The releases, for example "1.37" and "1.38".
+    earlier, later : FeatureGates
+        Those of the releases.
     """
-    releases = RELEASES[earlier], RELEASES[later]
     touched = [
         TouchedObjects(name, rule.text, objects)
         for name, rule in _RULES.items()
-        if getattr(releases[0], name) is not getattr(releases[1], name)
+        if _has(earlier, name) is not _has(later, name)
+        and (not rule.needs or later[rule.needs])
         and (objects := sorted({*rule.of(cluster)}))
     ]
-    return [*touched, *_groups(cluster, earlier, later), *_autoscalers(cluster, later)]
+    versions = earlier.release.version, later.release.version
+    touched += _refused(cluster, earlier, later)
+    return [*touched, *_groups(cluster, *versions), *_autoscalers(cluster, versions[1])]
+
+
+def _has(gates: FeatureGates, name: str) -> bool:
+    """Whether a release has a behaviour, or a gate is on."""
+    value: bool = gates[name] if name in gates else getattr(gates.release, name)
+    return value
+
+
+def _refused(cluster: Cluster, earlier: FeatureGates, later: FeatureGates) -> Iterator[TouchedObjects]:
+    """Yield the objects that the later release alone refuses, by what is wrong with them."""
+    objects = [*cluster.others, *(pod for pod in cluster.pods if pod.metadata.controller() is None)]
+    owned = (obj for obj in objects if obj.metadata.controller() is None)
+    faults = (
+        (fault, _name(obj))
+        for obj in owned
+        for fault in newly_refused(plain(obj), obj.kind, obj.api_version, earlier, later)
+    )
+    for (field, text), names in grouped(faults).items():
+        yield TouchedObjects("", f"refuses {field} when these are applied again: {text}", sorted(names))
 
 
 def _pods_with(cluster: Cluster, concerns: Callable[[PodSpec], bool]) -> Iterator[str]:
@@ -99,7 +125,57 @@ def _is_empty(selector: LabelSelector | None) -> bool:
     return selector is not None and not (selector.match_labels or selector.match_expressions)
 
 
+def _sets(cluster: Cluster, concerns: Callable[[StatefulSet], object]) -> Iterator[str]:
+    """Yield the StatefulSets that are concerned."""
+    for obj in cluster.others:
+        if isinstance(obj, StatefulSet):
+            yield from [_name(obj)] * bool(concerns(obj))
+
+
+def _strategy(obj: StatefulSet) -> str:
+    return obj.spec.update_strategy.type or "RollingUpdate"
+
+
+def _is_parallel(obj: StatefulSet) -> bool:
+    return obj.spec.pod_management_policy == "Parallel" and _strategy(obj) == "RollingUpdate"
+
+
+def _rolling(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
+    return obj.spec.update_strategy.rolling_update or RollingUpdateStatefulSetStrategy()
+
+
+_SEVERAL = "MaxUnavailableStatefulSet"
 _RULES: Mapping[str, _Touch] = {
+    _SEVERAL: _Touch(
+        "replaces as many pods of a StatefulSet at once as maxUnavailable says",
+        lambda cluster: _sets(cluster, lambda obj: _rolling(obj).max_unavailable not in (None, 1)),
+    ),
+    "StatefulSetRecreateStrategy": _Touch(
+        "manages StatefulSets with the strategy Recreate",
+        lambda cluster: _sets(cluster, lambda obj: _strategy(obj) == "Recreate"),
+    ),
+    "unavailable_pods_go_first": _Touch(
+        "replaces old pods that are not available first, whatever maxUnavailable is",
+        lambda cluster: _sets(cluster, _is_parallel),
+        _SEVERAL,
+    ),
+    "partition_bounds_unavailability": _Touch(
+        "counts only pods from the partition on against maxUnavailable",
+        lambda cluster: _sets(cluster, lambda obj: _rolling(obj).partition),
+        _SEVERAL,
+    ),
+    "limits_are_exact": _Touch(
+        "compares limits with requests times the ratio of a LimitRange exactly",
+        lambda cluster: (
+            _name(obj)
+            for obj in cluster.others
+            if isinstance(obj, LimitRange) and any(each.max_limit_request_ratio for each in obj.spec.limits)
+        ),
+    ),
+    "empty_runtime_classes_are_none": _Touch(
+        "takes an empty runtimeClassName as none",
+        lambda cluster: _pods_with(cluster, lambda spec: spec.runtime_class_name == ""),
+    ),
     "scores_effective_requests": _Touch(
         "scores nodes by the pod's own resources (spec.resources)",
         lambda cluster: _pods_with(cluster, lambda spec: spec.resources is not None),

@@ -24,7 +24,7 @@ from ..model.node import Namespace
 from ..model.pod import Pod, PodSpec, UnreadFields
 from ..model.policy import ResourceQuota
 from ..plain import joined
-from ..releases import DEFAULT, RESOURCE_QUOTA
+from ..releases import DEFAULT_GATES, RESOURCE_QUOTA, FeatureGates
 from ..workloads.ownership import has_made_up_uid, stable_uid
 from .built_in_plugins import (
     AntiAffinityTopologyPlugin,
@@ -104,7 +104,7 @@ class _Template(NamedTuple):
 
 
 class Admission:
-    """Admits requests as kube-apiserver v1.36 does with its default plugins, in this order.
+    """Admits requests as kube-apiserver does with its default plugins, in this order.
 
     1. **Plugins that change objects**, each in its turn (`mutating`): NamespaceLifecycle, LimitRanger, what
        the input shows that a distribution adds (`Additions`), Priority, RuntimeClass. The value and the
@@ -131,8 +131,8 @@ class Admission:
         Returns the other objects of a namespace; likewise. By default there are none.
     siblings : Siblings, optional
         How running pods differ from their templates; by default nothing is known of that.
-    release : callable, optional
-        Returns the release of the API server.
+    gates : callable, optional
+        Returns the feature gates of the API server, with its release.
 
     Attributes
     ----------
@@ -148,12 +148,12 @@ class Admission:
         pods: Callable[[str], Iterable[Pod]],
         objects: Callable[[str], Iterable[Object]] = lambda _: (),
         siblings: Siblings | None = None,
-        release: Callable[[], str] = lambda: DEFAULT,
+        gates: Callable[[], FeatureGates] = lambda: DEFAULT_GATES,
     ) -> None:
         listed = list(policies)
-        self.security = SecuredNamespaces(listed, release)
+        self.security = SecuredNamespaces(listed, lambda: gates().release.version)
         self.siblings = siblings or Siblings()
-        self._policies = Policies(listed)
+        self._policies = Policies(listed, gates)
         self.additions = self._policies.additions
         self.switched = switched_plugins(listed)
         enabled, disabled = self.switched.enabled, self.switched.disabled
@@ -538,8 +538,8 @@ class NewPods:
     ----------
     cluster : Cluster
         With defaults. Its existing pods are the usage that quotas begin with.
-    release : callable
-        Returns the release of its API server.
+    gates : callable
+        Returns the feature gates of its API server, with the release.
     before : mapping of str to Object
         By `key_of`, the objects that were changed, as they were.
     texts : mapping of str to bytes, optional
@@ -551,7 +551,7 @@ class NewPods:
     def __init__(
         self,
         cluster: Cluster,
-        release: Callable[[Cluster], str],
+        gates: Callable[[Cluster], FeatureGates],
         before: Mapping[str, Object],
         texts: Mapping[str, bytes] | None = None,
         existing: Existing | None = None,
@@ -561,7 +561,7 @@ class NewPods:
         self._before = before
         existing = existing or Existing.of(cluster, before)
         self._admission = Admission(
-            [*cluster.others, *cluster.namespaces], *existing, release=lambda: release(cluster)
+            [*cluster.others, *cluster.namespaces], *existing, gates=lambda: gates(cluster)
         )
         self._admission.user = next(filter(None, map(user_of, cluster.others)), ADMIN)
         if self.has_policies:

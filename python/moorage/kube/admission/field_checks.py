@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from moorage._core.base.quantity import Quantity, parse
 
 from ..go_texts import go_json, quote
+from ..releases import ALWAYS, Condition, split_condition
 
 Json = dict[str, Any]
 Check = Callable[[Any], Iterable[str]]
@@ -28,6 +29,27 @@ FieldCheck = Callable[[Any, str], Iterable[Fault]]
 """Yields what is wrong with the value of a field; gets its path, too."""
 Rule = Callable[[Json, str, Json], Iterator[Fault]]
 """Yields what is wrong with a struct; gets its value, its path, and the object."""
+
+
+class Conditional(NamedTuple):
+    """A rule, of structs or of changes, and when it holds."""
+
+    rule: Callable[..., Iterator[Fault]]
+    when: Condition
+
+
+Rules = dict[str, tuple[Rule | Conditional, ...]]
+"""By struct, the rules between its fields."""
+
+
+def during(words: str, rule: Callable[..., Iterator[Fault]]) -> Conditional:
+    """Return a rule that holds when some words say, such as ``since 1.36; off GATE``."""
+    return Conditional(rule, split_condition(f"; {words}")[1])
+
+
+def conditional(rule: Callable[..., Iterator[Fault]] | Conditional) -> Conditional:
+    """Return a rule that always holds if nothing else is said."""
+    return rule if isinstance(rule, Conditional) else Conditional(rule, ALWAYS)
 
 
 def is_absent(value: Any) -> bool:

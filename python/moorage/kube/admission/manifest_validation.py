@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -24,16 +24,18 @@ from ..model.admission_policies import KINDS as POLICY_KINDS
 from ..model.meta import Object, is_dns_label
 from ..plain import joined
 from ..read.decode import CLUSTER_SCOPED, is_json
+from ..releases import ALWAYS, DEFAULT_GATES, Condition, FeatureGates
 from .field_checks import (
     GATED,
     NO_SELECTOR,
     ON_CREATE,
     OTHER_PROFILE,
     OTHER_TYPE,
+    Conditional,
     Fault,
     FieldCheck,
     Json,
-    Rule,
+    conditional,
     field_check,
     forbidden,
     is_absent,
@@ -51,20 +53,21 @@ from .validate_object import validate
 
 class _Field(NamedTuple):
     """The rules of a field: the text if it has to be there, checks of its value, whether an empty text is
-    one, and what is checked in place of nothing; None for nothing."""
+    one, what is checked in place of nothing (None for nothing), and when they hold."""
 
     name: str
     required: str | None
     checks: tuple[FieldCheck, ...]
     pointer: bool
     absent: Any
+    when: Condition
 
 
 class _Plan(NamedTuple):
     """What is checked of a struct: fields, rules between them, and the structs in its fields."""
 
     fields: tuple[_Field, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[Conditional, ...]
     structs: tuple[tuple[str, str, str], ...]
 
 
@@ -77,10 +80,10 @@ def _table() -> dict[str, list[_Field]]:
     where a field that is not there is checked as an empty text or the number 0.
     """
     path = pathlib.Path(__file__).with_name("rules") / "validation_rules.txt"
-    return {struct: [_field(*line) for line in lines] for struct, lines in read_table(path).items()}
+    return {struct: [_field(*row) for row in rows] for struct, rows in read_table(path).items()}
 
 
-def _field(name: str, rules: str) -> _Field:
+def _field(name: str, rules: str, when: Condition) -> _Field:
     text, checks, pointer, absent = None, list[FieldCheck](), False, None
     for rule in rules.split("; "):
         word, *arguments = rule.split()
@@ -92,7 +95,7 @@ def _field(name: str, rules: str) -> _Field:
             absent = _ABSENT[word]
         else:
             checks.append(field_check(word, *arguments))
-    return _Field(name, text, tuple(checks), pointer, absent)
+    return _Field(name, text, tuple(checks), pointer, absent, when)
 
 
 _ABSENT = {"always": "", "zero": 0}
@@ -108,7 +111,7 @@ def _plan(struct: str) -> _Plan:
         from .policy.policy_rules import RULES as OF_POLICIES  # they compile expressions
 
         tables.append(OF_POLICIES)
-    rules = tuple([rule for listed in tables for rule in listed.get(struct, ())])
+    rules = tuple([conditional(rule) for listed in tables for rule in listed.get(struct, ())])
     return _Plan(tuple(_table().get(struct, ())), rules, planned_parts(struct, _plan))
 
 
@@ -131,13 +134,17 @@ def _judged() -> frozenset[str]:
     return frozenset((*KINDS, *(f"{struct().api_version}/{struct.__name__}" for struct in POLICY_KINDS)))
 
 
-def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
+def manifest_causes(
+    text: Any, kind: str, api_version: str, gates: FeatureGates = DEFAULT_GATES
+) -> list[Fault]:
     """Return what an API server finds wrong with a new object.
 
     Parameters
     ----------
     text : bytes or dict
         A manifest, as JSON text or value.
+    gates : FeatureGates
+        Those of the API server, with its release.
 
     Returns
     -------
@@ -155,13 +162,34 @@ def manifest_causes(text: Any, kind: str, api_version: str) -> list[Fault]:
     if (fault := decoding_fault(value | {"kind": kind, "apiVersion": api_version}, struct)) is not None:
         return [fault]
     value = as_checked(value, kind) | {"kind": kind}
-    of_fields = [*_causes(value, struct, "", value)]
+    of_fields = [*_causes(value, (struct, ""), value, lambda when: when is ALWAYS or when.holds(gates))]
     if kind in _SELECTOR_FIRST and any(cause.text.endswith(NO_SELECTOR) for cause in of_fields):
         of_fields = [cause for cause in of_fields if not cause.field.startswith("spec.template.")]
-    of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind)
+    of_metadata = [] if of_fields and kind == "PodDisruptionBudget" else metadata_causes(value, kind, gates)
     causes = [*dict.fromkeys([*of_metadata, *of_fields, *_unmounted(value, of_fields)])]
     surplus = tuple(f"{_shown(cause.field)}." for cause in causes if cause.text.endswith(MORE_VOLUMES))
     return [cause for cause in causes if not (surplus and cause.field.startswith(surplus))]
+
+
+def newly_refused(
+    value: Json, kind: str, api_version: str, before: FeatureGates, after: FeatureGates
+) -> list[Fault]:
+    """Return what an API server finds wrong with an object that another one, with other gates, accepts.
+
+    Parameters
+    ----------
+    value : dict
+        With the fields that are known.
+    """
+    if not has_rules(kind, api_version):
+        return []
+
+    def causes(gates: FeatureGates, other: FeatureGates) -> list[Fault]:
+        struct = struct_of(kind, _version(kind, api_version))
+        return [*_causes(value, (struct, ""), value, lambda when: when.holds(gates) > when.holds(other))]
+
+    fields = {cause.field for cause in causes(before, after)}
+    return [cause for cause in causes(after, before) if cause.field not in fields]
 
 
 _OF_VOLUME = re.compile(r"(.*)\.volumes\[(\d+)\]")
@@ -200,10 +228,16 @@ _VALUES = ("spec", "template", "jobTemplate", "pool", "metric", "target", "podAf
 """Fields that are no pointers: one that is absent is as if it were empty."""
 
 
-def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
-    plan = _plan(struct)
+def _causes(
+    value: Json, at: tuple[str, str], root: Json, holds: Callable[[Condition], bool]
+) -> Iterator[Fault]:
+    """Yield what is wrong with a struct in its path, by the rules that hold."""
+    struct, path = at
+    plan, always = _plan(struct), holds(ALWAYS)
     prefix = f"{path}." if path else ""
-    for name, text, checks, pointer, absent in plan.fields:
+    for name, text, checks, pointer, absent, when in plan.fields:
+        if not (always if when is ALWAYS else holds(when)):
+            continue
         item = value.get(name)
         if is_absent(item) and not (pointer and item in ("", {})):
             if text is not None:
@@ -211,27 +245,28 @@ def _causes(value: Json, struct: str, path: str, root: Json) -> Iterator[Fault]:
             item = absent
         for check in checks if item is not None else ():
             yield from check(item, prefix + name)
-    for rule in plan.rules:
-        yield from rule(value, path, root)
+    for rule, when in plan.rules:
+        if always if when is ALWAYS else holds(when):
+            yield from rule(value, path, root)
     for name, inner, form in plan.structs:
         item = value.get(name)
         if item is None:
             if name not in _VALUES or struct == "core.v1.ReplicationControllerSpec":
                 continue
             item = {}
-        at = prefix + name
+        field = prefix + name
         if form == LISTS and isinstance(item, list):
             for index, each in enumerate(item):
                 if isinstance(each, dict):
-                    yield from _causes(each, inner, f"{at}[{index}]", root)
+                    yield from _causes(each, (inner, f"{field}[{index}]"), root, holds)
         elif not form and isinstance(item, dict):
-            yield from _causes(item, inner, at, root)
+            yield from _causes(item, (inner, field), root, holds)
 
 
 # ---- changes -----------------------------------------------------------------------------------------------
 
 
-def check_new(obj: Object, text: bytes) -> None:
+def check_new(obj: Object, text: bytes, gates: FeatureGates = DEFAULT_GATES) -> None:
     """Check a manifest of a change by all its fields, also those that are not read.
 
     Raises
@@ -241,7 +276,7 @@ def check_new(obj: Object, text: bytes) -> None:
     """
     if (name := obj.namespace) and obj.kind not in CLUSTER_SCOPED and not is_dns_label(name):
         raise InputError(f'namespaces "{name}" not found')
-    refuse(manifest_causes(text, obj.kind, obj.api_version))
+    refuse(manifest_causes(text, obj.kind, obj.api_version, gates))
     if not has_rules(obj.kind, obj.api_version):  # `validate` is stricter than a server about some fields
         validate(obj)
 
@@ -251,7 +286,9 @@ OF_NEW_PODS = tuple([forbidden(why) for why in (ON_CREATE, GATED, OTHER_TYPE, OT
 """What is wrong with new pods alone."""
 
 
-def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json) -> None:
+def check_applied(
+    old: Object, changed: Object, stored: Json | None, sent: Json, gates: FeatureGates = DEFAULT_GATES
+) -> None:
     """Check what becomes of an object when a manifest is applied. What was wrong before is no error.
 
     Parameters
@@ -263,6 +300,8 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
         manifest has is known: that the object lacks one is no error.
     sent : dict
         The JSON value of `changed` with all its fields; without `stored`, the manifest.
+    gates : FeatureGates
+        Those of the API server, with its release.
 
     Raises
     ------
@@ -277,15 +316,16 @@ def check_applied(old: Object, changed: Object, stored: Json | None, sent: Json)
         head = {"kind": kind, "apiVersion": version}
         before, after = without_admission(old) | head, without_admission(changed) | head
         value = joined(after, sent)
-    known = {cause.field for cause in manifest_causes(before, kind, version)}
+    known = {cause.field for cause in manifest_causes(before, kind, version, gates)}
     causes = [
         cause
-        for cause in manifest_causes(as_updated(before, value), kind, version)
+        for cause in manifest_causes(as_updated(before, value), kind, version, gates)
         if cause.field not in known and not (kind == "Pod" and cause.text in OF_NEW_PODS)
         if is_whole or not cause.text.startswith(_REQUIRED)
     ]
     if not (causes and not causes[0].field):  # it can be decoded
-        causes += update_causes(*[with_version_defaults(each, kind, version) for each in (before, after)])
+        states = [with_version_defaults(each, kind, version, gates) for each in (before, after)]
+        causes += update_causes(states[0], states[1], gates)
     refuse([*dict.fromkeys(causes)])
 
 

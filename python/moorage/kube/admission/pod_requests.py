@@ -86,6 +86,7 @@ def is_best_effort(pod: Pod) -> bool:
 # The admission plugin LimitRanger (kubernetes v1.36, plugin/pkg/admission/limitranger).
 
 _MAX_MILLI = (2**63 - 1) // 1000
+_NANOS = 10**9
 _ZERO = Quantity("0")
 
 
@@ -164,44 +165,69 @@ def _filled(
     return replace(container, resources=filled)
 
 
-def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
-    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names."""
+def violations(pod: Pod, limit_range: LimitRange, is_exact: bool) -> Iterator[str]:
+    """Yield what a limit range forbids of a pod, in upstream's words and in the order of resource names.
+
+    Parameters
+    ----------
+    is_exact : bool
+        Whether amounts and ratios are compared exactly (`Release.limits_are_exact`).
+    """
     for item in limit_range.spec.limits:
         if item.type == "Container":
             for container in (*pod.spec.containers, *pod.spec.init_containers):
                 own = container.resources
-                yield from _of_item(item, quantities(own.requests), quantities(own.limits))
+                yield from _of_item(item, quantities(own.requests), quantities(own.limits), is_exact)
         elif item.type == "Pod":
             bare = without_overhead(pod)
-            yield from _of_item(item, pod_requests(bare, resizes=False), pod_limits(bare))
+            yield from _of_item(item, pod_requests(bare, resizes=False), pod_limits(bare), is_exact)
 
 
-def bounds_of_requests(item: LimitRangeItem, requests: Quantities) -> Iterator[str]:
-    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim."""
-    yield from _exceeded(item, ((_minimum, item.min), (_most_requested, item.max)), requests, {})
+def bounds_of_requests(
+    item: LimitRangeItem, requests: Quantities, kept: Quantities, is_exact: bool
+) -> Iterator[str]:
+    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim.
+
+    Parameters
+    ----------
+    kept : dict of str to Quantity
+        Requests that are not looked at if they are these.
+    """
+    bounds = [
+        (check, {name: bound for name, bound in listed.items() if not _is_kept(name, requests, kept)})
+        for check, listed in ((_minimum, item.min), (_most_requested, item.max))
+    ]
+    yield from _exceeded(item, bounds, (requests, {}), is_exact)
 
 
-def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[str]:
+def _is_kept(name: str, requests: Quantities, kept: Quantities) -> bool:
+    return name in requests and name in kept and requests[name] == kept[name]
+
+
+def _of_item(item: LimitRangeItem, requests: Quantities, limits: Quantities, is_exact: bool) -> Iterator[str]:
     checks = (_minimum, item.min), (_maximum, item.max), (_ratio, item.max_limit_request_ratio)
-    yield from _exceeded(item, checks, requests, limits)
+    yield from _exceeded(item, checks, (requests, limits), is_exact)
 
 
 def _exceeded(
     item: LimitRangeItem,
     checks: Iterable[tuple[Callable[..., str], Resources]],
-    requests: Quantities,
-    limits: Quantities,
+    given: tuple[Quantities, Quantities],
+    is_exact: bool,
 ) -> Iterator[str]:
+    """Yield which bounds requests and limits exceed."""
     for check, bounds in checks:
         for name in sorted(bounds):
-            amounts = Quantity(bounds[name]), requests.get(name), limits.get(name)
-            if message := check(f"{name} ", item.type, *amounts):
+            amounts = Quantity(bounds[name]), *[listed.get(name) for listed in given]
+            if message := check(f"{name} ", item.type, *amounts, is_exact):
                 yield message
 
 
-def _minimum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+def _minimum(
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None, is_exact: bool
+) -> str:
     head = f"minimum {name}usage per {kind} is {bound}"
-    requested, limited, least = _values(request, limit, bound)
+    requested, limited, least = _values(request, limit, bound, is_exact)
     if request is None:
         return f"{head}.  No request is specified"
     if requested < least:
@@ -209,9 +235,11 @@ def _minimum(name: str, kind: str, bound: Quantity, request: Quantity | None, li
     return f"{head}, but limit is {limit}" if limit is not None and limited < least else ""
 
 
-def _maximum(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+def _maximum(
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None, is_exact: bool
+) -> str:
     head = f"maximum {name}usage per {kind} is {bound}"
-    requested, limited, most = _values(request, limit, bound)
+    requested, limited, most = _values(request, limit, bound, is_exact)
     if limit is None:
         return f"{head}.  No limit is specified"
     if limited > most:
@@ -220,31 +248,40 @@ def _maximum(name: str, kind: str, bound: Quantity, request: Quantity | None, li
 
 
 def _most_requested(
-    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None, is_exact: bool
 ) -> str:
     head = f"maximum {name}usage per {kind} is {bound}"
-    requested, _, most = _values(request, limit, bound)
+    requested, _, most = _values(request, limit, bound, is_exact)
     if request is None:
         return f"{head}.  No request is specified"
     return f"{head}, but request is {request}" if requested > most else ""
 
 
-def _ratio(name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+def _ratio(
+    name: str, kind: str, bound: Quantity, request: Quantity | None, limit: Quantity | None, is_exact: bool
+) -> str:
     head = f"{name}max limit to request ratio per {kind} is {bound}, but"
-    requested, limited, _ = _values(request, limit, bound)
+    requested, limited, _ = _values(request, limit, bound, is_exact)
     if not requested:
         return f"{head} no request is specified or request is 0"
     if not limited:
         return f"{head} no limit is specified or limit is 0"
     ratio = limited / requested
-    is_exact = bound.value() <= _MAX_MILLI
-    exceeds = ratio * 1000 > bound.milli_value() if is_exact else ratio > bound.value()
+    if is_exact:
+        exceeds = limited * _NANOS > bound.nanos() * requested
+    else:
+        is_small = bound.value() <= _MAX_MILLI
+        exceeds = ratio * 1000 > bound.milli_value() if is_small else ratio > bound.value()
     return f"{head} provided ratio is {ratio:.6f}" if exceeds else ""
 
 
-def _values(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
-    """Request, limit and bound in one unit: thousandths, unless one is too large for them."""
+def _values(
+    request: Quantity | None, limit: Quantity | None, bound: Quantity, is_exact: bool
+) -> tuple[int, int, int]:
+    """Request, limit and bound in one unit: the least, or thousandths, unless one is too large for them."""
     request, limit = request if request is not None else _ZERO, limit if limit is not None else _ZERO
+    if is_exact:
+        return request.nanos(), limit.nanos(), bound.nanos()
     whole = request.value(), limit.value(), bound.value()
     if max(whole) > _MAX_MILLI:
         return whole
@@ -258,8 +295,13 @@ def _values(request: Quantity | None, limit: Quantity | None, bound: Quantity) -
 _REJECTED = "pod rejected:"
 
 
-def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> PodSpec:
+def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass], empty_is_none: bool) -> PodSpec:
     """Add overhead, node selector and tolerations of its runtime class to a pod.
+
+    Parameters
+    ----------
+    empty_is_none : bool
+        Whether a pod with an empty name has no class (`Release.empty_runtime_classes_are_none`).
 
     Raises
     ------
@@ -267,7 +309,7 @@ def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> Po
         There is no such class, or the pod contradicts it.
     """
     name = spec.runtime_class_name
-    if name is None:
+    if name is None or (not name and empty_is_none):
         return _checked_overhead(spec, None)
     if name not in classes:
         raise NotAdmittedError(f'{_REJECTED} RuntimeClass "{name}" not found')

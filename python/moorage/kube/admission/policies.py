@@ -19,7 +19,7 @@ from ..model.policy import LimitRange, RuntimeClass, Scheduler
 from ..model.workload import CronJob, Job, PriorityClass, ReplicaSet
 from ..read.decode import decode
 from ..read.object_defaults import other_preemption_policy, priority_fields
-from ..releases import EXTENDED_RESOURCE_TOLERATION
+from ..releases import DEFAULT_GATES, EXTENDED_RESOURCE_TOLERATION, FeatureGates
 from ..workloads.ownership import Workload, Workloads
 from .built_in_plugins import switched_plugins
 from .pod_requests import (
@@ -228,7 +228,8 @@ class LimitRangerPlugin(NewPodPlugin):
 
     name = "LimitRanger"
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], gates: Callable[[], FeatureGates]) -> None:
+        self._gates = gates
         self.ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
         for obj in objects:
             if isinstance(obj, LimitRange):
@@ -241,12 +242,15 @@ class LimitRangerPlugin(NewPodPlugin):
 
     def validate(self, request: AdmissionRequest) -> Sequence[str]:
         """Refuse a new pod, or a claim, that is beyond the bounds of a range."""
-        obj, is_pod = request.obj, isinstance(request.obj, Pod)
+        obj = request.obj
         for limit_range in self.ranges.get(request.namespace, ()):
-            if isinstance(obj, Pod) and request.operation == "CREATE":
-                texts = [*dict.fromkeys(violations(obj, limit_range))]
+            release = self._gates().release
+            if not isinstance(obj, Pod):
+                texts = [*violations_of_object(obj, request.old, limit_range, release)]
+            elif request.operation == "CREATE":
+                texts = [*dict.fromkeys(violations(obj, limit_range, release.limits_are_exact))]
             else:
-                texts = [] if is_pod else [*violations_of_object(obj, limit_range)]
+                texts = []
             if texts:
                 raise NotAdmittedError(joined_texts(texts))
         return ()
@@ -283,12 +287,15 @@ class RuntimeClassPlugin(NewPodPlugin):
 
     name = "RuntimeClass"
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], gates: Callable[[], FeatureGates]) -> None:
         self._classes = {obj.name: obj for obj in objects if isinstance(obj, RuntimeClass)}
+        self._gates = gates
 
     def admit(self, pod: Pod) -> Pod:
         """Return a new pod with what its class adds."""
-        return replace(pod, spec=with_runtime_class(pod.spec, self._classes))
+        is_empty = pod.spec.runtime_class_name == ""
+        is_none = is_empty and self._gates().release.empty_runtime_classes_are_none
+        return replace(pod, spec=with_runtime_class(pod.spec, self._classes, is_none))
 
 
 class Policies:
@@ -299,6 +306,8 @@ class Policies:
     objects : iterable of Object
         Of these, limit ranges, runtime and priority classes, VerticalPodAutoscalers, the owners of owners of
         pods, and what `Additions` reads count.
+    gates : callable, optional
+        Returns the feature gates of the API server, with its release.
 
     Attributes
     ----------
@@ -306,7 +315,9 @@ class Policies:
         Those that change pods, in their order.
     """
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(
+        self, objects: Iterable[Object], gates: Callable[[], FeatureGates] = lambda: DEFAULT_GATES
+    ) -> None:
         self._autoscalers: defaultdict[Workload, list[VerticalPodAutoscaler]] = defaultdict(list)
         self._owners: list[Object] = []
         objects = list(objects)
@@ -316,12 +327,12 @@ class Policies:
                 self._autoscalers[Workload(obj.namespace, target.kind, target.name)].append(obj)
             elif isinstance(obj, OWNERS):
                 self._owners.append(obj)
-        self.limit_ranger, self.additions = LimitRangerPlugin(objects), Additions(objects)
+        self.limit_ranger, self.additions = LimitRangerPlugin(objects, gates), Additions(objects)
         self.plugins: tuple[AdmissionPlugin, ...] = (
             self.limit_ranger,
             self.additions,
             PriorityPlugin(objects),
-            RuntimeClassPlugin(objects),
+            RuntimeClassPlugin(objects, gates),
         )
 
     @cached_property

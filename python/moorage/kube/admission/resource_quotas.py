@@ -22,6 +22,7 @@ from ..model.policy import (
 from ..model.resource_claims import ALL, OF_DEVICE_CLASS, DeviceRequest, ResourceClaim
 from ..model.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 from ..model.workload import Service, ServiceSpec
+from ..releases import Release
 from ..workloads.ownership import FINISHED
 from .pod_requests import (
     Quantities,
@@ -114,13 +115,17 @@ def _devices(request: DeviceRequest) -> Quantities:
     return used
 
 
-def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
+def violations_of_object(
+    obj: Object, old: Object | None, limit_range: LimitRange, release: Release
+) -> Iterator[str]:
     """Yield what a limit range forbids of an object that is no pod, in upstream's words: of claims alone."""
     if isinstance(obj, PersistentVolumeClaim):
-        requests = quantities(obj.spec.resources.requests)
+        requests, kept = quantities(obj.spec.resources.requests), dict[str, Quantity]()
+        if release.kept_requests_pass and isinstance(old, PersistentVolumeClaim):
+            kept = quantities(old.spec.resources.requests)
         for item in limit_range.spec.limits:
             if item.type == obj.kind:
-                yield from bounds_of_requests(item, requests)
+                yield from bounds_of_requests(item, requests, kept, release.limits_are_exact)
 
 
 # ---- resource quotas ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from ..model.node import Node
 from ..model.pod import Pod
 from ..model.storage import PersistentVolumeClaim
 from ..read.object_defaults import default_namespace
+from ..releases import FeatureGates
 from .apply_manifest import applied_value, apply_manifest, has_last_applied
 from .conflicts import other_uid_text, stale_text
 from .refusals import Origin, label
@@ -112,6 +114,8 @@ class Overlay:
         By index, the manifests as JSON texts.
     with_class : callable
         Returns an object whose template has the fields of its priority class.
+    gates : callable
+        Returns the feature gates of the API server, with its release.
 
     Attributes
     ----------
@@ -127,8 +131,9 @@ class Overlay:
         origins: Sequence[Origin],
         texts: Mapping[int, bytes],
         with_class: Callable[[Object], Object],
+        gates: Callable[[], FeatureGates],
     ) -> None:
-        self._objects, self._with_class = objects, with_class
+        self._objects, self._with_class, self._find_gates = objects, with_class, gates
         self._origins = origins
         self._texts = texts
         self._places: dict[tuple[str, str, str], int] = {}
@@ -203,7 +208,7 @@ class Overlay:
 
         sent = msgspec.json.decode(text)
         after = sent if is_reading or stored is None else applied_value(old, stored, text)
-        check_applied(self._with_class(old), self._with_class(changed), stored, after)
+        check_applied(self._with_class(old), self._with_class(changed), stored, after, self.gates)
         if stored is not None:
             self._values[first] = after
         validate(changed)
@@ -212,6 +217,11 @@ class Overlay:
 
             check_custom(changed, old)
         return changed
+
+    @cached_property
+    def gates(self) -> FeatureGates:
+        """The feature gates of the API server, with its release."""
+        return self._find_gates()
 
     def _first(self, at: int) -> int:
         """The index of the first object with the name of the one at `at`."""

@@ -19,7 +19,7 @@ from ..model.meta import Object, ObjectMeta
 from ..model.workload import full_kind
 from ..read.decode import decode, is_json
 from ..read.object_defaults import default_namespace
-from ..releases import DEFAULT
+from ..releases import DEFAULT_GATES, FeatureGates
 from .unknown_fields import (
     ANY,
     EVERY,
@@ -131,8 +131,8 @@ class Check(Protocol):
     def __call__(self, obj: Object) -> None:
         """Raise an InputError about an object that is valid otherwise."""
 
-    def release(self, cluster: Cluster) -> str:
-        """Return the release of the server, for example "1.36"."""
+    def gates(self, cluster: Cluster) -> FeatureGates:
+        """Return the feature gates of the server of a cluster, with its release."""
 
 
 _LONGEST = 2000
@@ -169,8 +169,8 @@ class Refusals:
         The argument that is the cluster, or `STORED`; manifests of later ones change it.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
-    release : callable, optional
-        Returns the release of the API server of a cluster.
+    gates : callable, optional
+        Returns the feature gates of the API server of a cluster, with its release.
     keeps_priority : bool
         Whether a new pod may have another priority than its class, as programs ask for it.
     """
@@ -179,10 +179,10 @@ class Refusals:
         self,
         cluster: int = 0,
         check: Callable[[Object], None] | None = None,
-        release: Callable[[Cluster], str] = lambda _: DEFAULT,
+        gates: Callable[[Cluster], FeatureGates] = lambda _: DEFAULT_GATES,
         keeps_priority: bool = False,
     ) -> None:
-        self._cluster, self.release = cluster, release
+        self._cluster, self.gates = cluster, gates
         self.check: Callable[[Object], None] = check or (lambda _: None)
         self.keeps_priority = keeps_priority
         self._first: InputError | None = None

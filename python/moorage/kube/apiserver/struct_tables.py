@@ -5,11 +5,21 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..releases import Condition, split_condition
 from .unknown_fields import LISTS, MAPS, fields_of
 
-Table = dict[str, list[tuple[str, str]]]
+
+class FieldLine(NamedTuple):
+    """What is said of a field, and when."""
+
+    name: str
+    text: str
+    when: Condition
+
+
+Table = dict[str, list[FieldLine]]
 QUANTITY_FORMS = ("quantity", "quantities", "milli")
 """In place of a default: the field has quantities, in their canonical form."""
 
@@ -18,10 +28,10 @@ def read_table(path: pathlib.Path) -> Table:
     """Return what a file says of fields, by struct.
 
     A line that begins at the margin names a struct; the indented ones after it have a field each, a colon,
-    and what is said of it.
+    and what is said of it; at its end, in which releases and with which gates (see `split_condition`).
     """
     table: Table = {}
-    listed: list[tuple[str, str]] = []
+    listed: list[FieldLine] = []
     for line in path.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
@@ -29,7 +39,7 @@ def read_table(path: pathlib.Path) -> Table:
             listed = table.setdefault(line, [])
             continue
         name, _, text = line.strip().partition(": ")
-        listed.append((name, text))
+        listed.append(FieldLine(name, *split_condition(text)))
     return table
 
 

@@ -21,6 +21,7 @@ from moorage._core.base.quantity import Quantity, parse
 
 from ..model.meta import Struct
 from ..model.pod import PodSpec
+from ..releases import ALWAYS
 from .struct_tables import QUANTITY_FORMS, default_lines
 from .unknown_fields import LISTS, MAPS, fields_of
 
@@ -161,7 +162,11 @@ _UNKNOWN = _Step(None, object(), True)
 def _defaults(name: str) -> dict[str, Any]:
     """Return what the fields of a struct have without a value."""
     lines = default_lines().get(name, ())
-    texts = {field: text for field, text in lines if text not in QUANTITY_FORMS and "." not in field}
+    texts = {
+        field: text
+        for field, text, when in lines
+        if when == ALWAYS and text not in QUANTITY_FORMS and "." not in field
+    }
     return _ZEROS.get(name, {}) | {field: msgspec.json.decode(text) for field, text in texts.items()}
 
 

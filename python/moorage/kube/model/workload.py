@@ -203,7 +203,7 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
 class StatefulSetUpdateStrategy(Struct, frozen=True):
     """How a StatefulSet replaces its pods; "" is RollingUpdate."""
 
-    type: Annotated[str, one_of("OnDelete", "RollingUpdate")] = ""
+    type: Annotated[str, one_of("OnDelete", "Recreate", "RollingUpdate")] = ""
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
 
 

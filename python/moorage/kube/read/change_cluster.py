@@ -69,7 +69,7 @@ class ClusterChange:
         It stays as it is. Only its policies and namespaces, and the objects with the names of those of the
         change have to be there, if `existing` is given.
     refusals : Refusals
-        Whose check and release count.
+        Whose check and gates count.
     texts : mapping of str to bytes, optional
         By `key_of`, manifests of objects of the cluster.
     existing : Existing, optional
@@ -108,8 +108,9 @@ class ClusterChange:
         there = {id(obj) for obj in stored}
         new = [obj for obj in completed.objects if id(obj) not in there]
         new = [*implied_namespaces(before.namespaces, new, completed), *new]
-        after, release = _with(before, new), self._refusals.release
-        new_pods = NewPods(after, release, completed.before, completed.texts, self._existing)
+        after = _with(before, new)
+        gates = self._refusals.gates
+        new_pods = NewPods(after, gates, completed.before, completed.texts, self._existing)
         new = _admitted(new, new_pods, completed, self._refusals)
         return AppliedObjects(new, {key_of(obj): obj for obj in stored}, completed, new_pods)
 

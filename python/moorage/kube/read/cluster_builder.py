@@ -175,7 +175,7 @@ def build_cluster(
     cluster.warnings += state_warnings(cluster, completed)
     there = (pod for pod in chain(cluster.pods, cluster.finished) if not is_new(pod))
     cluster.others = without_counted_usage(cluster.others, there)
-    new_pods = NewPods(cluster, refusals.release, completed.before, completed.texts)
+    new_pods = NewPods(cluster, refusals.gates, completed.before, completed.texts)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused
     admitted: list[list[Any]] = [cluster.others]
@@ -285,7 +285,13 @@ def complete(
     places = origins if origins is not None else [Origin()] * len(listed)
     names, classes = _taken(around.named), priority_classes([*around.classes, *listed])
     refusals, manifests = refusals or Refusals(), _by_name(listed, texts)
-    overlay = Overlay(listed, places, texts, partial(with_class, classes=classes))
+    overlay = Overlay(
+        listed,
+        places,
+        texts,
+        partial(with_class, classes=classes),
+        lambda: refusals.gates(_told(listed, places, refusals)),
+    )
     for at, obj in enumerate(listed):
         try:
             name = obj.metadata.name
@@ -294,7 +300,7 @@ def complete(
             elif (text := texts.get(at)) is not None and _is_manifest(obj) and refusals.is_change(places[at]):
                 from ..admission.manifest_validation import check_new  # only changes are judged
 
-                check_new(obj, text)
+                check_new(obj, text, overlay.gates)
             else:
                 validate(obj)
             refusals.check(obj)
@@ -350,6 +356,14 @@ def _taken(objects: Iterable[Object]) -> Names:
     for obj in objects:
         names.take(obj.full_kind, default_namespace(obj), obj.name)
     return names
+
+
+def _told(objects: Sequence[Object], places: Sequence[Origin], refusals: Refusals) -> Cluster:
+    """Return the nodes and pods of a cluster, which tell its release, without those of a change."""
+    own = [obj for obj, place in zip(objects, places, strict=True) if not refusals.is_change(place)]
+    return Cluster(
+        [obj for obj in own if isinstance(obj, Node)], [obj for obj in own if isinstance(obj, Pod)]
+    )
 
 
 def _by_name(objects: Sequence[Object], texts: Mapping[int, bytes]) -> dict[str, bytes]:

@@ -35,6 +35,7 @@ from ..model.workload import (
     PriorityClass,
     full_kind,
 )
+from ..releases import RELEASES, FeatureGates, default_gates
 from ..workloads.kind_table import rule_of
 from ..workloads.ownership import Names
 from .change_cluster import ClusterChange
@@ -114,7 +115,7 @@ def load(
     reading = partial(read_objects, validate=validate, recursive=recursive, namespace=namespace)
     if len(sources) < 2:  # there is no change, so nothing is left out
         read = reading(*sources)
-        refusals = Refusals(check=check, release=partial(_release_at, check, read.server_version))
+        refusals = Refusals(check=check, gates=partial(_gates_at, check, read.server_version))
         cluster = build_cluster(
             in_namespace(_emptied(read.objects), namespace),
             origins=read.origins,
@@ -174,11 +175,11 @@ def load_change(
     The parameters are those of `load`.
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace, all_texts=True)
-    release = partial(_release_of, check, before)
-    objects, origins, texts, unserved = _served(read, namespace, STORED, release)
+    gates = _gates_at(check, "", before)
+    objects, origins, texts, unserved = _served(read, namespace, STORED, lambda: gates.release.version)
     if (read.skipped and before.skipped) or _of_cluster(objects, texts, 0):
         return None
-    change = ClusterChange(before, Refusals(STORED, check, partial(_release_at, check, "")))
+    change = ClusterChange(before, Refusals(STORED, check, lambda _: gates))
     after, refused = without_refused(change, objects, origins, texts)
     after.skipped = dict(read.skipped) or before.skipped
     after.warnings += skipped_warnings(read.skipped, {})
@@ -203,11 +204,10 @@ def _before_and_after(
     """
     objects, origins, texts, unserved = _served(read, namespace, first, partial(_release, check, read, first))
     number = bisect_right(origins, first, key=attrgetter("argument"))
-    release = partial(_release_at, check, read.server_version)
     build: Callable[..., Cluster] = partial(
         build_cluster,
         skipped=read.skipped,  # of all files
-        refusals=Refusals(first, check, release),
+        refusals=Refusals(first, check, partial(_gates_at, check, read.server_version)),
         like_siblings=like_siblings,
     )
     before = base = build(objects[:number], origins=origins[:number])
@@ -216,7 +216,8 @@ def _before_and_after(
     if len(own) > number:
         base, refused = without_refused(build, *_parts(own, objects, origins, texts))
     stored_texts = {key_of(objects[at]): texts[at] for at in own if at in texts}
-    change = ClusterChange(base, Refusals(STORED, check, release), stored_texts)
+    gates = _gates_at(check, read.server_version, base)
+    change = ClusterChange(base, Refusals(STORED, check, lambda _: gates), stored_texts)
     later = sorted({*range(len(objects))}.difference(own))
     after, refused_later = without_refused(change, *_parts(later, objects, origins, texts))
     after.refused_objects = [*unserved, *refused, *refused_later, *_refused_unread(after, read.unread)]
@@ -327,17 +328,20 @@ def _release(check: Check | None, read: ReadObjects, argument: int) -> str:
     listed = [obj for obj, origin in objects if origin.argument == argument]
     nodes = [obj for obj in listed if isinstance(obj, Node)]
     pods = [obj for obj in listed if isinstance(obj, Pod)]
-    return _release_of(check, Cluster(nodes, pods, server_version=read.server_version))
+    return _release_at(check, read.server_version, Cluster(nodes, pods))
 
 
 def _release_at(check: Check | None, server_version: str, cluster: Cluster) -> str:
-    """Return the release that decides for a cluster, and warn of nothing."""
+    return _gates_at(check, server_version, cluster).release.version
+
+
+def _gates_at(check: Check | None, server_version: str, cluster: Cluster) -> FeatureGates:
+    """Return the release that decides for a cluster, with its gates, and warn of nothing."""
     version = server_version or cluster.server_version
-    return _release_of(check, Cluster(cluster.nodes, cluster.pods, server_version=version))
-
-
-def _release_of(check: Check | None, cluster: Cluster) -> str:
-    return deciding_release(cluster, None).version if check is None else check.release(cluster)
+    alone = Cluster(cluster.nodes, cluster.pods, server_version=version)
+    if check is not None:
+        return check.gates(alone)
+    return default_gates(RELEASES[deciding_release(alone, None).version])
 
 
 def _emptied(objects: list[Object]) -> Iterator[Object]:

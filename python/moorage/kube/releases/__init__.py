@@ -3,6 +3,9 @@
 A leaf: it imports no other room.
 """
 
+from .conditions import ALWAYS as ALWAYS
+from .conditions import Condition as Condition
+from .conditions import split_condition as split_condition
 from .feature_gates import DEFAULT_GATES as DEFAULT_GATES
 from .feature_gates import FeatureGates as FeatureGates
 from .feature_gates import changed_gates as changed_gates

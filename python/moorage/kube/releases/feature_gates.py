@@ -35,6 +35,7 @@ class Effect(Enum):
     """The effect of setting a gate."""
 
     BUILT = "built"
+    RULES = "rules"
     NONE = "no effect"
     NOT_BUILT = "not built"
 
@@ -61,7 +62,7 @@ def _effects() -> tuple[dict[str, tuple[Effect, str]], dict[str, list[str]]]:
 
 
 OF_THE_SCHEDULER, OF_OTHERS = _effects()
-"""Effect and reason by gate, for those that kube-scheduler reads; the gates that nothing here reads, by
+"""Effect and reason by gate, for those that kube-scheduler or something here reads; the others, by
 reason."""
 _EFFECTS = OF_THE_SCHEDULER | {
     name: (Effect.NONE, reason) for reason, names in OF_OTHERS.items() for name in names
@@ -88,8 +89,8 @@ class Gate(NamedTuple):
     default : bool
         The default in the release.
     effect : Effect
-        Built: decisions depend on the gate. No effect: the gate is accepted, because no decision depends on
-        it. Not built: any value but the default is refused.
+        Built: decisions depend on the gate. Rules: what the API server accepts depends on it. No effect: the
+        gate is accepted, because no decision depends on it. Not built: any value but the default is refused.
     reason : str
         The effect of the gate, or why it has none.
     is_locked : bool

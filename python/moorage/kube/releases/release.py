@@ -283,6 +283,33 @@ class Release:
         Extenders that preempt for the pod are offered such a node, too, without victims: they may
         add some, or leave the node out. After the last one, nodes without victims are dropped.
         Without it, they are not offered it.
+    unavailable_pods_go_first : bool
+        A StatefulSet that manages its pods in parallel, with the gate MaxUnavailableStatefulSet, first
+        replaces all old pods that are not available, whatever maxUnavailable is. Without it, they count
+        against it, so that a rollout may wait for them for ever.
+    partition_bounds_unavailability : bool
+        Of a StatefulSet, only pods from the partition on count against maxUnavailable, and a percentage is
+        one of these. Without it, of all replicas.
+    condemned_pods_go_first : bool
+        A StatefulSet that manages its pods in parallel deletes those beyond its replicas before it creates
+        others. Without it, a quota that refuses the new ones keeps the old ones, too.
+    every_update_completes : bool
+        A StatefulSet with OnDelete or Recreate, too, has its newest revision as the current one, once all
+        its pods are of it. Without it, one with RollingUpdate alone.
+    volumes_wait_for_detach : bool
+        The event of a pod whose volume is attached to another node says "Waiting for detach". Without it,
+        "Multi-Attach error".
+    gone_nodes_free_volumes : bool
+        The volumes of a node that is deleted can be attached elsewhere at once. Without it, after 6
+        minutes.
+    limits_are_exact : bool
+        LimitRanger compares amounts, and limits with requests times a ratio, exactly. Without it, rounded
+        up to thousandths, or to integers where these would be too large.
+    kept_requests_pass : bool
+        LimitRanger does not check a request that an update of a claim leaves as it is.
+    empty_runtime_classes_are_none : bool
+        A pod with an empty runtimeClassName has no RuntimeClass. Without it, one of this name is looked
+        for, and the pod is refused.
     """
 
     version: str
@@ -363,6 +390,15 @@ class Release:
     victims_tie_by_uid: bool = False
     needless_evictions_reject: bool = False
     extenders_see_fitting_nodes: bool = False
+    unavailable_pods_go_first: bool = False
+    partition_bounds_unavailability: bool = False
+    condemned_pods_go_first: bool = False
+    every_update_completes: bool = False
+    volumes_wait_for_detach: bool = False
+    gone_nodes_free_volumes: bool = False
+    limits_are_exact: bool = False
+    kept_requests_pass: bool = False
+    empty_runtime_classes_are_none: bool = False
 
     @property
     def is_preview(self) -> bool:
@@ -483,6 +519,9 @@ _V137 = replace(
     claim_deletion_wakes=True,
     in_flight_until_bound=True,
     taint_rules_taint_all=False,
+    unavailable_pods_go_first=True,
+    every_update_completes=True,
+    volumes_wait_for_detach=True,
 )
 _V138 = replace(
     _V137,
@@ -522,6 +561,12 @@ _V138 = replace(
     victims_tie_by_uid=True,
     needless_evictions_reject=True,
     extenders_see_fitting_nodes=True,
+    partition_bounds_unavailability=True,
+    condemned_pods_go_first=True,
+    gone_nodes_free_volumes=True,
+    limits_are_exact=True,
+    kept_requests_pass=True,
+    empty_runtime_classes_are_none=True,
 )
 RELEASES = {release.version: release for release in (_V134, _V135, _V136, _V137, _V138)}
 """Releases by their minor version, the earliest first."""

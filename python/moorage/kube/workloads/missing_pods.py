@@ -45,7 +45,15 @@ from .revisions import (
     recognized,
     template_of,
 )
-from .stateful_pods import Revisions, by_ordinal, claims_of, next_step, ordinals, revision_for, with_claims
+from .stateful_pods import (
+    Revisions,
+    by_ordinal,
+    claims_of,
+    missing_ordinals,
+    ordinals,
+    revision_for,
+    with_claims,
+)
 
 _BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before all that waits
 
@@ -214,7 +222,7 @@ def _create_ordinals(control: PodControl, obj: StatefulSet) -> None:
     pods = by_ordinal(obj, [*control.owned(obj), *control.adopt(obj, obj.spec.selector)])
     revisions = current_and_update(control, obj)
     create_claims(control, obj, [ordinal for ordinal in ordinals(obj) if ordinal in pods])
-    create_ordinals(control, obj, next_step(obj, pods, revisions, is_healthy).created, revisions)
+    create_ordinals(control, obj, missing_ordinals(obj, pods, is_healthy), revisions)
 
 
 def create_ordinals(

@@ -1,4 +1,4 @@
-"""What a StatefulSet does next with its pods (kubernetes v1.36, pkg/controller/statefulset)."""
+"""What a StatefulSet does next with its pods (kubernetes v1.34 to v1.38, pkg/controller/statefulset)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..model.meta import Object, ObjectMeta, OwnerReference, percent, whole_numb
 from ..model.pod import PersistentVolumeClaimTemplate, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
 from ..model.storage import PersistentVolumeClaim, PersistentVolumeClaimStatus
 from ..model.workload import ControllerRevision, RollingUpdateStatefulSetStrategy, StatefulSet
+from ..releases import FeatureGates
 from .ownership import FINISHED, controller_reference, is_healthy, refers_to, stable_uid
 from .revisions import is_updated, mark_of
 
@@ -27,14 +28,17 @@ class StatefulStep(NamedTuple):
 
     Attributes
     ----------
+    first : list of Pod
+        The pods that it deletes before it creates others, in order.
     created : list of int
         The ordinals of the pods that it creates.
     deleted : list of Pod
-        The pods that it deletes, in order.
+        The pods that it deletes then, in order.
     is_complete : bool
         Whether nothing is left to do, now or later.
     """
 
+    first: list[Pod]
     created: list[int]
     deleted: list[Pod]
     is_complete: bool
@@ -62,18 +66,23 @@ def revision_for(obj: StatefulSet, ordinal: int, revisions: Revisions) -> Contro
     return revisions.current if is_old else revisions.update
 
 
+IsAvailable = Callable[[Pod], bool]
+_RECREATE, _SEVERAL = "StatefulSetRecreateStrategy", "MaxUnavailableStatefulSet"
+
+
 def next_step(
     obj: StatefulSet,
     pods: dict[int, Pod],
     revisions: Revisions,
-    is_available: Callable[[Pod], bool],
-    max_unavailable: bool = False,
+    is_available: IsAvailable,
+    gates: FeatureGates,
 ) -> StatefulStep:
     """Return what a StatefulSet does next.
 
-    Missing pods are created in the order of the ordinals, then pods beyond the replicas are deleted, the
-    highest first; then a rolling update replaces the highest pod of another revision. With OrderedReady, each
-    of these waits until all pods before it are available.
+    Missing pods are created in the order of the ordinals, and pods beyond the replicas are deleted, the
+    highest first; then a rolling update replaces the highest pods of another revision. With OrderedReady,
+    each of these waits until all pods before it are available. Recreate first deletes all pods of other
+    revisions, and waits until they are gone.
 
     Parameters
     ----------
@@ -83,84 +92,124 @@ def next_step(
         Its pods by ordinal, in any state.
     is_available : callable
         Whether a pod is available.
-    max_unavailable : bool
-        Whether `maxUnavailable` counts, the gate MaxUnavailableStatefulSet.
+    gates : FeatureGates
+        Those of the controllers, with their release.
     """
-    is_ordered, created = obj.spec.pod_management_policy != "Parallel", []
-    wanted = ordinals(obj)
-    for ordinal in wanted:
-        pod = pods.get(ordinal)
-        if pod is None:
-            created.append(ordinal)
-        elif pod.status.phase in FINISHED and pod.metadata.deletion_timestamp is None:
-            return StatefulStep(created, [pod], False)
-        if is_ordered and (pod is None or not is_available(pod)):
-            return StatefulStep(created, [], False)
-    condemned = [pods[ordinal] for ordinal in sorted(set(pods) - set(wanted), reverse=True)]
-    present = [pods[ordinal] for ordinal in wanted if ordinal in pods]
-    if condemned:
+    mark = mark_of(obj, revisions.update)
+    if obj.spec.update_strategy.type == "Recreate":
+        if not gates[_RECREATE]:
+            return StatefulStep([], [], [], True)  # it only says so
+        if old := [pod for _, pod in sorted(pods.items()) if not is_updated(pod, mark)]:
+            return StatefulStep(_present(old), [], [], False)
+    take = _all_at_once if _is_parallel(obj) else _in_order
+    return take(obj, pods, is_available, _Update(mark, revisions.current == revisions.update, gates))
+
+
+class _Update(NamedTuple):
+    """The mark of the revision to which a StatefulSet comes, whether it is there, and by which rules."""
+
+    mark: str
+    is_over: bool
+    gates: FeatureGates
+
+
+def missing_ordinals(obj: StatefulSet, pods: dict[int, Pod], is_available: IsAvailable) -> list[int]:
+    """Return the ordinals of the pods that a StatefulSet creates before others become available."""
+    missing = [ordinal for ordinal in ordinals(obj) if ordinal not in pods]
+    if _is_parallel(obj) or not missing:
+        return missing
+    return missing[:1] if all(is_available(pods[at]) for at in ordinals(obj) if at < missing[0]) else []
+
+
+def _in_order(
+    obj: StatefulSet, pods: dict[int, Pod], is_available: IsAvailable, update: _Update
+) -> StatefulStep:
+    """Return the next step of a StatefulSet that waits for one pod before another."""
+    if created := missing_ordinals(obj, pods, is_available):
+        return StatefulStep([], created, [], False)
+    present = [pods[ordinal] for ordinal in ordinals(obj) if ordinal in pods]
+    for pod in present:
+        if not is_available(pod):
+            return StatefulStep([], [], _present([pod] * (pod.status.phase in FINISHED)), False)
+    if condemned := _condemned(obj, pods):
         sick = [pod for pod in (*present, *reversed(condemned)) if not is_healthy(pod)]
-        deleted = _next_to_go(condemned[0], sick, is_available) if is_ordered else _present(condemned)
-        return StatefulStep(created, deleted, False)
-    if created or not _is_rolling(obj):
-        waits_for_none = not is_ordered and revisions.current == revisions.update
-        is_complete = waits_for_none or (not created and all(map(is_available, present)))
-        return StatefulStep(created, [], is_complete)
-    old = _old_pods(obj, pods, mark_of(obj, revisions.update))
-    if max_unavailable:
-        return _replace_several(obj, old, sum(not is_available(pod) for pod in present))
-    return _replace_one(old, list(reversed(present)), is_available)
+        return StatefulStep([], [], _next_to_go(condemned[0], sick, is_available), False)
+    return StatefulStep([], [], *_replaced(obj, pods, is_available, update))
+
+
+def _all_at_once(
+    obj: StatefulSet, pods: dict[int, Pod], is_available: IsAvailable, update: _Update
+) -> StatefulStep:
+    """Return the next step of a StatefulSet that creates and deletes pods whatever becomes of others."""
+    created, condemned = missing_ordinals(obj, pods, is_available), _condemned(obj, pods)
+    finished = [pods[at] for at in ordinals(obj) if at in pods and pods[at].status.phase in FINISHED]
+    replaced, is_done = _replaced(obj, pods, is_available, update)
+    deleted = [*finished, *(pod for pod in replaced if pod not in finished)]
+    is_done = is_done or (update.is_over and (bool(created) or not _is_rolling(obj)))
+    is_complete = is_done and not (condemned or finished)
+    if update.gates.release.condemned_pods_go_first:
+        return StatefulStep(_present(condemned), created, _present(deleted), is_complete)
+    return StatefulStep([], created, _present([*condemned, *deleted]), is_complete)
+
+
+def _condemned(obj: StatefulSet, pods: dict[int, Pod]) -> list[Pod]:
+    """Return the pods beyond the replicas, the highest first."""
+    return [pods[ordinal] for ordinal in sorted(set(pods) - set(ordinals(obj)), reverse=True)]
 
 
 def _present(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
 
-def _next_to_go(pod: Pod, sick: Sequence[Pod], is_available: Callable[[Pod], bool]) -> list[Pod]:
+def _next_to_go(pod: Pod, sick: Sequence[Pod], is_available: IsAvailable) -> list[Pod]:
     """Return the highest of the pods that have to go, unless another one is waited for."""
     return _present([pod]) if is_available(pod) or sick[:1] == [pod] else []
 
 
-def _old_pods(obj: StatefulSet, pods: dict[int, Pod], mark: str) -> list[Pod]:
-    """Return the pods that a rolling update replaces, the highest first."""
+def _replaced(
+    obj: StatefulSet, pods: dict[int, Pod], is_available: IsAvailable, update: _Update
+) -> tuple[list[Pod], bool]:
+    """Return the pods that a rolling update deletes now, the highest first, and whether all are available
+    and of the revision."""
+    wanted, release = ordinals(obj), update.gates.release
+    available = {ordinal for ordinal in wanted if ordinal in pods and is_available(pods[ordinal])}
+    if not _is_rolling(obj):
+        return [], len(available) == len(wanted)
+    old = [at for at in reversed(_updated_range(obj)) if at in pods and not is_updated(pods[at], update.mark)]
+    old = [at for at in old if pods[at].metadata.deletion_timestamp is None]
+    if update.gates[_SEVERAL]:
+        counted = _updated_range(obj) if release.partition_bounds_unavailability else wanted
+        sick = [at for at in old if at not in available and release.unavailable_pods_go_first]
+        sick = sick if _is_parallel(obj) else []
+        room = _maximum(obj, len(counted)) - len(set(counted) - available)
+        going = [*sick, *[at for at in old if at not in sick][: max(0, room)]]
+    else:
+        going = old[:1] if old and available.issuperset(range(old[0] + 1, wanted.stop)) else []
+    return [pods[at] for at in going], not old and len(available) == len(wanted)
+
+
+def _updated_range(obj: StatefulSet) -> range:
+    """Return the ordinals from the partition on."""
     wanted = ordinals(obj)
-    least = wanted.start + (_rolling(obj).partition or 0)
-    old = [pods[ordinal] for ordinal in reversed(wanted) if ordinal >= least]
-    return [pod for pod in _present(old) if not is_updated(pod, mark)]
+    return range(min(wanted.start + (_rolling(obj).partition or 0), wanted.stop), wanted.stop)
 
 
-def _replace_one(
-    old: Sequence[Pod], highest_first: Sequence[Pod], is_available: Callable[[Pod], bool]
-) -> StatefulStep:
-    """Delete the highest old pod, once all pods above it are available."""
-    for pod in highest_first:
-        if old and pod is old[0]:
-            return StatefulStep([], [pod], False)
-        if not is_available(pod):
-            return StatefulStep([], [], False)
-    return StatefulStep([], [], True)
-
-
-def _replace_several(obj: StatefulSet, old: Sequence[Pod], unavailable: int) -> StatefulStep:
-    """Delete the highest old pods, as far as maxUnavailable allows."""
-    room = max(0, _maximum(obj) - unavailable)
-    return StatefulStep([], list(old[:room]), not old and not unavailable)
+def _is_parallel(obj: StatefulSet) -> bool:
+    return obj.spec.pod_management_policy == "Parallel"
 
 
 def _is_rolling(obj: StatefulSet) -> bool:
-    return obj.spec.update_strategy.type != "OnDelete"
+    return obj.spec.update_strategy.type in ("", "RollingUpdate")
 
 
 def _rolling(obj: StatefulSet) -> RollingUpdateStatefulSetStrategy:
     return obj.spec.update_strategy.rolling_update or RollingUpdateStatefulSetStrategy()
 
 
-def _maximum(obj: StatefulSet) -> int:
-    """Return maxUnavailable as a number of pods, at least 1; percentages are rounded down."""
+def _maximum(obj: StatefulSet, pods: int) -> int:
+    """Return maxUnavailable as a number, at least 1; percentages of some pods are rounded down."""
     value = _rolling(obj).max_unavailable
-    if isinstance(value, str):
-        value = percent(value) * (obj.spec.replicas or 0) // 100
-    return max(1, value or 1)
+    return max(1, percent(value) * pods // 100 if isinstance(value, str) else value or 1)
 
 
 # ---- pod claims --------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ...cel.values import STRING, CelType, list_of
 from ..field_checks import (
     Fault,
     Json,
-    Rule,
+    Rules,
     duplicate,
     forbidden,
     format_causes,
@@ -204,7 +204,7 @@ def _action_errors(actions: list[Any], field: str) -> Iterator[Fault]:
 
 
 _OF = "admissionregistration.v1."
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     f"{_OF}ValidatingAdmissionPolicySpec": (_validating_errors,),
     f"{_OF}MutatingAdmissionPolicySpec": (_mutating_errors,),
     f"{_OF}ValidatingAdmissionPolicyBindingSpec": (_binding_errors,),

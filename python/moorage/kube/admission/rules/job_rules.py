@@ -14,7 +14,7 @@ from ...model.workload import unselected
 from ..field_checks import (
     Fault,
     Json,
-    Rule,
+    Rules,
     format_causes,
     invalid,
     part,
@@ -411,7 +411,7 @@ def _exit_code_errors(spec: Json, on_codes: Json, path: str) -> Iterator[Fault]:
         yield Fault(f"{path}.values", invalid(codes, "must be ordered"))
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     "batch.v1.JobSpec": (_job_errors,),
     "batch.v1.CronJobSpec": (_cron_job_errors,),
 }

@@ -1,4 +1,4 @@
-"""Rules between the fields of pods and templates (kubernetes v1.36, pkg/apis/core/validation)."""
+"""Rules between the fields of pods and templates (kubernetes v1.34 to v1.38, pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from ..field_checks import (
     SYSCTL,
     Fault,
     Json,
-    Rule,
+    Rules,
     doubled,
     duplicate,
+    during,
     forbidden,
     format_causes,
     invalid,
@@ -280,6 +281,15 @@ def _dns_errors(spec: Json, path: str) -> Iterator[Fault]:
             yield Fault(f"{field}.options[{at}]", required("must not be empty"))
 
 
+_OWN_USERS = "when `hostUsers` is false"
+
+
+def _network_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Pods with users of their own that share the network of their node."""
+    if spec.get("hostUsers") is False and spec.get("hostNetwork"):
+        yield Fault(f"{path}.hostNetwork", forbidden(_OWN_USERS))
+
+
 def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
     """What pods share with their node."""
     at, host_network = f"{path}.securityContext", spec.get("hostNetwork") is True
@@ -287,9 +297,9 @@ def _host_errors(spec: Json, path: str) -> Iterator[Fault]:
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield Fault(f"{at}.shareProcessNamespace", invalid(True, why))
     if spec.get("hostUsers") is False:
-        for name, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        for name, shown in (("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
             if spec.get(name):
-                yield Fault(f"{path}.{shown}", forbidden("when `hostUsers` is false"))
+                yield Fault(f"{path}.{shown}", forbidden(_OWN_USERS))
     context = part(spec, "securityContext")
     for index, sysctl in enumerate(parts(context, "sysctls")):
         name, field = str(sysctl.get("name") or ""), f"{at}.sysctls[{index}].name"
@@ -391,6 +401,28 @@ def _container_errors(spec: Json, path: str, root: Json) -> Iterator[Fault]:
                 for hook, handler in part(container, "lifecycle").items():
                     if isinstance(handler, dict):
                         yield from _handler_errors(handler, f"{field}.lifecycle.{hook}", grace)
+
+
+def _restart_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Containers that do not restart as their pod does, but for those that run beside the others."""
+    for at, container in enumerate(parts(spec, "containers")):
+        if container.get("restartPolicy") is not None:
+            why = "may not be set for non-init containers"
+            yield Fault(f"{path}.containers[{at}].restartPolicy", forbidden(why))
+    for at, container in enumerate(parts(spec, "initContainers")):
+        if (policy := container.get("restartPolicy")) is not None:
+            yield from wrong("in", policy, f"{path}.initContainers[{at}].restartPolicy", ALWAYS)
+
+
+def _init_resize_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Containers that end before the others begin, and would restart to be resized."""
+    for at, container in enumerate(parts(spec, "initContainers")):
+        policies = [] if container.get("restartPolicy") == ALWAYS else parts(container, "resizePolicy")
+        for index, policy in enumerate(policies):
+            if (how := policy.get("restartPolicy")) == "RestartContainer":
+                why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                field = f"{path}.initContainers[{at}].resizePolicy[{index}].restartPolicy"
+                yield Fault(field, invalid(how, why))
 
 
 def _port_errors(container: Json, field: str, host_network: bool) -> Iterator[Fault]:
@@ -868,6 +900,22 @@ def _empty_dir_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.sizeLimit", forbidden("SizeLimit field must be a valid resource quantity"))
 
 
+def _image_errors(value: Json, path: str, root: Json) -> Iterator[Fault]:
+    """An image that only templates may leave open, for what completes their pods."""
+    if root.get("kind") == "Pod" and not value.get("reference"):
+        yield Fault(f"{path}.reference", required())
+
+
+def _http_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """HTTP/2, without TLS and for the pod itself."""
+    if value.get("protocol") != "HTTP2":
+        return
+    if (value.get("scheme") or "HTTP") != "HTTP":
+        yield Fault(f"{path}.protocol", invalid("HTTP2", "is only supported with HTTP (H2C)"))
+    elif host := value.get("host"):
+        yield Fault(f"{path}.host", invalid(host, 'must be empty when `protocol` is "HTTP2"'))
+
+
 def _csi_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
     ref = value.get("nodePublishSecretRef")
     if isinstance(ref, dict) and not ref.get("name"):
@@ -906,8 +954,13 @@ def _projected_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(path, invalid(text, "conflicting duplicate paths"))
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    "core.v1.PodSpec": (_spec_errors,),
+RULES: Rules = {
+    "core.v1.PodSpec": (
+        _spec_errors,
+        during("off UserNamespacesHostNetworkSupport", _network_errors),
+        during("off ContainerRestartRules", _restart_errors),
+        during("since 1.36", _init_resize_errors),
+    ),
     "core.v1.PodTemplateSpec": (_metadata_errors,),
     "core.v1.EnvVar": (_env_errors,),
     "core.v1.EnvFromSource": (_env_from_errors,),
@@ -920,6 +973,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "core.v1.AzureDiskVolumeSource": (_azure_disk_errors,),
     "core.v1.FlockerVolumeSource": (_flocker_errors,),
     "core.v1.EmptyDirVolumeSource": (_empty_dir_errors,),
+    "core.v1.ImageVolumeSource": (during("until 1.36", _image_errors),),
+    "core.v1.HTTPGetAction": (during("on H2CContainerProbe", _http_errors),),
     "core.v1.CSIVolumeSource": (_csi_errors,),
     "core.v1.DownwardAPIVolumeFile": (_downward_errors,),
     "core.v1.ProjectedVolumeSource": (_projected_errors,),

@@ -10,7 +10,7 @@ from moorage._core.base.quantity import Quantity
 from ..field_checks import (
     Fault,
     Json,
-    Rule,
+    Rules,
     duplicate,
     forbidden,
     format_causes,
@@ -186,7 +186,7 @@ def _order_errors(fields: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
             yield f"{_REQUEST}[{name}]", invalid(str(request), why)
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     "core.v1.ResourceQuotaSpec": (_quota_errors,),
     "core.v1.LimitRangeSpec": (_limit_range_errors,),
 }

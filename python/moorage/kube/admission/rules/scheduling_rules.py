@@ -13,7 +13,7 @@ from ...read.decode import decode
 from ..field_checks import (
     Fault,
     Json,
-    Rule,
+    Rules,
     duplicate,
     forbidden,
     format_causes,
@@ -21,7 +21,6 @@ from ..field_checks import (
     label_faults,
     parts,
     required,
-    unsupported,
 )
 
 _NEEDED = "must be specified when `operator` is 'In' or 'NotIn'"
@@ -132,12 +131,9 @@ def _toleration_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         yield Fault(f"{path}.effect", invalid(effect, why))
     if operator == "Equal":
         yield from format_causes("labelValue", text, f"{path}.operator")
-    elif operator == "Exists":
-        if text:
-            why = "value must be empty when `operator` is 'Exists'"
-            yield Fault(f"{path}.operator", invalid(text, why))
-    elif operator not in ("Lt", "Gt"):
-        yield Fault(f"{path}.operator", unsupported(operator, ("Equal", "Exists", "Lt", "Gt")))
+    elif operator == "Exists" and text:
+        why = "value must be empty when `operator` is 'Exists'"
+        yield Fault(f"{path}.operator", invalid(text, why))
 
 
 def _spread_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -159,7 +155,7 @@ def _pod_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
         seen[pair] = at
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     "meta.v1.LabelSelector": (_selector_errors,),
     "meta.v1.LabelSelectorRequirement": (_requirement_errors,),
     "core.v1.NodeSelectorTerm": (_node_term_errors,),

@@ -1,26 +1,44 @@
-"""What may not change of a stored object (kubernetes v1.36, pkg/apis/*/validation, ValidateUpdate)."""
+"""What may not change of a stored object (kubernetes v1.34 to v1.38, pkg/apis/*/validation)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product, starmap
 from typing import Any
 
 from ...apiserver.unread_fields import masked
-from ..field_checks import Fault, Json, forbidden, invalid, part, parts, quantity
+from ...releases import FeatureGates
+from ..field_checks import (
+    Conditional,
+    Fault,
+    Json,
+    conditional,
+    during,
+    forbidden,
+    invalid,
+    part,
+    parts,
+    quantity,
+)
 
+UpdateRule = Callable[[Json, Json], Iterator[Fault]]
+"""Yields what may not change so; gets an object before and after."""
 _FIXED = "field is immutable"
 
 
-def update_causes(old: Json, new: Json) -> list[Fault]:
+def update_causes(old: Json, new: Json, gates: FeatureGates) -> list[Fault]:
     """Return what changes that may not.
 
     Parameters
     ----------
     old, new : dict
         Of one kind, both with defaults and canonical quantities.
+    gates : FeatureGates
+        Those of the API server, with its release.
     """
-    rule = _RULES.get(str(new.get("kind")))
-    return [] if rule is None else [*rule(old, new)]
+    rules = map(conditional, _RULES.get(str(new.get("kind")), ()))
+    return [fault for rule, when in rules if when.holds(gates) for fault in rule(old, new)]
 
 
 def _without(value: Json, *names: str) -> Json:
@@ -41,7 +59,7 @@ def _bare(value: Any) -> Any:
     return [_bare(item) for item in value] if isinstance(value, list) else value
 
 
-def _fixed(*fields: str) -> Callable[[Json, Json], Iterator[Fault]]:
+def _fixed(*fields: str) -> UpdateRule:
     """Return the rule that fields, named by their paths, stay."""
 
     def rule(old: Json, new: Json) -> Iterator[Fault]:
@@ -52,6 +70,17 @@ def _fixed(*fields: str) -> Callable[[Json, Json], Iterator[Fault]]:
                 before = before.get(name) if isinstance(before, dict) else None
                 after = after.get(name) if isinstance(after, dict) else None
             yield from _same(before, after, field)
+
+    return rule
+
+
+def _kept(*fields: str, why: str) -> UpdateRule:
+    """Return the rule that fields stay, with a text of its own, which may name the field."""
+
+    def rule(old: Json, new: Json) -> Iterator[Fault]:
+        for field in fields:
+            if (old.get(field) or None) != (new.get(field) or None):
+                yield Fault(field, forbidden(why.format(field)))
 
     return rule
 
@@ -68,23 +97,28 @@ _OF_STATEFUL_SET = (
 )
 
 
-def _stateful_set(old: Json, new: Json) -> Iterator[Fault]:
+def _stateful_set(old: Json, new: Json, names_fields: bool) -> Iterator[Fault]:
+    """Which pods a StatefulSet has, and their claims, stay; `names_fields` says that there is an error for
+    each field."""
     before, after = (_without(part(value, "spec"), *_MUTABLE) for value in (old, new))
     for spec in (before, after):
         claims = parts(spec, "volumeClaimTemplates")
         spec["volumeClaimTemplates"] = [_without(claim, "status", "apiVersion", "kind") for claim in claims]
-    if _bare(before) != _bare(after):
+    if names_fields:
+        for name in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
+            yield from _same(before.get(name), after.get(name), f"spec.{name}")
+    elif _bare(before) != _bare(after):
         yield Fault("spec", forbidden(_OF_STATEFUL_SET))
 
 
 _JOB_FIELDS = (
     *("selector", "completionMode", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "managedBy"),
 )
-_SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
+_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _job(old: Json, new: Json) -> Iterator[Fault]:
-    """A template may change where the pods of a suspended Job run, and what they request."""
+    """What the controller counts by stays."""
     before, after = part(old, "spec"), part(new, "spec")
     is_elastic = before.get("completionMode") == "Indexed"
     if not is_elastic:
@@ -94,20 +128,52 @@ def _job(old: Json, new: Json) -> Iterator[Fault]:
         yield Fault("spec.completions", invalid(after.get("completions"), why))
     for name in _JOB_FIELDS:
         yield from _same(before.get(name), after.get(name), f"spec.{name}")
-    templates = [part(spec, "template") for spec in (before, after)]
-    started = part(old, "status").get("startTime") is not None
-    kept = [_kept(template) if before.get("suspend") and not started else template for template in templates]
-    if _bare(kept[0]) != _bare(kept[1]):
-        yield Fault("spec.template", invalid(masked(templates[1]), _FIXED))
 
 
-def _kept(template: Json) -> Json:
-    """Return the part of a template that may not change while its Job is suspended."""
-    spec = _without(part(template, "spec"), *_SCHEDULING)
-    for name in ("containers", "initContainers"):
-        spec[name] = [_without(container, "resources") for container in parts(spec, name)]
-    meta = _without(part(template, "metadata"), "labels", "annotations")
-    return template | {"metadata": meta, "spec": spec}
+def _job_template(old: Json, new: Json, directives: bool, resources: bool) -> Iterator[Fault]:
+    """Where the pods of a Job run may change while it is suspended and has not started, or, with
+    `directives`, has no pods; with `resources`, what they request, too."""
+    before, status = part(old, "spec"), part(old, "status")
+    is_suspended, has_started = bool(before.get("suspend")), status.get("startTime") is not None
+    conditions = {(each.get("type"), each.get("status")) for each in parts(status, "conditions")}
+    is_idle = is_suspended and not status.get("active")
+    is_idle = is_idle and (not has_started or ("Suspended", "True") in conditions)
+    states = [part(part(obj, "spec"), "template") for obj in (old, new)]
+    if is_idle if directives else is_suspended and not has_started:
+        states = [_without_directives(template) for template in states]
+    field = "spec.template"
+    if resources and is_idle:
+        field, states = "spec.template.spec", [_without_resources(template) for template in states]
+    if _bare(states[0]) != _bare(states[1]):
+        shown: Any = new
+        for name in field.split("."):
+            shown = part(shown, name)
+        yield Fault(field, invalid(masked(shown), _FIXED))
+
+
+def _while_suspended(directives: bool, resources: bool) -> Conditional:
+    """Return the rule of templates for two gates that are on or off."""
+    gates = {
+        "MutableSchedulingDirectivesForSuspendedJobs": directives,
+        "MutablePodResourcesForSuspendedJobs": resources,
+    }
+    words = "; ".join(f"{'on' if is_on else 'off'} {name}" for name, is_on in gates.items())
+    return during(words, partial(_job_template, directives=directives, resources=resources))
+
+
+def _without_directives(template: Json) -> Json:
+    spec, meta = part(template, "spec"), _without(part(template, "metadata"), "labels", "annotations")
+    kept = _without(spec, *_DIRECTIVES) | {"affinity": _without(part(spec, "affinity"), "nodeAffinity")}
+    return template | {"metadata": meta, "spec": kept}
+
+
+def _without_resources(template: Json) -> Json:
+    """Return the spec of a template without what its containers request."""
+    lists = {
+        name: [_without(container, "resources") for container in parts(part(template, "spec"), name)]
+        for name in ("containers", "initContainers")
+    }
+    return part(template, "spec") | lists
 
 
 # ---- volumes -----------------------------------------------------------------------------------------------
@@ -159,9 +225,13 @@ def _volume(old: Json, new: Json) -> Iterator[Fault]:
         why = "spec.persistentvolumesource is immutable after creation"
         yield Fault("spec.persistentvolumesource", forbidden(why))
     yield from _same(before.get("volumeMode"), after.get("volumeMode"), "volumeMode")
-    if before.get("nodeAffinity") is not None:
+
+
+def _volume_nodes(old: Json, new: Json) -> Iterator[Fault]:
+    before, after = (part(obj, "spec").get("nodeAffinity") for obj in (old, new))
+    if before is not None:
         why = f"{_FIXED}, except for updating from beta label to GA"
-        yield from _same(before["nodeAffinity"], after.get("nodeAffinity"), "nodeAffinity", why)
+        yield from _same(before, after, "nodeAffinity", why)
 
 
 # ---- pods --------------------------------------------------------------------------------------------------
@@ -170,6 +240,11 @@ _OF_POD = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_OF_GATED_POD = (
+    "`spec.schedulingGates` (only deletions of existing scheduling gates),"
+    "`spec.nodeSelector` (only additions, and only while the pod has scheduling gates),"
+    "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
 )
 _LISTS = ("containers", "initContainers")
 _ADDED = [
@@ -184,7 +259,7 @@ _ADDED = [
 """What DefaultTolerationSeconds adds, to a pod that is changed, too."""
 
 
-def _pod(old: Json, new: Json) -> Iterator[Fault]:
+def _pod(old: Json, new: Json, why: str) -> Iterator[Fault]:
     before, after = part(old, "spec"), dict(part(new, "spec"))
     differ = False
     for name in _LISTS:
@@ -194,8 +269,8 @@ def _pod(old: Json, new: Json) -> Iterator[Fault]:
     gates = [gate.get("name") for gate in parts(before, "schedulingGates")]
     for at, gate in enumerate(parts(after, "schedulingGates")):
         if gate.get("name") not in gates:
-            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            yield Fault(f"spec.schedulingGates[{at}].name", forbidden(why))
+            added = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            yield Fault(f"spec.schedulingGates[{at}].name", forbidden(added))
             differ = True
     if differ:
         return
@@ -212,7 +287,7 @@ def _pod(old: Json, new: Json) -> Iterator[Fault]:
     if gates:
         yield from _gated(before, after)
     if _bare(after) != _bare(before):
-        yield Fault("spec", forbidden(_OF_POD))
+        yield Fault("spec", forbidden(why))
 
 
 def _gated(before: Json, after: Json) -> Iterator[Fault]:
@@ -304,41 +379,65 @@ def _addresses(spec: Json, stored: Json) -> Sequence[str]:
     return [address] if address and (is_left or not listed) else listed
 
 
-def _node(old: Json, new: Json) -> Iterator[Fault]:
+def _node(old: Json, new: Json, name: str, tells_how: bool) -> Iterator[Fault]:
+    """What a node has got once stays; `tells_how` says that an error tells whether it was cleared."""
+    before, after = part(old, "spec").get(name), part(new, "spec").get(name)
+    if not before or before == after:
+        return
+    if tells_how and (name == "providerID" or not after):
+        how = "modified" if after else "cleared"
+        yield Fault(f"spec.{name}", invalid(None, f"field cannot be {how} once set"))
+    else:
+        why = f'node updates may not change {name.removesuffix("s")} except from "" to valid'
+        yield Fault(f"spec.{name}", forbidden(why))
+
+
+_OF_CLASS = ("parameters", "provisioner", "reclaimPolicy")
+
+
+def _attached(old: Json, new: Json, shown: str) -> Iterator[Fault]:
     before, after = part(old, "spec"), part(new, "spec")
-    for name, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
-        if before.get(name) and before[name] != after.get(name):
-            why = f'node updates may not change {shown} except from "" to valid'
-            yield Fault(f"spec.{name}", forbidden(why))
+    yield from _same(before.get("attachRequired"), after.get("attachRequired"), f"spec.{shown}")
 
 
-def _priority_class(old: Json, new: Json) -> Iterator[Fault]:
-    if (old.get("value") or 0) != (new.get("value") or 0):
-        yield Fault("value", forbidden("may not be changed in an update."))
-    yield from _same(old.get("preemptionPolicy"), new.get("preemptionPolicy"), "preemptionPolicy")
-
-
-def _driver(old: Json, new: Json) -> Iterator[Fault]:
-    before, after = part(old, "spec"), part(new, "spec")
-    for name, shown in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
-        yield from _same(before.get(name), after.get(name), f"spec.{shown}")
-
-
-_RULES: dict[str, Callable[[Json, Json], Iterator[Fault]]] = {
-    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), _fixed("spec.selector")),
-    "StatefulSet": _stateful_set,
-    "Job": _job,
-    "PersistentVolumeClaim": _claim,
-    "PersistentVolume": _volume,
-    "Pod": _pod,
-    "Service": _service,
-    "Node": _node,
-    "PriorityClass": _priority_class,
-    "StorageClass": _fixed("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
-    "RuntimeClass": _fixed("handler"),
-    "CSIDriver": _driver,
-    "ResourceQuota": _fixed("spec.scopes"),
-    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate"), _fixed("spec")),
-    "ResourceSlice": _fixed("spec.nodeName", "spec.driver", "spec.pool.name"),
+_RULES: dict[str, tuple[UpdateRule | Conditional, ...]] = {
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), (_fixed("spec.selector"),)),
+    "StatefulSet": (
+        during("until 1.36", partial(_stateful_set, names_fields=False)),
+        during("since 1.37", partial(_stateful_set, names_fields=True)),
+    ),
+    "Job": (_job, *starmap(_while_suspended, product((True, False), repeat=2))),
+    "PersistentVolumeClaim": (_claim,),
+    "PersistentVolume": (_volume, during("off MutablePVNodeAffinity", _volume_nodes)),
+    "Pod": (
+        during("until 1.37", partial(_pod, why=_OF_POD)),
+        during("since 1.38", partial(_pod, why=f"{_OF_POD},{_OF_GATED_POD}")),
+    ),
+    "Service": (_service,),
+    "Node": (
+        during("until 1.36", partial(_node, name="providerID", tells_how=False)),
+        during("since 1.37", partial(_node, name="providerID", tells_how=True)),
+        during("until 1.37", partial(_node, name="podCIDRs", tells_how=False)),
+        during("since 1.38", partial(_node, name="podCIDRs", tells_how=True)),
+    ),
+    "PriorityClass": (
+        during("until 1.37", _kept("value", why="may not be changed in an update.")),
+        during("since 1.38", _fixed("value")),
+        _fixed("preemptionPolicy"),
+    ),
+    "StorageClass": (
+        during("until 1.35", _kept(*_OF_CLASS, why="updates to {} are forbidden.")),
+        during("since 1.36", _fixed(*_OF_CLASS)),
+        _fixed("volumeBindingMode"),
+    ),
+    "RuntimeClass": (_fixed("handler"),),
+    "CSIDriver": (
+        during("until 1.37", partial(_attached, shown="attachedRequired")),
+        during("since 1.38", partial(_attached, shown="attachRequired")),
+        _fixed("spec.volumeLifecycleModes"),
+    ),
+    "ResourceQuota": (_fixed("spec.scopes"),),
+    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate"), (_fixed("spec"),)),
+    "ResourceSlice": (_fixed("spec.nodeName", "spec.driver", "spec.pool.name"),),
 }
 """By kind, what yields the changes that are refused."""

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...releases import FeatureGates
 from ..field_checks import (
     IDENTIFIER,
     Fault,
     Json,
-    Rule,
+    Rules,
     block_errors,
     duplicate,
+    during,
     forbidden,
     format_causes,
     invalid,
@@ -59,13 +61,15 @@ _STANDARD = ("kubernetes", "orphan", "foregroundDeletion", "metadata.kubernetes.
 _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
 
 
-def metadata_causes(value: Json, kind: str) -> Iterator[Fault]:
+def metadata_causes(value: Json, kind: str, gates: FeatureGates) -> Iterator[Fault]:
     """Yield what is wrong with the metadata of an object."""
     meta = part(value, "metadata")
     name, prefix = meta.get("name"), meta.get("generateName")
     if not name and not prefix and kind != "LimitRange":  # it gets one
         yield Fault("metadata.name", required("name or generateName is required"))
     of_name = "dns1123Label" if kind in _LABELS else "dns1123Subdomain"
+    if kind == "Service" and not gates["RelaxedServiceNameValidation"]:
+        of_name = "dns1035Label"
     if kind == "PodDisruptionBudget":
         yield from _segment_errors(str(name or ""))
         prefix = name = None
@@ -729,11 +733,15 @@ def _slice_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     if spec.get("nodeSelector") is not None and len(terms or ()) != 1:
         field = f"{path}.nodeSelector.nodeSelectorTerms"
         yield Fault(field, invalid(terms or [], "must have exactly one node selector term"))
-    if spec.get("sharedCounters") and spec.get("devices") is not None:
-        yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
     for at, device in enumerate(parts(spec, "devices")):
         has_nodes = bool(spec.get("perDeviceNodeSelection"))
         yield from _slice_device_errors(device, f"{path}.devices[{at}]", has_nodes)
+
+
+def _counter_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """Counters that stand in one slice with the devices that share them."""
+    if spec.get("sharedCounters") and spec.get("devices") is not None:
+        yield Fault(path, invalid("", "only one of `sharedCounters` or `devices` is allowed"))
 
 
 def _slice_device_errors(device: Json, path: str, has_nodes: bool) -> Iterator[Fault]:
@@ -790,7 +798,7 @@ _VERSION = re.compile(
 )
 
 
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     "core.v1.ServiceSpec": (_service_errors,),
     "core.v1.PersistentVolumeSpec": (_volume_errors,),
     "core.v1.PersistentVolumeClaimSpec": (_claim_errors,),
@@ -811,6 +819,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "resource.v1.DeviceConstraint": (_constraint_errors,),
     "resource.v1.DeviceClassSpec": (_extended_errors,),
     "resource.v1.ResourceClaimTemplateSpec": (_claim_template_errors,),
-    "resource.v1.ResourceSliceSpec": (_slice_errors,),
+    "resource.v1.ResourceSliceSpec": (_slice_errors, during("since 1.35", _counter_errors)),
 }
 """By struct, the rules between its fields."""

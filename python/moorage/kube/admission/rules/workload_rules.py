@@ -1,10 +1,11 @@
 """Rules of workloads whose pods last, of what scales and protects them, and of their classes
-(kubernetes v1.36, pkg/apis/{apps,autoscaling,policy,scheduling,core}/validation)."""
+(kubernetes v1.34 to v1.38, pkg/apis/{apps,autoscaling,policy,scheduling,core}/validation)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ...model.workload import unselected
@@ -12,7 +13,8 @@ from ..field_checks import (
     NO_SELECTOR,
     Fault,
     Json,
-    Rule,
+    Rules,
+    during,
     forbidden,
     format_causes,
     invalid,
@@ -128,23 +130,37 @@ def _deployment_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
 
 
 def _stateful_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
-    """Names that no host can have, and ways of an update."""
+    """Names that no host can have."""
     if name := spec.get("serviceName"):
         yield from format_causes("dns1123Label", name, f"{path}.serviceName")
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
         why = "must be 'OrderedReady' or 'Parallel'"
         yield Fault(f"{path}.podManagementPolicy", invalid(policy, why))
+
+
+def _update_errors(spec: Json, path: str, _root: Json, recreates: bool) -> Iterator[Fault]:
+    """Ways in which a StatefulSet is updated."""
     strategy, field = part(spec, "updateStrategy"), f"{path}.updateStrategy"
     type_, rolling = strategy.get("type") or "RollingUpdate", part(strategy, "rollingUpdate")
-    if type_ not in ("OnDelete", "RollingUpdate"):
-        yield Fault(field, invalid(strategy, "must be 'RollingUpdate' or 'OnDelete'"))
-    elif type_ == "OnDelete" and strategy.get("rollingUpdate") is not None:
+    if type_ not in ("RollingUpdate", "OnDelete", *["Recreate"] * recreates):
+        names = "'RollingUpdate', 'OnDelete', or 'Recreate'" if recreates else "'RollingUpdate' or 'OnDelete'"
+        yield Fault(field, invalid(strategy, f"must be {names}"))
+    elif type_ != "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         shown = {"Partition": rolling.get("partition"), "MaxUnavailable": None}
         why = "only allowed for updateStrategy 'RollingUpdate'"
         yield Fault(f"{field}.rollingUpdate", invalid(shown, why))
     else:
         yield from wrong("min", rolling.get("partition"), f"{field}.rollingUpdate.partition", "0")
+
+
+def _unavailable_errors(value: Json, path: str, _root: Json) -> Iterator[Fault]:
+    """How many pods of a StatefulSet may be away at once."""
+    most, field = value.get("maxUnavailable"), f"{path}.maxUnavailable"
+    if most is not None:
+        yield from _scaled_errors(most, field)
+        if not _number(most, 1):
+            yield Fault(field, invalid(most, "cannot be 0"))
 
 
 def _daemon_set_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
@@ -175,7 +191,6 @@ def _scaler_errors(spec: Json, path: str, _root: Json) -> Iterator[Fault]:
     """Bounds of replicas that are not positive, or not in order."""
     greatest, given = spec.get("maxReplicas") or 0, spec.get("minReplicas")
     least = 1 if given is None else given
-    yield from wrong("min", least, f"{path}.minReplicas", "1")
     types = {metric.get("type") for metric in parts(spec, "metrics")}
     if least == 0 and not types & {"Object", "External"}:
         why = "must specify at least one Object or External metric to support scaling to zero replicas"
@@ -219,10 +234,18 @@ def _class_errors(value: Json, _path: str, _root: Json) -> Iterator[Fault]:
 
 
 _LASTING = (_selector_errors, _lasting_errors)
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: Rules = {
     "apps.v1.DeploymentSpec": (*_LASTING, _deployment_errors),
     "apps.v1.ReplicaSetSpec": _LASTING,
-    "apps.v1.StatefulSetSpec": (*_LASTING, _stateful_set_errors),
+    "apps.v1.StatefulSetSpec": (
+        *_LASTING,
+        _stateful_set_errors,
+        during("off StatefulSetRecreateStrategy", partial(_update_errors, recreates=False)),
+        during("on StatefulSetRecreateStrategy", partial(_update_errors, recreates=True)),
+    ),
+    "apps.v1.RollingUpdateStatefulSetStrategy": (
+        during("on MaxUnavailableStatefulSet", _unavailable_errors),
+    ),
     "apps.v1.DaemonSetSpec": (*_LASTING, _daemon_set_errors),
     "core.v1.ReplicationControllerSpec": (_controller_errors, _lasting_errors),
     "autoscaling.v2.HorizontalPodAutoscalerSpec": (_scaler_errors,),

@@ -15,7 +15,7 @@ from ...model.policy import AdmissionPlugins
 from ...model.storage import PersistentVolumeClaim
 from ...plain import joined, plain
 from ...read.object_defaults import missing_tolerations
-from ...releases import ALWAYS_PULL_IMAGES
+from ...releases import ALWAYS_PULL_IMAGES, DEFAULT_GATES, FeatureGates
 from ..built_in_plugins import ServiceAccounts
 from ..field_checks import Json, part, parts
 from .service_accounts import all_containers, with_account
@@ -36,10 +36,12 @@ class StoredObjects:
     ----------
     objects : iterable of Object
         Service accounts and nodes; other kinds are ignored.
+    gates : FeatureGates
+        Those of the API server, with its release.
     """
 
-    def __init__(self, objects: Iterable[Object]) -> None:
-        listed = list(objects)
+    def __init__(self, objects: Iterable[Object], gates: FeatureGates = DEFAULT_GATES) -> None:
+        listed, self._gates = list(objects), gates
         self._accounts = ServiceAccounts(listed)
         switched = [obj for obj in listed if isinstance(obj, AdmissionPlugins)]
         self._pulls = any(ALWAYS_PULL_IMAGES in obj.plugins for obj in switched)
@@ -58,11 +60,12 @@ class StoredObjects:
         dict
             Without the fields that only a server knows, such as addresses.
         """
-        value = with_version_defaults(document, obj.kind, obj.api_version)
+        value = with_version_defaults(document, obj.kind, obj.api_version, self._gates)
         meta = value.setdefault("metadata", {})
         meta.update(plain(obj.metadata))
         if isinstance(obj, Pod):
-            value = with_version_defaults(with_read_fields(value, obj), obj.kind, obj.api_version)
+            read = with_read_fields(value, obj)
+            value = with_version_defaults(read, obj.kind, obj.api_version, self._gates)
             with_account(value, self._accounts)
             for container in all_containers(part(value, "spec")) if self._pulls else ():
                 container["imagePullPolicy"] = "Always"

@@ -22,6 +22,7 @@ from ...model.meta import in_thousandths
 from ...model.pod import Pod
 from ...read.decode import decode
 from ...read.object_defaults import default_pod_spec
+from ...releases import DEFAULT_GATES, Condition, FeatureGates
 from ..field_checks import Json, part, parts
 
 _QUANTITIES: dict[str, Callable[[Any], Any]] = {
@@ -37,7 +38,7 @@ class _StructDefaults(NamedTuple):
     """What is set in a struct: a function, values by their paths, forms of quantities, structs in fields."""
 
     function: Callable[[Json], None] | None
-    values: tuple[tuple[tuple[str, ...], bytes], ...]
+    values: tuple[tuple[tuple[str, ...], bytes, Condition], ...]
     quantities: tuple[tuple[str, Callable[[Any], Any]], ...]
     structs: tuple[tuple[str, str, str], ...]
     zero_is_absent: bool
@@ -48,20 +49,28 @@ def _plan(struct: str) -> _StructDefaults:
     lines = default_lines().get(struct, ())
     return _StructDefaults(
         _FUNCTIONS.get(struct),
-        tuple((tuple(path.split(".")), value.encode()) for path, value in lines if value not in _QUANTITIES),
-        tuple((path, _QUANTITIES[value]) for path, value in lines if value in _QUANTITIES),
+        tuple(
+            (tuple(path.split(".")), value.encode(), when)
+            for path, value, when in lines
+            if value not in _QUANTITIES
+        ),
+        tuple((path, _QUANTITIES[value]) for path, value, _ in lines if value in _QUANTITIES),
         planned_parts(struct, _plan),
         struct in _ZERO_IS_ABSENT,
     )
 
 
-def with_version_defaults(value: Json, kind: str, api_version: str) -> Json:
+def with_version_defaults(
+    value: Json, kind: str, api_version: str, gates: FeatureGates = DEFAULT_GATES
+) -> Json:
     """Return a manifest with the defaults of its version.
 
     Parameters
     ----------
     value : dict
         A manifest that can be decoded. It is not changed.
+    gates : FeatureGates
+        Those of the API server, with its release.
 
     Returns
     -------
@@ -70,16 +79,17 @@ def with_version_defaults(value: Json, kind: str, api_version: str) -> Json:
     """
     filled: Json = msgspec.json.decode(msgspec.json.encode(value))
     if struct := struct_of(kind, api_version):
-        _fill(filled, struct)
+        _fill(filled, struct, gates)
     return filled
 
 
-def _fill(value: Json, struct: str) -> None:
+def _fill(value: Json, struct: str, gates: FeatureGates) -> None:
     plan = _plan(struct)
     if plan.function is not None:
         plan.function(value)
-    for path, default in plan.values:
-        _set(value, path, default, plan.zero_is_absent)
+    for path, default, when in plan.values:
+        if when.holds(gates):
+            _set(value, path, default, plan.zero_is_absent)
     for name, canonical in plan.quantities:
         if value.get(name):
             value[name] = canonical(value[name])
@@ -92,7 +102,7 @@ def _fill(value: Json, struct: str) -> None:
         else:
             items = () if item is None else (item,)
         for each in items:
-            _fill(each, held)
+            _fill(each, held, gates)
 
 
 def _set(value: Json, path: tuple[str, ...], default: bytes, zero_is_absent: bool) -> None:
